@@ -1,0 +1,160 @@
+// The configuration after parsing: everything defaulted, units resolved, names in camelCase. Each key's YAML form, unit and
+// default stand in docs/configuration.md.
+import type { ErrorCode, Role } from '../plugin/index.ts';
+
+/** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
+export type ConfigPath = readonly (string | number)[];
+
+/** Which node of a path a problem points at: the value, its key, or (for a missing key) the mapping that lacks it. */
+export type ProblemAnchor = 'value' | 'key' | 'parent';
+
+/** One thing wrong with the configuration, as data; rendered with line, column and the nearest valid name. */
+export interface ConfigProblem {
+  readonly severity: 'error' | 'warning';
+  readonly code: ErrorCode;
+  readonly path: ConfigPath;
+  readonly anchor: ProblemAnchor;
+  /** One sentence without position and path; both are put in front when rendered. */
+  readonly message: string;
+}
+
+/** The text a configuration came from; finds positions for problems that turn up after parsing. */
+export interface ConfigSource {
+  /** File name as the user gave it, for messages. */
+  readonly file: string;
+  /** Absolute folder that relative paths in the file start from. */
+  readonly folder: string;
+  /** Renders `router.yaml:12:7: path: message`, and with `excerpt` the line and a caret below. */
+  render(problem: ConfigProblem, options?: { readonly excerpt?: boolean }): string;
+}
+
+/** Router modes. */
+export type RouterMode = 'kv' | 'round-robin' | 'random' | 'power-of-two' | 'least-loaded' | 'direct';
+
+/** One hint policy listed under a role. */
+export interface HintEntry {
+  readonly type: string;
+  /** Defaults to the type. */
+  readonly name: string;
+  /** Raw YAML value; u64 exact as bigint. */
+  readonly parameters: unknown;
+  readonly path: ConfigPath;
+}
+
+/** What one role says under `worker_selection`. */
+export interface RoleSelectionEntry {
+  /** A type, an instance name, or `default`, as written. */
+  readonly policy:
+    | { readonly kind: 'name'; readonly name: string }
+    | { readonly kind: 'type'; readonly type: string }
+    | { readonly kind: 'instance'; readonly name: string };
+  readonly parameters: unknown;
+  readonly onCommitFailure: 'degrade' | 'release';
+  /** null = no `hints` key: defaults by host; an empty list runs none. */
+  readonly hints: readonly HintEntry[] | null;
+  readonly path: ConfigPath;
+}
+
+/** A named instance under `worker_selection.instances`. */
+export interface InstanceEntry {
+  readonly name: string;
+  readonly type: string;
+  readonly parameters: unknown;
+  readonly path: ConfigPath;
+}
+
+/** Where a model's token ids come from. */
+export type TokensSetting =
+  | { readonly source: 'local'; readonly tokenizer: string; readonly template: string | null }
+  | { readonly source: 'engine' }
+  | { readonly source: 'estimate' };
+
+/** One model clients can name. */
+export interface ModelConfig {
+  readonly name: string;
+  readonly servedAs: string;
+  readonly aliases: readonly string[];
+  /** Tokens per block; null = learned from the first BlockStored. */
+  readonly blockSize: number | null;
+  readonly tokens: TokensSetting;
+  readonly routingGroup: string;
+}
+
+/** One configured worker. */
+export interface WorkerConfig {
+  /** null = stable hash of the url. */
+  readonly id: bigint | null;
+  readonly model: string;
+  readonly url: string;
+  readonly dialect: string;
+  readonly role: Role;
+  readonly ranks: { readonly first: number; readonly count: number };
+  readonly kvEvents: Readonly<
+    Record<string, { readonly connect: string; readonly replay: string | null; readonly topic: string }>
+  >;
+  readonly maxNumBatchedTokens: number | null;
+  readonly totalKvBlocks: number | null;
+  readonly taints: readonly string[];
+  readonly topology: Readonly<Record<string, string>>;
+  /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
+  readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
+  readonly path: ConfigPath;
+}
+
+/** Router keys. Weights are multipliers, ≥ 0. */
+export interface RouterSettings {
+  readonly mode: RouterMode;
+  readonly useKvEvents: boolean;
+  readonly overlapScoreCredit: number;
+  readonly overlapScoreCreditDecay: number;
+  readonly prefillLoadScale: number;
+  readonly decodeActiveRequestWeight: number;
+  readonly hostCacheHitWeight: number;
+  readonly diskCacheHitWeight: number;
+  readonly routerTemperature: number;
+  readonly routerTtlSeconds: number;
+  /** 0 = from the system. */
+  readonly seed: number;
+  readonly enableSessionPrefixIndex: boolean;
+  /** CIDR networks. */
+  readonly trustIncomingHintsFrom: readonly string[];
+  readonly trustRoutingFieldsFrom: readonly string[];
+}
+
+/** The whole configuration. */
+export interface RouterConfig {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly admin: { readonly host: string; readonly port: number; readonly token: string | null };
+  readonly auth: {
+    readonly apiKeys: readonly {
+      readonly name: string;
+      readonly sha256: string;
+      readonly models: readonly string[] | null;
+      readonly tenant: string | null;
+    }[];
+  } | null;
+  readonly limits: {
+    readonly bodyBytes: number;
+    readonly headerBytes: number;
+    readonly promptTokens: number;
+    readonly concurrentRequests: number;
+    readonly indexBytes: number;
+    readonly decisionBytes: number;
+    readonly overloadStatus: number;
+    readonly drainMs: number;
+  };
+  readonly models: ReadonlyMap<string, ModelConfig>;
+  readonly workers: readonly WorkerConfig[];
+  readonly router: RouterSettings;
+  readonly plugins: readonly { readonly specifier: string; readonly path: ConfigPath }[];
+  readonly workerSelection: Readonly<Partial<Record<Role, RoleSelectionEntry>>>;
+  readonly instances: readonly InstanceEntry[];
+  readonly observe: { readonly candidates: number; readonly logLevel: string };
+}
+
+/** A parsed configuration with what to tell the user about it. */
+export interface LoadedConfig {
+  readonly config: RouterConfig;
+  readonly source: ConfigSource;
+  readonly warnings: readonly ConfigProblem[];
+}

@@ -1,0 +1,80 @@
+// The port between the road and an engine, the same for HTTP workers and for simulated ones in this process.
+import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '../plugin/index.ts';
+import type { Worker } from '../fleet/index.ts';
+
+/** Which API the client speaks; the dialect builds the engine's body from `body`. */
+export type RequestApi = 'chat' | 'completions';
+
+/** What a door asks an engine to do, once the road has chosen where. */
+export interface EngineRequest {
+  readonly requestId: string;
+  readonly partition: Partition;
+  readonly role: Role;
+  readonly worker: Worker;
+  readonly rank: number;
+  /** Model name the engine knows. */
+  readonly servedAs: string;
+  readonly api: RequestApi;
+  /** Client's parsed body, already stripped of router-only fields; null where no HTTP is spoken (replay). */
+  readonly body: Readonly<Record<string, unknown>> | null;
+  readonly stream: boolean;
+  /** Exact prompt tokens; null when they are an estimate. */
+  readonly tokens: Uint32Array | null;
+  readonly maxOutputTokens: number;
+  readonly session: SessionContext | null;
+  readonly hint: KvHint | null;
+}
+
+/** One action's outcome as the engine reported it with the response head. */
+export interface ReportedHintOutcome {
+  readonly actionId: string;
+  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing';
+  readonly reason: string | null;
+  readonly blocksAsked: number | null;
+  readonly blocksDone: number | null;
+  readonly bytes: number | null;
+}
+
+/** What the engine said it did, at the end; null fields were not reported. */
+export interface EngineReport {
+  readonly promptTokens: number | null;
+  readonly cachedTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly finishReason: string | null;
+  /** Where the numbers come from. */
+  readonly source: 'usage' | 'none';
+}
+
+/** Receives an engine's answer. Calls come in order: head, then data and tokens, then exactly one of finished and failed. */
+export interface EngineSink {
+  /** Status and headers to relay, hop-by-hop and outcome headers removed. */
+  head(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    outcomes: readonly ReportedHintOutcome[],
+  ): void;
+  /** Raw body bytes to relay; never called by the virtual transport. */
+  data(bytes: Uint8Array): void;
+  /** `count` more output tokens were generated (at least 1); the first call is the first token. */
+  tokens(count: number): void;
+  finished(report: EngineReport): void;
+  /** The engine could not be reached, or died; after `head` the answer is cut short. */
+  failed(error: PointsmanError): void;
+}
+
+/** A dispatched request. */
+export interface EngineExchange {
+  /** Ends it at once; no sink call follows. Idempotent. */
+  abort(): void;
+  /** Flow control for the relayed body. */
+  pause(): void;
+  resume(): void;
+}
+
+/** Carries requests to one kind of engine. */
+export interface EngineTransport {
+  /** Never throws and never calls the sink before it returned. */
+  dispatch(request: EngineRequest, sink: EngineSink): EngineExchange;
+  /** Closes connections; running exchanges fail. */
+  close(): void;
+}

@@ -1,0 +1,71 @@
+// Ports of the event road: raw batches in, decoded columns out. Sources (ZeroMQ, virtual) deliver bytes; one applier decodes
+// them and changes the prefix index.
+import type { HashPairs, OwnerSlot, Tier, U64 } from '../kv/index.ts';
+
+/** Takes what event sources deliver, in order per owner. */
+export interface KvEventSink {
+  /**
+   * One message of an engine's event stream.
+   * @param owner slot of the (worker, rank) the connection belongs to.
+   * @param sequence the publisher's batch counter, from 0.
+   * @param payload msgpack bytes of one batch; only valid during the call.
+   */
+  onBatch(owner: OwnerSlot, sequence: number, payload: Uint8Array): void;
+}
+
+/** A running subscription; the implementation decides where bytes come from. */
+export interface KvEventSource {
+  /** Stops delivering and frees sockets; idempotent. */
+  close(): void;
+}
+
+/** Decoded BlockStored. Arrays may be views that the next event overwrites. */
+export interface BlockStoredEvent {
+  readonly kind: 'stored';
+  readonly external: HashPairs;
+  readonly parent: U64 | null;
+  /** Tokens of all blocks, concatenated. */
+  readonly tokenIds: Uint32Array;
+  readonly blockSize: number;
+  readonly tier: Tier;
+  readonly loraName: string | null;
+  readonly cacheSalt: string | null;
+  readonly sessionId: string | null;
+}
+
+/** Decoded BlockRemoved. */
+export interface BlockRemovedEvent {
+  readonly kind: 'removed';
+  readonly external: HashPairs;
+  readonly tier: Tier;
+}
+
+/** Decoded AllBlocksCleared. */
+export interface AllBlocksClearedEvent {
+  readonly kind: 'cleared';
+}
+
+/** What became of one hint action, as the engine tells. `unreported` is set by the router only. */
+export type HintOutcomeKind = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+
+/** Late outcome of a hint, in the same sequence as block events. */
+export interface KvHintOutcomeEvent {
+  readonly kind: 'hint-outcome';
+  readonly messageId: string;
+  readonly actionId: string;
+  readonly outcome: HintOutcomeKind;
+  readonly reason: string | null;
+  readonly blocks: number | null;
+}
+
+/** Any event of a batch. */
+export type KvEvent = BlockStoredEvent | BlockRemovedEvent | AllBlocksClearedEvent | KvHintOutcomeEvent;
+
+/** One decoded batch. */
+export interface KvEventBatch {
+  /** Seconds since the epoch by the engine's clock. */
+  readonly timestamp: number;
+  readonly events: readonly KvEvent[];
+  /** Overrides the connection's rank when present. */
+  readonly rank: number | null;
+}

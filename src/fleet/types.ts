@@ -1,0 +1,61 @@
+// What is known of workers.
+import type { OwnerSlot } from '../kv/index.ts';
+import type { Role, WorkerId } from '../plugin/index.ts';
+
+/** `ready` takes bookings; `suspect` refused or reset connections; `draining` finishes what it has; `gone` failed its health checks. */
+export type WorkerState = 'ready' | 'suspect' | 'draining' | 'gone';
+
+/** What one rank says about KV hints. */
+export interface RankCapabilities {
+  readonly routerHint: boolean;
+  /** Accepted `type@version`s; null = not said, so everything may be sent. */
+  readonly actions: ReadonlySet<string> | null;
+  /** Where peers ask this rank for blocks, or null when it serves none. */
+  readonly sourceControlEndpoint: string | null;
+}
+
+/** A worker's advertisement (`GET /kv_hints/capabilities`), or null when it has none. */
+export interface WorkerCapabilities {
+  /** Changes at every engine start. */
+  readonly epoch: string;
+  readonly model: string;
+  readonly workerType: string;
+  readonly blockSize: number;
+  readonly hashScheme: string;
+  readonly reportsOutcomes: boolean;
+  readonly ranks: ReadonlyMap<number, RankCapabilities>;
+}
+
+/** KV event endpoints of one rank. */
+export interface KvEventEndpoints {
+  readonly connect: string;
+  readonly replay: string | null;
+  readonly topic: string;
+}
+
+/** What configuration or discovery says about a worker. */
+export interface WorkerSpec {
+  readonly id: WorkerId;
+  /** Key under `models`. */
+  readonly model: string;
+  /** Base url; `virtual:` for simulated workers in this process. */
+  readonly url: string;
+  readonly dialect: string;
+  readonly role: Role;
+  readonly ranks: { readonly first: number; readonly count: number };
+  readonly kvEvents: ReadonlyMap<number, KvEventEndpoints>;
+  /** Tokens per pass; null = unknown, never 0. */
+  readonly maxNumBatchedTokens: number | null;
+  readonly totalKvBlocks: number | null;
+  readonly taints: readonly string[];
+  readonly topology: Readonly<Record<string, string>>;
+}
+
+/** A worker of the fleet. */
+export interface Worker {
+  readonly spec: WorkerSpec;
+  readonly state: WorkerState;
+  readonly capabilities: WorkerCapabilities | null;
+  /** Slot of each rank, index 0 = `ranks.first`. */
+  readonly slots: readonly OwnerSlot[];
+}

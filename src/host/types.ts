@@ -1,0 +1,141 @@
+// What scheduling and the road see of the plugin host: per role a resolved selection and a hint stage.
+import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/index.ts';
+import type { KvHint, Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+
+/** What a resolved role needs prepared, computed from declarations alone. */
+export interface RoleNeeds {
+  readonly cache: boolean;
+  readonly load: boolean;
+  readonly preferredTaint: boolean;
+  readonly occupancy: boolean;
+  /** Copy sources per candidate, for selection. */
+  readonly copies: boolean;
+  /** Matched chain kept until the hint stage. */
+  readonly copyLocations: boolean;
+}
+
+/**
+ * The candidates of one decision as columns; row r of every column is the same candidate. Arrays may be longer than `count`.
+ * Rows are in (worker id, rank) order. Columns that nobody declared hold stale numbers.
+ */
+export interface CandidateTable {
+  count: number;
+  slots: Int32Array;
+  workerIds: BigUint64Array;
+  ranks: Int32Array;
+  /** Weighted blocks, see the default cost. */
+  effectiveOverlapBlocks: Float64Array;
+  cachedTokens: Float64Array;
+  deviceBlocks: Float64Array;
+  hostBlocks: Float64Array;
+  /** Disk and external tiers together. */
+  diskBlocks: Float64Array;
+  hasTierMatches: boolean;
+  /** 1 = observed, 0 = no observation. */
+  loadAvailable: Float64Array;
+  activePrefillTokens: Float64Array;
+  /** Projected decode footprint in blocks, this request's additional blocks included. */
+  decodeCostBlocks: Float64Array;
+  activeRequests: Float64Array;
+  preferredTaintMultiplier: Float64Array;
+  /** Requests in flight, for policies without a load model. */
+  occupancy: Float64Array;
+}
+
+/** Facts about the request that policies may read. */
+export interface SelectionFacts {
+  readonly requestId: string;
+  readonly promptTokens: number;
+  /** ceil(prompt tokens / block size). */
+  readonly requestBlocks: number;
+  readonly blockSize: number;
+  readonly tracksPrefillTokens: boolean;
+  readonly session: SessionContext | null;
+  readonly affinityTarget: { readonly workerId: WorkerId; readonly rank: number | null } | null;
+  readonly pinnedWorker: { readonly workerId: WorkerId; readonly rank: number | null } | null;
+  readonly expectedOutputTokens: number | null;
+  readonly priority: number;
+  readonly strictPriority: number;
+  readonly temperatureOverride: number | null;
+}
+
+/** Outcome of the selection pipeline. */
+export interface SelectionPick {
+  /** Row of the table handed in. */
+  readonly row: number;
+  /** Summed cost per row of the surviving rows; NaN for filtered rows. Valid until the next call. */
+  readonly costs: Float64Array;
+  /** Name of the filter that dropped a row, per row; null = kept. Null when the policy has no filters. */
+  readonly droppedBy: readonly (string | null)[] | null;
+  /** How it was chosen, for the record. */
+  readonly by: 'lowest_cost' | 'sampled' | 'pinned' | 'policy';
+  /** Rows that shared the lowest cost. */
+  readonly ties: number;
+  readonly randomDraw: number | null;
+}
+
+/** One role of one partition, resolved: which policy decides, what it needs, which hints follow. */
+export interface RoleRuntime {
+  readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
+  readonly needs: RoleNeeds;
+  /** Cost weights in force when the policy is the default cost (for explaining); null otherwise. */
+  readonly costWeights: Readonly<Record<string, number>> | null;
+  /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
+  select(table: CandidateTable, facts: SelectionFacts): SelectionPick;
+  readonly hintStage: HintStage | null;
+}
+
+/** What the hint stage knows of a booking. */
+export interface HintBooking {
+  readonly requestId: string;
+  readonly slot: OwnerSlot;
+  readonly workerId: WorkerId;
+  readonly rank: number;
+  readonly role: Role;
+  readonly partition: Partition;
+  readonly promptTokens: number;
+  readonly blockSize: number;
+  readonly session: SessionContext | null;
+  readonly hashes: PromptHashes | null;
+  /** What the prompt matched at selection; may be read only during the call. */
+  readonly match: PrefixMatch | null;
+  readonly index: PrefixIndex | null;
+  readonly incomingHint: KvHint | null;
+}
+
+/** What one listed policy did for one booking. */
+export interface HintPolicyResult {
+  readonly name: string;
+  readonly result: 'sent' | 'nothing' | 'dropped' | 'skipped';
+  readonly reason?:
+    | 'threw'
+    | 'malformed'
+    | 'no_room'
+    | 'undeclared_action'
+    | 'unsupported_action'
+    | 'promise';
+  readonly error_code?: string;
+  readonly actions?: number;
+  readonly us: number;
+}
+
+/** Result of the stage; `hint` null = nothing to send. */
+export interface HintStageResult {
+  readonly hint: KvHint | null;
+  readonly capable: boolean;
+  readonly policies: readonly HintPolicyResult[];
+  /** Policy name per action of the envelope; `incoming` for a trusted caller's. */
+  readonly actionPolicies: readonly string[];
+}
+
+/** Runs the hint policies of one role; once per booking, synchronously; never throws. */
+export interface HintStage {
+  run(booking: HintBooking): HintStageResult;
+}
+
+/** The host: everything that was loaded and resolved. */
+export interface PluginHost {
+  /** Builds or returns the runtime of a role in a partition. */
+  roleRuntime(partition: Partition, role: Role): RoleRuntime;
+  dispose(): Promise<void>;
+}

@@ -1,0 +1,163 @@
+// The decision record as JSON (docs/decision-record.md): the one type that log line, API, explain and replay read.
+
+/** Why a candidate was not eligible. */
+export type IneligibleReason =
+  | 'draining'
+  | 'suspect'
+  | 'gone'
+  | 'filtered'
+  | 'not_allowed'
+  | 'missing_taint'
+  | 'not_pinned';
+
+/** Terms of the default cost, in blocks. */
+export interface CostTerms {
+  readonly raw_prefill_blocks: number;
+  readonly credit: number;
+  readonly decay: number;
+  readonly prefill: number;
+  readonly decode_blocks: number;
+  readonly request_weight: number;
+  readonly taint: number;
+}
+
+/** One candidate of a decision. */
+export type CandidateRecord =
+  | {
+      readonly worker_id: bigint;
+      readonly dp_rank: number;
+      readonly eligible: true;
+      readonly overlap_blocks: {
+        readonly device: number;
+        readonly host: number;
+        readonly disk: number;
+        readonly shared: number;
+      };
+      readonly active_prefill_tokens: number;
+      readonly active_decode_blocks: number;
+      readonly additional_blocks: number;
+      readonly active_requests: number;
+      /** Null for policies other than the default cost. */
+      readonly terms: CostTerms | null;
+      readonly cost: number | null;
+      readonly rank: number;
+    }
+  | {
+      readonly worker_id: bigint;
+      readonly dp_rank: number;
+      readonly eligible: false;
+      readonly reason: IneligibleReason;
+      readonly filter?: string;
+    };
+
+/** How a booking ended. */
+export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone';
+
+/** One sent hint action. */
+export interface SentHintRecord {
+  readonly action_id: string;
+  readonly type: string;
+  readonly policy: string;
+  readonly bytes: number;
+  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported' | null;
+  readonly blocks_done: number | null;
+}
+
+/** A decision, complete or under way (`outcome` null). Never holds prompt text, header values or a session id in clear. */
+export interface DecisionRecord {
+  readonly schema: 1;
+  readonly id: string;
+  readonly request_id: string;
+  readonly attempt: number;
+  readonly at_ms: number;
+  readonly door: string;
+  readonly model: string;
+  readonly partition: { readonly model: string; readonly routing_group: string };
+  readonly role: string;
+  readonly mode: string;
+  readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
+  readonly session: {
+    readonly id_hash: string;
+    readonly parent_hash: string | null;
+    readonly final: boolean;
+    readonly trigger: string | null;
+  } | null;
+  readonly prompt: {
+    readonly tokens: number;
+    readonly blocks: number;
+    readonly block_size: number;
+    readonly tokens_source: string;
+    readonly head_hash: bigint | null;
+  };
+  readonly queue: { readonly class: string; readonly waited_ms: number; readonly outcome: 'direct' };
+  readonly index: {
+    readonly kind: 'events' | 'none';
+    readonly version: number;
+    readonly per_worker_age_ms: Readonly<Record<string, number>>;
+    readonly stale_workers: readonly bigint[];
+  };
+  readonly candidates_total: number;
+  readonly candidates: readonly CandidateRecord[];
+  readonly pick: {
+    readonly worker_id: bigint;
+    readonly dp_rank: number;
+    readonly by: string;
+    readonly ties: number;
+    readonly random_draw: number | null;
+    readonly temperature: number;
+  };
+  readonly booking: {
+    readonly attempt_id: number;
+    readonly prefill_tokens: number;
+    readonly decode_blocks: number;
+    readonly released: ReleaseReason | null;
+    readonly held_ms: number | null;
+  };
+  readonly hints: {
+    readonly message_id: string;
+    readonly capable: boolean;
+    readonly sent: readonly SentHintRecord[];
+    readonly policies: readonly {
+      readonly name: string;
+      readonly result: string;
+      readonly reason?: string;
+      readonly error_code?: string;
+      readonly actions?: number;
+      readonly us: number;
+    }[];
+    readonly commit: null;
+  } | null;
+  readonly prediction: { readonly cached_tokens: number; readonly with_hints_tokens: number } | null;
+  readonly report: {
+    readonly cached_tokens: number | null;
+    readonly prompt_tokens: number | null;
+    readonly output_tokens: number | null;
+    readonly source: string;
+  } | null;
+  readonly outcome: {
+    readonly status: number;
+    readonly finish: string | null;
+    readonly ttft_ms: number | null;
+    readonly e2e_ms: number;
+    readonly retries: number;
+  } | null;
+  readonly wall: {
+    readonly tokenize_us: number;
+    readonly hash_us: number;
+    readonly lookup_us: number;
+    readonly select_us: number;
+    readonly hint_us: number;
+  };
+}
+
+/** Reads decisions; newest first. */
+export interface DecisionReader {
+  list(
+    limit: number,
+    filter: { readonly sessionIdHash?: string; readonly workerId?: bigint },
+  ): readonly DecisionRecord[];
+  /** By decision id. */
+  get(id: string): DecisionRecord | null;
+  /** All attempts of one request, oldest first. */
+  ofRequest(requestId: string): readonly DecisionRecord[];
+}

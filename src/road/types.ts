@@ -1,0 +1,73 @@
+// The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
+import type { EngineReport, RequestApi } from '../engines/index.ts';
+import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
+
+/** Where the prompt's token ids come from. */
+export type TokensSource = 'local' | 'engine' | 'estimate' | 'given';
+
+/** What the caller may ask of routing; a door fills it only for callers that are trusted for it. */
+export interface RoutingConstraints {
+  readonly pinnedWorker: { readonly workerId: bigint; readonly rank: number | null } | null;
+  readonly allowedWorkers: readonly bigint[] | null;
+  readonly requiredTaints: readonly string[];
+  /** Weight per taint. */
+  readonly preferredTaints: ReadonlyMap<string, number>;
+  readonly temperature: number | null;
+  readonly priority: number;
+  readonly strictPriority: number;
+}
+
+/** A request as it enters the road, after ingress, identify and tokenize. */
+export interface RoadRequest {
+  readonly requestId: string;
+  readonly door: 'gateway' | 'replay' | 'selection' | 'picker';
+  readonly partition: Partition;
+  readonly role: Role;
+  readonly servedAs: string;
+  readonly api: RequestApi;
+  readonly body: Readonly<Record<string, unknown>> | null;
+  readonly stream: boolean;
+  /** Exact token ids, or a stand-in of the estimated length when `tokensSource` is `estimate`. */
+  readonly tokens: Uint32Array;
+  readonly tokensSource: TokensSource;
+  readonly maxOutputTokens: number;
+  readonly expectedOutputTokens: number | null;
+  readonly loraName: string | null;
+  readonly cacheSalt: string | null;
+  readonly session: SessionContext | null;
+  readonly constraints: RoutingConstraints;
+  /** A hint envelope from a trusted caller. */
+  readonly incomingHint: KvHint | null;
+  /** Microseconds spent on tokenizing, for the record. */
+  readonly tokenizeMicros: number;
+}
+
+/** What a door gets to hear. Calls in order: booked, head, data and tokens, then exactly one of finished and failed. */
+export interface ResponseSink {
+  booked(chosen: WorkerRank, decisionId: string): void;
+  head(status: number, headers: Readonly<Record<string, string>>): void;
+  data(bytes: Uint8Array): void;
+  tokens(count: number): void;
+  finished(report: EngineReport): void;
+  /** Refused before booking, or failed after; `afterHead` says whether the head was passed on. */
+  failed(error: PointsmanError, afterHead: boolean): void;
+}
+
+/** A request under way. */
+export interface RoadTicket {
+  readonly requestId: string;
+  /** The client is gone: ends the exchange and frees the booking. Idempotent; no sink call follows. */
+  abort(): void;
+  pause(): void;
+  resume(): void;
+}
+
+/** The one way through the router. */
+export interface Road {
+  /** Walks classify → queue → select → book → hint → dispatch synchronously; refusals come through `sink.failed`. */
+  arrive(request: RoadRequest, sink: ResponseSink): RoadTicket;
+  /** The worker is lost: its exchanges fail, its bookings are released. */
+  workerGone(workerId: bigint): void;
+  /** Bookings held now; 0 when idle. */
+  activeBookings(): number;
+}
