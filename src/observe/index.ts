@@ -8,3 +8,5 @@ export type {
   ReleaseReason,
   SentHintRecord,
 } from './decision-record.ts';
+export { METRICS, type MetricName, type MetricRow } from './metric-table.ts';
+export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
