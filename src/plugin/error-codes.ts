@@ -26,6 +26,16 @@ export const ERROR_CODES = {
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   // --- kv ---
   // --- events ---
+  PM_EVENT_DECODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event batch of an engine does not follow the wire format, or exceeds a cap.',
+  },
+  PM_EVENT_ENCODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
+  },
   // --- fleet ---
   // --- scheduling, selection ---
   // --- road ---
