@@ -41,6 +41,26 @@ export const ERROR_CODES = {
   // --- road ---
   // --- engines ---
   // --- tokens ---
+  PM_TOKENIZER_INVALID: {
+    status: 500,
+    retryable: false,
+    meaning: 'A tokenizer or chat template cannot be loaded, or fails its self-check.',
+  },
+  PM_TOKENIZER_FAILED: {
+    status: 500,
+    retryable: false,
+    meaning: 'Tokenizing a prompt failed inside the tokenizer.',
+  },
+  PM_CHAT_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The messages of a chat request are not a list of messages with role and text.',
+  },
+  PM_CHAT_TEMPLATE: {
+    status: 400,
+    retryable: false,
+    meaning: 'The chat template of the model refuses the messages, or the model has none.',
+  },
   // --- gateway ---
   // --- admin ---
   // --- simulator ---
