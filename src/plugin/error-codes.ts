@@ -26,6 +26,16 @@ export const ERROR_CODES = {
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   // --- kv ---
   // --- events ---
+  PM_EVENT_DECODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event batch of an engine does not follow the wire format, or exceeds a cap.',
+  },
+  PM_EVENT_ENCODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
+  },
   // --- fleet ---
   // --- scheduling, selection ---
   // --- road ---
@@ -95,6 +105,16 @@ export const ERROR_CODES = {
     status: 400,
     retryable: false,
     meaning: 'The prompt has more tokens than limits.prompt_tokens allows.',
+  },
+  PM_CHAT_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The messages of a chat request are not a list of messages with role and text.',
+  },
+  PM_CHAT_TEMPLATE: {
+    status: 400,
+    retryable: false,
+    meaning: 'The chat template of the model refuses the messages, or the model has none.',
   },
   // --- gateway ---
   PM_REQUEST_INVALID: {
