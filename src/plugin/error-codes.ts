@@ -117,6 +117,11 @@ export const ERROR_CODES = {
     meaning: 'The chat template of the model refuses the messages, or the model has none.',
   },
   // --- gateway ---
+  PM_NETWORK_INVALID: {
+    status: 500,
+    retryable: false,
+    meaning: 'A trusted network is neither an IP address nor a network in CIDR form.',
+  },
   PM_REQUEST_INVALID: {
     status: 400,
     retryable: false,
@@ -159,6 +164,7 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'This router is stopping and takes no new requests.',
   },
+  PM_LISTEN: { status: 500, retryable: false, meaning: 'A port cannot be listened on.' },
   PM_CLIENT_STALLED: {
     status: 408,
     retryable: false,
