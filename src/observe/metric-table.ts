@@ -31,10 +31,31 @@ export const METRICS = {
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
+  pointsman_selection_fallbacks_total: {
+    kind: 'counter',
+    help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
+    labels: ['policy', 'code'],
+  },
   // --- host ---
   // --- kv ---
   // --- events ---
   // --- fleet ---
+  pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
+  pointsman_worker_state_changes_total: {
+    kind: 'counter',
+    help: 'Changes of a worker into a state.',
+    labels: ['state'],
+  },
+  pointsman_worker_restarts_total: {
+    kind: 'counter',
+    help: 'Engine restarts noticed by a changed epoch in the capability advertisement.',
+    labels: [],
+  },
+  pointsman_health_checks_total: {
+    kind: 'counter',
+    help: 'Health checks of workers, by result (ok, failed).',
+    labels: ['result'],
+  },
   // --- engines ---
   // --- tokens ---
 } as const satisfies Record<string, MetricRow>;

@@ -27,7 +27,40 @@ export const ERROR_CODES = {
   // --- kv ---
   // --- events ---
   // --- fleet ---
+  PM_WORKER_INVALID: { status: 400, retryable: false, meaning: 'What was said about a worker cannot be right.' },
+  PM_WORKER_EXISTS: { status: 409, retryable: false, meaning: 'A worker with this id is already in the fleet.' },
+  PM_WORKER_UNKNOWN: { status: 404, retryable: false, meaning: 'No worker with this id is in the fleet.' },
+  PM_FLEET_FULL: {
+    status: 409,
+    retryable: false,
+    meaning: 'The fleet has as many data-parallel ranks as it may hold.',
+  },
+  PM_CAPABILITIES_INVALID: {
+    status: 502,
+    retryable: true,
+    meaning: 'A worker advertises KV hint capabilities that cannot be read.',
+  },
   // --- scheduling, selection ---
+  PM_SELECTION_NO_ENDPOINTS: {
+    status: 503,
+    retryable: true,
+    meaning: 'No worker can take the request.',
+  },
+  PM_SELECTION_PINNED_NOT_ALLOWED: {
+    status: 400,
+    retryable: false,
+    meaning: 'The request is pinned to a worker that its own list of allowed workers leaves out.',
+  },
+  PM_SELECTION_PINNED_UNAVAILABLE: {
+    status: 503,
+    retryable: true,
+    meaning: 'The worker that the request is pinned to cannot take it.',
+  },
+  PM_SELECTION_FAILED: {
+    status: 500,
+    retryable: true,
+    meaning: 'The worker-selection policy failed and no default could decide in its place.',
+  },
   // --- road ---
   // --- engines ---
   // --- tokens ---
