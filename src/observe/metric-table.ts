@@ -36,6 +36,16 @@ export const METRICS = {
     help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
     labels: ['policy', 'code'],
   },
+  pointsman_decision_ring_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for decision records.',
+    labels: [],
+  },
+  pointsman_decisions_held: {
+    kind: 'gauge',
+    help: 'Decision records that can be looked up now.',
+    labels: [],
+  },
   // --- host ---
   // --- kv ---
   // --- events ---

@@ -10,6 +10,7 @@ export class CandidateColumns implements PlacementTable {
   count = 0;
   slots = new Int32Array(0);
   workerIds = new BigUint64Array(0);
+  idWords = new Uint32Array(0);
   ranks = new Int32Array(0);
   effectiveOverlapBlocks = new Float64Array(0);
   cachedTokens = new Float64Array(0);
@@ -26,7 +27,6 @@ export class CandidateColumns implements PlacementTable {
   activeDecodeBlocks = new Float64Array(0);
   additionalBlocks = new Float64Array(0);
 
-  #idWords = new Uint32Array(0);
   /** Row of each slot in this table; stale entries are told by comparing `slots`. */
   #rowOfSlot = new Int32Array(0);
 
@@ -43,8 +43,8 @@ export class CandidateColumns implements PlacementTable {
     const slot = candidates.slots[index] ?? 0;
     this.slots[row] = slot;
     this.ranks[row] = candidates.ranks[index] ?? 0;
-    this.#idWords[2 * row] = candidates.idWords[2 * index] ?? 0;
-    this.#idWords[2 * row + 1] = candidates.idWords[2 * index + 1] ?? 0;
+    this.idWords[2 * row] = candidates.idWords[2 * index] ?? 0;
+    this.idWords[2 * row + 1] = candidates.idWords[2 * index + 1] ?? 0;
     this.#rowOfSlot[slot] = row;
   }
 
@@ -98,7 +98,7 @@ export class CandidateColumns implements PlacementTable {
   #grow(length: number): void {
     this.slots = new Int32Array(length);
     this.workerIds = new BigUint64Array(length);
-    this.#idWords = new Uint32Array(this.workerIds.buffer);
+    this.idWords = new Uint32Array(this.workerIds.buffer);
     this.ranks = new Int32Array(length);
     this.effectiveOverlapBlocks = new Float64Array(length);
     this.cachedTokens = new Float64Array(length);

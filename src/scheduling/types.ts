@@ -63,6 +63,8 @@ export const EXCLUSION_REASONS: readonly ExclusionReason[] = [
 
 /** Candidate columns with what only the record wants. */
 export interface PlacementTable extends CandidateTable {
+  /** `workerIds` as two u32 words each, low word first: reading them makes no bigint. */
+  idWords: Uint32Array;
   /** Blocks in use before this request. */
   activeDecodeBlocks: Float64Array;
   /** Full prompt blocks that active requests of the slot do not hold. */
