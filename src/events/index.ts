@@ -1,4 +1,7 @@
 // From engines to the prefix index: sources, decoding, application.
+export { decodeEventBatch, MAX_BATCH_EVENTS } from './decode-batch.ts';
+export { encodeEventBatch } from './encode-batch.ts';
+export { MAX_BATCH_HASHES, MAX_BATCH_TOKENS } from './event-fields.ts';
 export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,
@@ -6,6 +9,7 @@ export type {
   HintOutcomeKind,
   KvEvent,
   KvEventBatch,
+  KvEventScope,
   KvEventSink,
   KvEventSource,
   KvHintOutcomeEvent,

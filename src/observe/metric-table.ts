@@ -23,6 +23,11 @@ export const METRICS = {
     help: 'Router-only fields and headers removed from client requests at ingress.',
     labels: ['field'],
   },
+  pointsman_requests_active: {
+    kind: 'gauge',
+    help: 'Requests the gateway has accepted and not finished answering.',
+    labels: [],
+  },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
   pointsman_time_to_first_token_seconds: {
@@ -67,7 +72,23 @@ export const METRICS = {
     labels: ['result'],
   },
   // --- engines ---
+  pointsman_engine_connection_faults_total: {
+    kind: 'counter',
+    help: 'Connections to workers that were refused, or broke before the answer was complete.',
+    labels: ['worker', 'kind'],
+  },
   // --- tokens ---
+  pointsman_tokenize_seconds: {
+    kind: 'histogram',
+    help: 'From handing a prompt to a tokenizer thread until its token ids are back, waiting included.',
+    labels: ['model'],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+  },
+  pointsman_tokenize_estimates_total: {
+    kind: 'counter',
+    help: 'Prompts of models with a local tokenizer that were routed by an estimate, by reason.',
+    labels: ['model', 'reason'],
+  },
 } as const satisfies Record<string, MetricRow>;
 
 /** Name of a metric. */
