@@ -49,6 +49,12 @@ export const ERROR_CODES = {
   // --- gateway ---
   // --- admin ---
   // --- simulator ---
+  PM_SIM_SETTINGS: {
+    status: 500,
+    retryable: false,
+    meaning: 'A setting of a simulated engine is out of range.',
+  },
+  PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   // --- replay ---
   // --- cli ---
   PM_USAGE: {
