@@ -36,6 +36,16 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
   },
+  PM_EVENT_ENDPOINT: {
+    status: 500,
+    retryable: false,
+    meaning: 'The address of an engine’s KV events is no ZeroMQ address.',
+  },
+  PM_EVENT_MESSAGE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
+  },
   // --- fleet ---
   // --- scheduling, selection ---
   // --- road ---
