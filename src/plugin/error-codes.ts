@@ -25,6 +25,26 @@ export const ERROR_CODES = {
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   // --- kv ---
+  PM_KV_ARGUMENT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A value given to hashing or the index is out of range.',
+  },
+  PM_KV_TABLE_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A hash table holds as many entries as it can.',
+  },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
+  PM_KV_BIG_ENDIAN: {
+    status: 500,
+    retryable: false,
+    meaning: 'Block hashing needs a little-endian machine.',
+  },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,
