@@ -1,4 +1,5 @@
-// One schema, one parser for every YAML key.
+// One schema, one parser for every YAML key; also the reader of exact JSON.
+export { parseExactJson } from './exact-json.ts';
 export type {
   ConfigPath,
   ConfigProblem,

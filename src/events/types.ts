@@ -19,6 +19,18 @@ export interface KvEventSource {
   close(): void;
 }
 
+/** Facts that decide whether the router can index a block event; absent when the engine sent none of them. */
+export interface KvEventScope {
+  /** KV cache group of a hybrid model. */
+  readonly groupIndex: number | null;
+  /** Kind of attention of that group, for example `full_attention`. */
+  readonly attentionKind: string | null;
+  /** `LOCAL`, or `REMOTE` for blocks another publisher announces. */
+  readonly locality: string | null;
+  /** Set when the block's identity rests on more than tokens, LoRA name and salt. */
+  readonly unsupported: 'bigram_tokens' | 'extra_keys' | null;
+}
+
 /** Decoded BlockStored. Arrays may be views that the next event overwrites. */
 export interface BlockStoredEvent {
   readonly kind: 'stored';
@@ -31,6 +43,7 @@ export interface BlockStoredEvent {
   readonly loraName: string | null;
   readonly cacheSalt: string | null;
   readonly sessionId: string | null;
+  readonly scope?: KvEventScope;
 }
 
 /** Decoded BlockRemoved. */
@@ -38,6 +51,7 @@ export interface BlockRemovedEvent {
   readonly kind: 'removed';
   readonly external: HashPairs;
   readonly tier: Tier;
+  readonly scope?: KvEventScope;
 }
 
 /** Decoded AllBlocksCleared. */
@@ -68,4 +82,11 @@ export interface KvEventBatch {
   readonly events: readonly KvEvent[];
   /** Overrides the connection's rank when present. */
   readonly rank: number | null;
+  /** What the decoder did not know and skipped; absent when there was none. */
+  readonly skipped?: {
+    /** Events with an unknown tag. */
+    readonly events: number;
+    /** Unknown fields and mediums of known events. */
+    readonly fields: number;
+  };
 }

@@ -35,17 +35,62 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A hash table holds as many entries as it can.',
   },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
   PM_KV_BIG_ENDIAN: {
     status: 500,
     retryable: false,
     meaning: 'Block hashing needs a little-endian machine.',
   },
   // --- events ---
+  PM_EVENT_DECODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event batch of an engine does not follow the wire format, or exceeds a cap.',
+  },
+  PM_EVENT_ENCODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
+  },
+  PM_EVENT_ENDPOINT: {
+    status: 500,
+    retryable: false,
+    meaning: 'The address of an engine’s KV events is no ZeroMQ address.',
+  },
+  PM_EVENT_MESSAGE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
+  },
   // --- fleet ---
   // --- scheduling, selection ---
   // --- road ---
   // --- engines ---
   // --- tokens ---
+  PM_TOKENIZER_INVALID: {
+    status: 500,
+    retryable: false,
+    meaning: 'A tokenizer or chat template cannot be loaded, or fails its self-check.',
+  },
+  PM_TOKENIZER_FAILED: {
+    status: 500,
+    retryable: false,
+    meaning: 'Tokenizing a prompt failed inside the tokenizer.',
+  },
+  PM_CHAT_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The messages of a chat request are not a list of messages with role and text.',
+  },
+  PM_CHAT_TEMPLATE: {
+    status: 400,
+    retryable: false,
+    meaning: 'The chat template of the model refuses the messages, or the model has none.',
+  },
   // --- gateway ---
   // --- admin ---
   // --- simulator ---

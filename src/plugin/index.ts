@@ -2,6 +2,7 @@
 export { type Clock, ManualClock } from './clock.ts';
 export { ERROR_CODES, type ErrorCode, type ErrorCodeRow } from './error-codes.ts';
 export { type ErrorDetails, errorText, PointsmanError, type PointsmanErrorOptions } from './errors.ts';
+export { exactJsonStringify } from './exact-json.ts';
 export type { BlockHash, Partition, Role, WorkerId, WorkerRank } from './ids.ts';
 export {
   type HintAction,

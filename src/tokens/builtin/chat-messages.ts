@@ -1,0 +1,53 @@
+// Brings chat messages into the form chat templates expect: content is a string, parts are flattened, all else is kept.
+import { PointsmanError } from '../../plugin/index.ts';
+
+/** A message as templates see it. */
+export type ChatMessage = Readonly<Record<string, unknown>> & {
+  readonly role: string;
+  readonly content: string;
+};
+
+/**
+ * Checks `messages` of a chat request and flattens their content: text parts are concatenated, null or absent content becomes
+ * the empty string.
+ * @throws PointsmanError PM_CHAT_INVALID for anything that is not a list of messages with a role and text.
+ */
+export function flattenMessages(messages: unknown): ChatMessage[] {
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw invalid('messages must be a list of at least one message');
+  }
+  return messages.map((message: unknown, index) => {
+    if (!isObject(message)) throw invalid(`messages[${index}] must be an object`);
+    const { role, content } = message;
+    if (typeof role !== 'string' || role === '') {
+      throw invalid(`messages[${index}].role must be a string such as "user"`);
+    }
+    return { ...message, role, content: flattenContent(content, index) };
+  });
+}
+
+function flattenContent(content: unknown, index: number): string {
+  if (content === null || content === undefined) return '';
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content))
+    throw invalid(`messages[${index}].content must be a string or a list of parts`);
+  let text = '';
+  content.forEach((part: unknown, at) => {
+    if (typeof part === 'string') text += part;
+    else if (isObject(part) && typeof part.text === 'string') text += part.text;
+    else if (isObject(part) && typeof part.refusal === 'string') text += part.refusal;
+    else
+      throw invalid(
+        `messages[${index}].content[${at}] must be a text part; other kinds have no token ids here`,
+      );
+  });
+  return text;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function invalid(sentence: string): PointsmanError {
+  return new PointsmanError('PM_CHAT_INVALID', sentence);
+}

@@ -1,0 +1,3 @@
+// Text to token ids: tokenizer.json, chat templates, estimates; off the main thread.
+export { loadTextTokenizer, type RenderChatOptions, type TextTokenizer } from './builtin/text-tokenizer.ts';
+export { TINY_TOKENIZER, TINY_WORDS } from './builtin/tiny-files.ts';
