@@ -54,6 +54,27 @@ export const METRICS = {
   // --- host ---
   // --- kv ---
   // --- events ---
+  pointsman_kv_event_batches_total: {
+    kind: 'counter',
+    help: 'KV event batches received from engines.',
+    labels: [],
+  },
+  pointsman_kv_event_batches_missed_total: {
+    kind: 'counter',
+    help: 'KV event batches that engines sent and the router did not receive, by gaps in their sequence numbers.',
+    labels: [],
+  },
+  pointsman_kv_event_restarts_total: {
+    kind: 'counter',
+    help: 'Times an event sequence fell back, which means that the engine started anew.',
+    labels: [],
+  },
+  pointsman_kv_events_total: { kind: 'counter', help: 'KV events received, by kind.', labels: ['kind'] },
+  pointsman_kv_events_rejected_total: {
+    kind: 'counter',
+    help: 'KV events (for undecodable: batches) that changed nothing, by reason.',
+    labels: ['reason'],
+  },
   // --- fleet ---
   pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
   pointsman_worker_state_changes_total: {

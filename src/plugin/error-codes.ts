@@ -25,6 +25,26 @@ export const ERROR_CODES = {
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   // --- kv ---
+  PM_KV_ARGUMENT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A value given to hashing or the index is out of range.',
+  },
+  PM_KV_TABLE_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A hash table holds as many entries as it can.',
+  },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
+  PM_KV_BIG_ENDIAN: {
+    status: 500,
+    retryable: false,
+    meaning: 'Block hashing needs a little-endian machine.',
+  },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,
@@ -35,6 +55,16 @@ export const ERROR_CODES = {
     status: 500,
     retryable: false,
     meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
+  },
+  PM_EVENT_ENDPOINT: {
+    status: 500,
+    retryable: false,
+    meaning: 'The address of an engine’s KV events is no ZeroMQ address.',
+  },
+  PM_EVENT_MESSAGE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
   },
   // --- fleet ---
   PM_WORKER_INVALID: { status: 400, retryable: false, meaning: 'What was said about a worker cannot be right.' },
@@ -200,6 +230,12 @@ export const ERROR_CODES = {
   PM_INTERNAL: { status: 500, retryable: true, meaning: 'Something failed inside the router; the log has more.' },
   // --- admin ---
   // --- simulator ---
+  PM_SIM_SETTINGS: {
+    status: 500,
+    retryable: false,
+    meaning: 'A setting of a simulated engine is out of range.',
+  },
+  PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   // --- replay ---
   // --- cli ---
   PM_USAGE: {
