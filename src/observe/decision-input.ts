@@ -43,6 +43,8 @@ export interface DecisionInput {
     readonly sessionFinal?: boolean;
     readonly inputTrigger?: string;
   } | null;
+  /** Class it was queued in. */
+  readonly policyClass: string;
   readonly promptTokens: number;
   readonly blocks: number;
   readonly blockSize: number;

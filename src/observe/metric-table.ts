@@ -36,6 +36,31 @@ export const METRICS = {
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
+  pointsman_prompt_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests.',
+    labels: ['model'],
+  },
+  pointsman_predicted_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that the router expected the engine to find cached, hints included.',
+    labels: ['model'],
+  },
+  pointsman_reported_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that engines reported as cached.',
+    labels: ['model'],
+  },
+  pointsman_hint_outcomes_total: {
+    kind: 'counter',
+    help: 'Reports on sent hint actions, by outcome; unreported = nothing was heard by the end of the request.',
+    labels: ['outcome'],
+  },
+  pointsman_door_errors_total: {
+    kind: 'counter',
+    help: 'Requests ended because their own door failed while taking the answer.',
+    labels: [],
+  },
   pointsman_selection_fallbacks_total: {
     kind: 'counter',
     help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',

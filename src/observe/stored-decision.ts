@@ -237,7 +237,7 @@ function fixedPart(id: string, input: DecisionInput, session: DecisionRecord['se
       tokens_source: input.tokensSource,
       head_hash: input.sequence === null || input.sequence.length === 0 ? null : idOf(input.sequence, 0),
     },
-    queue: { class: 'default', waited_ms: 0, outcome: 'direct' as const },
+    queue: { class: input.policyClass, waited_ms: 0, outcome: 'direct' as const },
     index: {
       kind: input.indexVersion === null ? ('none' as const) : ('events' as const),
       version: input.indexVersion ?? 0,

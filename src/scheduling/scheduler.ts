@@ -62,6 +62,8 @@ export class Scheduler {
       excluded: this.#excluded,
       prefillTokens: 0,
       decodeBlocks: 0,
+      costWeights: null,
+      tracksPrefillTokens: true,
       fellBackOn: null,
     };
     this.#unlisten = options.fleet.listen({
@@ -107,6 +109,7 @@ export class Scheduler {
     placement.row = row;
     placement.pick = pick;
     placement.prefillTokens = prefillTokens;
+    placement.tracksPrefillTokens = tracksPrefill;
     placement.decodeBlocks = table.additionalBlocks[row] ?? 0;
     return placement;
   }
@@ -176,6 +179,7 @@ export class Scheduler {
   /** Asks the policy; when it is broken rather than refusing, the default cost decides and the failure is counted. */
   #select(runtime: RoleRuntime, facts: SelectionFacts, request: PlacementRequest): SelectionPick {
     this.#placement.fellBackOn = null;
+    this.#placement.costWeights = runtime.costWeights;
     try {
       return inRange(runtime.select(this.#table, facts), this.#table.count);
     } catch (thrown) {
@@ -191,6 +195,7 @@ export class Scheduler {
     try {
       const fallback = this.#fallback?.(request.partition, request.role) ?? null;
       if (fallback === null) throw policyError;
+      this.#placement.costWeights = fallback.costWeights;
       return inRange(fallback.select(this.#table, facts), this.#table.count);
     } catch (thrown) {
       throw new PointsmanError(

@@ -86,6 +86,10 @@ export interface Placement {
   readonly prefillTokens: number;
   /** Blocks booked that the slot did not hold before. */
   readonly decodeBlocks: number;
+  /** Weights of the default cost, when it decided. */
+  readonly costWeights: Readonly<Record<string, number>> | null;
+  /** Whether this role's bookings count prompt tokens to prefill. */
+  readonly tracksPrefillTokens: boolean;
   /** Code of the error for which the policy's choice was replaced by the default cost's; null = the policy chose. */
   readonly fellBackOn: string | null;
 }
