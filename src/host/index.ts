@@ -1,4 +1,12 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
+export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
+export {
+  createPluginHost,
+  type PluginHostOptions,
+  type ResolvedPluginHost,
+  type RoleResolution,
+} from './plugin-host.ts';
+export { ResolutionError } from './resolution-error.ts';
 export type {
   CandidateTable,
   HintBooking,
