@@ -19,6 +19,37 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The configuration file has problems; each is listed with line and column.',
   },
+  PM_CONFIG_SYNTAX: {
+    status: 500,
+    retryable: false,
+    meaning: 'The configuration text is not the YAML it must be.',
+  },
+  PM_CONFIG_UNKNOWN_KEY: { status: 500, retryable: false, meaning: 'A configuration key does not exist.' },
+  PM_CONFIG_MISSING: {
+    status: 500,
+    retryable: false,
+    meaning: 'A configuration key that is needed is missing.',
+  },
+  PM_CONFIG_VALUE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A configuration value has the wrong type or range.',
+  },
+  PM_CONFIG_CONFLICT: {
+    status: 500,
+    retryable: false,
+    meaning: 'Two configuration values do not fit together, or one is given twice.',
+  },
+  PM_CONFIG_SECRET: {
+    status: 500,
+    retryable: false,
+    meaning: 'A secret named in the configuration cannot be read.',
+  },
+  PM_CONFIG_NO_EFFECT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A warning: the configuration key is valid but does nothing in this version.',
+  },
   PM_CONFIG_UNREADABLE: { status: 500, retryable: false, meaning: 'The configuration file cannot be read.' },
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },

@@ -13,6 +13,7 @@ export {
 } from './define.ts';
 export { ERROR_CODES, type ErrorCode, type ErrorCodeRow } from './error-codes.ts';
 export { type ErrorDetails, errorText, PointsmanError, type PointsmanErrorOptions } from './errors.ts';
+export { exactJsonStringify } from './exact-json.ts';
 export {
   type AnyHintPolicy,
   type DefaultHost,
