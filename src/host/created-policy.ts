@@ -1,4 +1,5 @@
 // Checks what a policy's `create` returned, member by member, before anything uses it.
+import { didYouMean } from '../config/index.ts';
 import {
   type AnyHintPolicy,
   type LinearCost,
@@ -8,7 +9,6 @@ import {
   type WorkerScorer,
 } from '../plugin/index.ts';
 import { checkWorkerInputs } from './definition-check.ts';
-import { suggestion } from './nearest-name.ts';
 import type { PolicyParts } from './policy-components.ts';
 import { absorbPromise, describeValue } from './selection-errors.ts';
 
@@ -71,8 +71,8 @@ function checkMembers(created: unknown, members: readonly string[], label: strin
   if (prototype !== Object.prototype && prototype !== null) return created;
   for (const name of Object.keys(created)) {
     if (members.includes(name)) continue;
-    const hint = suggestion(name, members) || `; known members: ${members.join(', ')}`;
-    throw invalid(`create of ${label} returned the unknown member ${name}${hint}`);
+    const hint = didYouMean(name, members) || `; known: ${members.join(', ')}`;
+    throw invalid(`create of ${label} returned the unknown member "${name}"${hint}`);
   }
   return created;
 }

@@ -1,5 +1,6 @@
 // Checks the shape of what plugins hand over: definitions at load, and what their `create` returned. The compiler checks most of
 // it for authors who use it; JavaScript authors and typing mistakes are caught here.
+import { didYouMean } from '../config/index.ts';
 import {
   HINT_INPUTS,
   type HintPolicyDefinition,
@@ -7,7 +8,6 @@ import {
   WORKER_INPUTS,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
-import { suggestion } from './nearest-name.ts';
 import { describeValue } from './selection-errors.ts';
 
 /** Any definition. */
@@ -83,7 +83,7 @@ export function checkInputs(inputs: unknown, known: readonly string[], label: st
   for (const input of inputs) {
     if (typeof input === 'string' && known.includes(input)) continue;
     const name = typeof input === 'string' ? input : describeValue(input);
-    return `${label}: unknown input ${name}; known: ${known.join(', ')}${suggestion(name, known)}`;
+    return `${label}: unknown input "${name}"; known: ${known.join(', ')}${didYouMean(name, known)}`;
   }
   return null;
 }

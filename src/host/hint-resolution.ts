@@ -1,8 +1,13 @@
 // Finds the hint policies of a role: those it lists, or those whose default hosts match its worker-selection policy.
-import type { ConfigPath, HintEntry, RoleSelectionEntry, RouterConfig } from '../config/index.ts';
+import {
+  type ConfigPath,
+  didYouMean,
+  type HintEntry,
+  type RoleSelectionEntry,
+  type RouterConfig,
+} from '../config/index.ts';
 import type { Role } from '../plugin/index.ts';
 import type { CatalogEntry, PolicyCatalog, PreparedHint } from './catalog.ts';
-import { suggestion } from './nearest-name.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -31,7 +36,7 @@ export class HintResolver {
     selectionType: string | null,
   ): Promise<readonly ResolvedHint[]> {
     let hints: readonly ResolvedHint[] = [];
-    if (entry?.hints) hints = await this.#listedHints(role, entry.hints);
+    if (entry?.hints) hints = await this.#listedHints(entry.hints);
     else if (selectionType !== null)
       hints = await this.#defaultHints(selectionType, entry?.path ?? ['worker_selection']);
     if (entry !== undefined) this.#warnTwoFetchers(role, entry, hints);
@@ -53,19 +58,9 @@ export class HintResolver {
     );
   }
 
-  async #listedHints(role: Role, entries: readonly HintEntry[]): Promise<readonly ResolvedHint[]> {
+  async #listedHints(entries: readonly HintEntry[]): Promise<readonly ResolvedHint[]> {
     const hints: ResolvedHint[] = [];
-    const names = new Set<string>();
     for (const { type, name, parameters, path } of entries) {
-      if (names.has(name)) {
-        this.#problems.error(
-          'PM_POLICY_AMBIGUOUS',
-          [...path, name === type ? 'type' : 'name'],
-          'value',
-          `two hints of role ${role} are named ${name}; give one of them another name`,
-        );
-      }
-      names.add(name);
       const entry = this.#catalog.hints.get(type);
       if (entry === undefined) {
         this.#unknownHint(type, [...path, 'type']);
@@ -82,7 +77,7 @@ export class HintResolver {
     const known = [...this.#catalog.hints.keys()];
     const message = this.#catalog.selections.has(type)
       ? `${type} is a worker-selection policy, not a hint policy; known hint policies: ${known.join(', ')}`
-      : `unknown hint policy ${type}; known: ${known.join(', ')}${suggestion(type, known)}`;
+      : `unknown hint policy "${type}"; known: ${known.join(', ')}${didYouMean(type, known)}`;
     this.#problems.error('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 

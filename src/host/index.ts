@@ -6,7 +6,6 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
-export { ResolutionError } from './resolution-error.ts';
 export type {
   CandidateTable,
   HintBooking,

@@ -1,8 +1,7 @@
 // Parses the parameters of one configured policy with its schema and turns what the schema says into faults with a path. Works with
 // any Standard Schema; suggestions need one that can list its keys (Standard JSON Schema, as in zod and arktype).
-import type { ConfigPath, ProblemAnchor } from '../config/index.ts';
+import { type ConfigPath, didYouMean, type ProblemAnchor } from '../config/index.ts';
 import { errorText, type ParameterSchema, type SchemaIssue } from '../plugin/index.ts';
-import { suggestion } from './nearest-name.ts';
 
 /** One thing wrong with parameters; the path starts at the parameters. */
 export interface ParameterFault {
@@ -56,11 +55,11 @@ function faultsOf(schema: ParameterSchema, raw: unknown, issue: SchemaIssue): Pa
 }
 
 function unknownKey(parent: ConfigPath, key: string, known: readonly string[]): ParameterFault {
-  const list = known.length > 0 ? `; known keys: ${known.join(', ')}` : '';
+  const list = known.length > 0 ? `; known: ${known.join(', ')}` : '';
   return {
     path: [...parent, key],
     anchor: 'key',
-    message: `unknown key ${key}${suggestion(key, known) || list}`,
+    message: `unknown key "${key}"${didYouMean(key, known) || list}`,
   };
 }
 

@@ -1,6 +1,12 @@
 // Sets up the host: loads plugins, resolves every role, tries every `create` once, and reports all problems together. Afterwards it
 // hands out one runtime per partition and role.
-import type { ConfigProblem, ConfigSource, RouterConfig, RouterMode } from '../config/index.ts';
+import {
+  ConfigError,
+  type ConfigProblem,
+  type ConfigSource,
+  type RouterConfig,
+  type RouterMode,
+} from '../config/index.ts';
 import {
   type Clock,
   errorText,
@@ -12,7 +18,6 @@ import {
 import { builtinCatalog } from './builtin-policies.ts';
 import type { PolicyCatalog, Prepared } from './catalog.ts';
 import { ProblemList } from './problem-list.ts';
-import { ResolutionError } from './resolution-error.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
 import {
   type CreationPorts,
@@ -62,7 +67,7 @@ const TRIAL_SITE: CreationSite = { partition: { model: 'default', routingGroup: 
 
 /**
  * Loads, resolves and checks everything the configuration says about policies.
- * @throws ResolutionError (PM_CONFIG_INVALID) with every problem found; nothing is left running.
+ * @throws ConfigError (PM_CONFIG_INVALID) with every problem found; nothing is left running.
  */
 export async function createPluginHost(options: PluginHostOptions): Promise<ResolvedPluginHost> {
   const { config } = options;
@@ -73,7 +78,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const needs = host.tryRoles(problems);
   if (problems.hasErrors) {
     await host.dispose();
-    throw new ResolutionError(problems.problems);
+    throw new ConfigError(options.source, problems.problems);
   }
   host.finish(needs, problems.warnings);
   return host;

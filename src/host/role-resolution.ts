@@ -1,15 +1,18 @@
 // From configuration to policies: per role which worker-selection policy decides and which hint policies follow. Pure lookup and
 // parameter parsing; nothing is created yet. Every problem goes to the list, none stops the others from being found.
-import type { ConfigPath, InstanceEntry, RoleSelectionEntry, RouterConfig } from '../config/index.ts';
+import {
+  type ConfigPath,
+  didYouMean,
+  type InstanceEntry,
+  ROLES,
+  type RoleSelectionEntry,
+  type RouterConfig,
+} from '../config/index.ts';
 import type { Role } from '../plugin/index.ts';
 import { DEFAULT_POLICY, PLAIN_MODES } from './builtin-policies.ts';
 import type { PolicyCatalog, Preparation, PreparedSelection } from './catalog.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
-import { suggestion } from './nearest-name.ts';
 import type { ProblemList } from './problem-list.ts';
-
-/** Every role, in the order problems and tables list them. */
-export const ROLES: readonly Role[] = ['aggregated', 'prefill', 'decode', 'encode'];
 
 /** A role with its policies found and their parameters parsed. */
 export interface ResolvedRole {
@@ -136,7 +139,7 @@ export class RoleResolver {
         'PM_POLICY_UNKNOWN',
         path,
         'value',
-        `unknown instance ${name} for role ${role}; ${list}${suggestion(name, known)}`,
+        `unknown instance "${name}"; ${list}${didYouMean(name, known)}`,
       );
       return null;
     }
@@ -172,7 +175,7 @@ export class RoleResolver {
     const known = [...this.#catalog.selections.keys()];
     const message = this.#catalog.hints.has(type)
       ? `${type} is a hint policy; list it under hints, and choose a worker-selection policy: ${known.join(', ')}`
-      : `unknown worker-selection policy ${type}; known: ${known.join(', ')}${suggestion(type, [...known, ...this.#instances.keys()])}`;
+      : `unknown worker-selection policy "${type}"; known: ${known.join(', ')}${didYouMean(type, [...known, ...this.#instances.keys()])}`;
     this.#problems[severity]('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 
