@@ -1,6 +1,7 @@
 // One schema, one parser for every YAML key; also the reader of exact JSON.
 export { ConfigError } from './config-error.ts';
 export { isLoopback } from './cross-checks.ts';
+export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
 export { defaultConfig, loadConfig, MAX_CONFIG_BYTES, parseConfig } from './load.ts';
 export { didYouMean, nearestName } from './nearest.ts';
