@@ -1,7 +1,13 @@
 // From engines to the prefix index: sources, decoding, application.
 export { decodeEventBatch, MAX_BATCH_EVENTS } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
+export type { EventFeed, RejectReason } from './event-feed.ts';
 export { MAX_BATCH_HASHES, MAX_BATCH_TOKENS } from './event-fields.ts';
+export {
+  createKvEventApplier,
+  type KvEventApplier,
+  type KvEventApplierOptions,
+} from './kv-event-applier.ts';
 export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,
@@ -14,3 +20,4 @@ export type {
   KvEventSource,
   KvHintOutcomeEvent,
 } from './types.ts';
+export { subscribeZmq, type ZmqSubscription } from './zmq-source.ts';

@@ -36,10 +36,87 @@ export const METRICS = {
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
+  pointsman_prompt_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests.',
+    labels: ['model'],
+  },
+  pointsman_predicted_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that the router expected the engine to find cached, hints included.',
+    labels: ['model'],
+  },
+  pointsman_reported_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that engines reported as cached.',
+    labels: ['model'],
+  },
+  pointsman_hint_outcomes_total: {
+    kind: 'counter',
+    help: 'Reports on sent hint actions, by outcome; unreported = nothing was heard by the end of the request.',
+    labels: ['outcome'],
+  },
+  pointsman_door_errors_total: {
+    kind: 'counter',
+    help: 'Requests ended because their own door failed while taking the answer.',
+    labels: [],
+  },
+  pointsman_selection_fallbacks_total: {
+    kind: 'counter',
+    help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
+    labels: ['policy', 'code'],
+  },
+  pointsman_decision_ring_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for decision records.',
+    labels: [],
+  },
+  pointsman_decisions_held: {
+    kind: 'gauge',
+    help: 'Decision records that can be looked up now.',
+    labels: [],
+  },
   // --- host ---
   // --- kv ---
   // --- events ---
+  pointsman_kv_event_batches_total: {
+    kind: 'counter',
+    help: 'KV event batches received from engines.',
+    labels: [],
+  },
+  pointsman_kv_event_batches_missed_total: {
+    kind: 'counter',
+    help: 'KV event batches that engines sent and the router did not receive, by gaps in their sequence numbers.',
+    labels: [],
+  },
+  pointsman_kv_event_restarts_total: {
+    kind: 'counter',
+    help: 'Times an event sequence fell back, which means that the engine started anew.',
+    labels: [],
+  },
+  pointsman_kv_events_total: { kind: 'counter', help: 'KV events received, by kind.', labels: ['kind'] },
+  pointsman_kv_events_rejected_total: {
+    kind: 'counter',
+    help: 'KV events (for undecodable: batches) that changed nothing, by reason.',
+    labels: ['reason'],
+  },
   // --- fleet ---
+  pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
+  pointsman_worker_state_changes_total: {
+    kind: 'counter',
+    help: 'Changes of a worker into a state.',
+    labels: ['state'],
+  },
+  pointsman_worker_restarts_total: {
+    kind: 'counter',
+    help: 'Engine restarts noticed by a changed epoch in the capability advertisement.',
+    labels: [],
+  },
+  pointsman_health_checks_total: {
+    kind: 'counter',
+    help: 'Health checks of workers, by result (ok, failed).',
+    labels: ['result'],
+  },
   // --- engines ---
   pointsman_engine_connection_faults_total: {
     kind: 'counter',

@@ -19,12 +19,88 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The configuration file has problems; each is listed with line and column.',
   },
+  PM_CONFIG_SYNTAX: {
+    status: 500,
+    retryable: false,
+    meaning: 'The configuration text is not the YAML it must be.',
+  },
+  PM_CONFIG_UNKNOWN_KEY: { status: 500, retryable: false, meaning: 'A configuration key does not exist.' },
+  PM_CONFIG_MISSING: {
+    status: 500,
+    retryable: false,
+    meaning: 'A configuration key that is needed is missing.',
+  },
+  PM_CONFIG_VALUE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A configuration value has the wrong type or range.',
+  },
+  PM_CONFIG_CONFLICT: {
+    status: 500,
+    retryable: false,
+    meaning: 'Two configuration values do not fit together, or one is given twice.',
+  },
+  PM_CONFIG_SECRET: {
+    status: 500,
+    retryable: false,
+    meaning: 'A secret named in the configuration cannot be read.',
+  },
+  PM_CONFIG_NO_EFFECT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A warning: the configuration key is valid but does nothing in this version.',
+  },
   PM_CONFIG_UNREADABLE: { status: 500, retryable: false, meaning: 'The configuration file cannot be read.' },
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
+  PM_PLUGIN_DUPLICATE_TYPE: {
+    status: 500,
+    retryable: false,
+    meaning: 'Two plugins, or a plugin and a built-in policy, register the same type.',
+  },
+  PM_POLICY_UNKNOWN: {
+    status: 500,
+    retryable: false,
+    meaning: 'The configuration names a policy type or instance that does not exist.',
+  },
+  PM_POLICY_AMBIGUOUS: {
+    status: 500,
+    retryable: false,
+    meaning: 'A name in the configuration is an instance and a type at once, or is given twice.',
+  },
+  PM_POLICY_PARAMETERS: {
+    status: 500,
+    retryable: false,
+    meaning: 'The parameters of a policy do not fit its schema.',
+  },
+  PM_ROUTER_MODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'The router mode does not exist yet, or does not fit the policies and hints of a role.',
+  },
   // --- kv ---
+  PM_KV_ARGUMENT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A value given to hashing or the index is out of range.',
+  },
+  PM_KV_TABLE_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A hash table holds as many entries as it can.',
+  },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
+  PM_KV_BIG_ENDIAN: {
+    status: 500,
+    retryable: false,
+    meaning: 'Block hashing needs a little-endian machine.',
+  },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,
@@ -36,8 +112,71 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A KV event of the simulated engine cannot be written in the wire format.',
   },
+  PM_EVENT_ENDPOINT: {
+    status: 500,
+    retryable: false,
+    meaning: 'The address of an engine’s KV events is no ZeroMQ address.',
+  },
+  PM_EVENT_MESSAGE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
+  },
   // --- fleet ---
+  PM_WORKER_INVALID: { status: 400, retryable: false, meaning: 'What was said about a worker cannot be right.' },
+  PM_WORKER_EXISTS: { status: 409, retryable: false, meaning: 'A worker with this id is already in the fleet.' },
+  PM_WORKER_UNKNOWN: { status: 404, retryable: false, meaning: 'No worker with this id is in the fleet.' },
+  PM_FLEET_FULL: {
+    status: 409,
+    retryable: false,
+    meaning: 'The fleet has as many data-parallel ranks as it may hold.',
+  },
+  PM_CAPABILITIES_INVALID: {
+    status: 502,
+    retryable: true,
+    meaning: 'A worker advertises KV hint capabilities that cannot be read.',
+  },
   // --- scheduling, selection ---
+  PM_SELECTION_NO_ENDPOINTS: {
+    status: 503,
+    retryable: true,
+    meaning: 'No worker can take the request.',
+  },
+  PM_SELECTION_PINNED_NOT_ALLOWED: {
+    status: 400,
+    retryable: false,
+    meaning: 'The request is pinned to a worker that its own list of allowed workers leaves out.',
+  },
+  PM_SELECTION_PINNED_UNAVAILABLE: {
+    status: 503,
+    retryable: true,
+    meaning: 'The worker that the request is pinned to cannot take it.',
+  },
+  PM_SELECTION_FAILED: {
+    status: 500,
+    retryable: true,
+    meaning: 'The worker-selection policy failed and no default could decide in its place.',
+  },
+  PM_SELECTION_ALL_FILTERED: {
+    status: 503,
+    retryable: true,
+    meaning: 'The filters of the worker-selection policy dropped every eligible worker.',
+  },
+  PM_SELECTION_NON_FINITE_COST: {
+    status: 500,
+    retryable: true,
+    meaning: 'A scorer left a cost unwritten, or wrote one that is not a finite number.',
+  },
+  PM_SELECTION_INVALID_PICK: {
+    status: 500,
+    retryable: true,
+    meaning: 'A picker answered something that is not the row of a candidate.',
+  },
+  PM_SELECTION_BLOCK_SIZE_UNKNOWN: {
+    status: 503,
+    retryable: true,
+    meaning: 'The block size of a model is neither configured nor learned from its workers yet.',
+  },
   // --- road ---
   // --- engines ---
   PM_ENGINE_DIALECT: {
@@ -172,7 +311,32 @@ export const ERROR_CODES = {
   },
   PM_INTERNAL: { status: 500, retryable: true, meaning: 'Something failed inside the router; the log has more.' },
   // --- admin ---
+  PM_ADMIN_HOST: {
+    status: 403,
+    retryable: false,
+    meaning: 'An admin request without token was not addressed to this machine.',
+  },
+  PM_ADMIN_UNAUTHORIZED: {
+    status: 401,
+    retryable: false,
+    meaning: 'An admin request lacks the right token.',
+  },
+  PM_ADMIN_NOT_FOUND: { status: 404, retryable: false, meaning: 'The admin API has no such path or record.' },
+  PM_ADMIN_QUERY: {
+    status: 400,
+    retryable: false,
+    meaning: 'A query parameter of an admin request is wrong.',
+  },
+  PM_ADMIN_BODY: { status: 413, retryable: false, meaning: 'The body of an admin request is too large.' },
+  PM_ADMIN_BUSY: { status: 503, retryable: true, meaning: 'Too many event streams are open.' },
+  PM_ADMIN_FAILED: { status: 500, retryable: true, meaning: 'The admin API failed inside.' },
   // --- simulator ---
+  PM_SIM_SETTINGS: {
+    status: 500,
+    retryable: false,
+    meaning: 'A setting of a simulated engine is out of range.',
+  },
+  PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   // --- replay ---
   // --- cli ---
   PM_USAGE: {

@@ -1,6 +1,6 @@
 // The simulated engine as a pure machine: no waiting, no sockets. A wire shell and a virtual shell drive it.
 import type { KvEvent } from '../events/index.ts';
-import type { KvHint } from '../plugin/index.ts';
+import type { BlockHasher } from '../kv/index.ts';
 
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
@@ -36,7 +36,8 @@ export interface SimulatedRequest {
   /** Output tokens to generate; 0 only in `block-list`. */
   readonly outputTokens: number;
   readonly sessionId: string | null;
-  readonly hint: KvHint | null;
+  /** The hint envelope as it was received, unchecked; null = none. A malformed one is rejected, never the request. */
+  readonly hint: unknown;
 }
 
 /** Outcome of one hint action at admission. */
@@ -68,20 +69,80 @@ export interface SimulatorSink {
   transfer(phase: 'start' | 'end', id: string, blocks: number, at: number): void;
 }
 
-/** The pure machine of one rank. Times are ms; `advance` must be called at or after `nextEventAt()`. */
+/** What a source is asked for by a peer's fetch. */
+export interface FetchGrantRequest {
+  /** Names the grant for `releaseFetch`; unique over all peers, so a shell joins the peer's identity and its id. */
+  readonly key: string;
+  /** First wanted index of `blockHashes`. */
+  readonly from: number;
+  /** Root-aligned, in the hashes of the asked engine. */
+  readonly blockHashes: BigUint64Array;
+  /** Blocks stay pinned at most this long, ms. */
+  readonly deadlineMs: number;
+}
+
+/** Why a source grants nothing; `unreachable` is set by the asking side. */
+export type FetchRefusal = 'wrong_epoch' | 'busy' | 'too_many' | 'nothing_held' | 'unreachable';
+
+/** A source's answer: `held` is an exclusive index into the asked hashes, `gbps` the share of its link offered now. */
+export type FetchAnswer =
+  | { readonly held: number; readonly bytes?: number; readonly gbps: number }
+  | { readonly error: FetchRefusal };
+
+/** Gauges of one rank. */
+export interface SimulatedEngineStats {
+  readonly running: number;
+  readonly waiting: number;
+  /** Requests parked until remote KV arrives. */
+  readonly parked: number;
+  /** Blocks that running requests, transfers and grants hold. */
+  readonly activeBlocks: number;
+  /** Blocks with contents that nobody holds: reusable and evictable. */
+  readonly inactiveBlocks: number;
+  /** null = unlimited. */
+  readonly totalBlocks: number | null;
+  readonly preemptions: number;
+}
+
+/** What an engine is built with besides its settings. */
+export interface SimulatedEngineParts {
+  readonly hasher: BlockHasher;
+  /** How peers are asked for blocks; without it every fetch is `missing`. */
+  readonly peers?: PeerDirectory;
+  /** Tells the peer behind a grant that the share of the link it gets has changed. */
+  readonly announceRate?: (key: string, gbps: number) => void;
+  /** Output token ids are drawn from [0, vocabulary); default 32,768. */
+  readonly vocabulary?: number;
+}
+
+/**
+ * The pure machine of one rank. Times are ms; `advance` must be called at or after `nextEventAt()`, which may lie in the past
+ * when something is due at once. After every call from outside (also an answer of the peer directory) the shell asks
+ * `nextEventAt()` again. Sink calls may call `submit`, `abort` and `releaseFetch` of the same engine, not `advance`.
+ */
 export interface SimulatedEngine {
+  /** @throws PM_SIM_REQUEST for an id in use, an empty prompt or a negative output length; nothing is changed then. */
   submit(request: SimulatedRequest, now: number): void;
+  /** Frees everything the request holds; an unknown id is ignored. No sink call follows for it. */
   abort(id: string, now: number): void;
   /** When something happens next; null = idle. */
   nextEventAt(): number | null;
   advance(now: number, sink: SimulatorSink): void;
+  /** Source side of a fetch: pins the blocks that are resident now, contiguous from `from`. */
+  grantFetch(request: FetchGrantRequest, now: number): FetchAnswer;
+  /** Unpins a grant; an unknown key is ignored. */
+  releaseFetch(key: string, now: number): void;
+  stats(): SimulatedEngineStats;
 }
 
 /** What a fetch target asks of a source rank. Both shells implement it: a map in memory, ZeroMQ between processes. */
 export interface PeerDirectory {
   /**
-   * Asks `endpoint` which leading part of `blockHashes` it holds from index `from` on. The answer comes through `answered`
-   * (held = resident prefix length, 0 = nothing); no answer within `deadlineMs` counts as lost.
+   * Asks `endpoint` which contiguous part of `blockHashes` it holds from index `from` on (root-aligned, at most 4,096). The
+   * answer comes through `answered`, at once or later, once. The engine stops waiting after `fetchReserveTimeoutMs` by itself
+   * and releases the id; a later answer is ignored.
+   * @param request `deadlineMs`: how long the source may keep the blocks pinned.
+   * @param rateChanged the source's link share for this transfer is now another, in Gbit/s.
    */
   reserve(
     endpoint: string,
@@ -91,11 +152,8 @@ export interface PeerDirectory {
       readonly blockHashes: BigUint64Array;
       readonly deadlineMs: number;
     },
-    answered: (
-      answer:
-        | { readonly held: number; readonly gbps: number }
-        | { readonly error: 'wrong_epoch' | 'busy' | 'too_many' | 'nothing_held' | 'unreachable' },
-    ) => void,
+    answered: (answer: FetchAnswer) => void,
+    rateChanged?: (gbps: number) => void,
   ): void;
   /** Frees the source's pins; unknown ids are ignored. */
   release(endpoint: string, id: number, how: 'done' | 'cancel'): void;

@@ -1,0 +1,76 @@
+// Builds the machine that a cache model asks for, after checking its settings.
+import { PointsmanError } from '../../plugin/index.ts';
+import type { SimulatedEngine, SimulatedEngineParts, SimulatedEngineSettings } from '../types.ts';
+import { BlockListEngine } from './block-list-engine.ts';
+import { PassEngine } from './engine.ts';
+
+/** Sizes of an H200-class rank under a mid-size model, as the Dynamo mocker has them; links of 100 Gbit/s. */
+export const DEFAULT_ENGINE_SETTINGS: SimulatedEngineSettings = {
+  model: 'sim',
+  blockSize: 16,
+  kvBlocks: 16_384,
+  hashSeed: 0,
+  maxNumSeqs: 256,
+  maxNumBatchedTokens: 8192,
+  speedup: 1,
+  timing: 'default',
+  cacheModel: 'engine',
+  kvBytesPerToken: 131_072,
+  nicGbps: 100,
+  fetchLatencyMs: 1,
+  fetchReserveTimeoutMs: 50,
+  fetchTimeoutMs: 5000,
+  actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
+  seed: 0,
+};
+
+/**
+ * A simulated rank.
+ * @throws PM_SIM_SETTINGS when a setting is out of range.
+ */
+export function createSimulatedEngine(
+  settings: SimulatedEngineSettings,
+  parts: SimulatedEngineParts,
+): SimulatedEngine {
+  checkSettings(settings);
+  return settings.cacheModel === 'block-list'
+    ? new BlockListEngine(settings, parts)
+    : new PassEngine(settings, parts);
+}
+
+const MAX_BLOCKS = 64 * 1024 * 1024;
+
+function checkSettings(settings: SimulatedEngineSettings): void {
+  requireInteger('blockSize', settings.blockSize, 1, 1_048_576);
+  if (settings.kvBlocks !== null) requireInteger('kvBlocks', settings.kvBlocks, 1, MAX_BLOCKS);
+  requireInteger('hashSeed', settings.hashSeed, 0, Number.MAX_SAFE_INTEGER);
+  requireInteger('maxNumSeqs', settings.maxNumSeqs, 1, 1_048_576);
+  requireInteger('maxNumBatchedTokens', settings.maxNumBatchedTokens, 1, 1_073_741_824);
+  requireInteger('seed', settings.seed, 0, Number.MAX_SAFE_INTEGER);
+  requirePositive('speedup', settings.speedup);
+  requirePositive('kvBytesPerToken', settings.kvBytesPerToken);
+  requirePositive('nicGbps', settings.nicGbps);
+  requirePositive('fetchReserveTimeoutMs', settings.fetchReserveTimeoutMs);
+  requirePositive('fetchTimeoutMs', settings.fetchTimeoutMs);
+  if (!(settings.fetchLatencyMs >= 0 && settings.fetchLatencyMs < Number.POSITIVE_INFINITY)) {
+    throw invalid('fetchLatencyMs', settings.fetchLatencyMs, 'a number from 0');
+  }
+}
+
+function requireInteger(name: string, value: number, least: number, most: number): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  throw invalid(name, value, `a whole number from ${least} to ${most}`);
+}
+
+function requirePositive(name: string, value: number): void {
+  if (value > 0 && value < Number.POSITIVE_INFINITY) return;
+  throw invalid(name, value, 'a number above 0');
+}
+
+function invalid(name: string, value: number, right: string): PointsmanError {
+  return new PointsmanError(
+    'PM_SIM_SETTINGS',
+    `the simulated engine's ${name} is ${value}; it must be ${right}`,
+    { details: { setting: name, value } },
+  );
+}

@@ -1,0 +1,81 @@
+// One request inside the engine: its tokens, its place in the pass algorithm, its block table. Plain numbers and typed arrays;
+// nothing per token or block.
+import type { HashPairs, U64 } from '../../kv/index.ts';
+import type { SimulatedHintOutcome, SimulatedRequest } from '../types.ts';
+import type { ExternalHasher } from './external-chain.ts';
+import type { FetchPlan, HintPlan } from './hint-plan.ts';
+
+const NO_BLOCKS = new Int32Array(0);
+const NO_HASHES = new Uint32Array(0);
+
+/** Where a request stands: waiting in the queue, parked until remote KV arrives, running, or out of the engine. */
+export type RequestStatus = 'waiting' | 'parked' | 'running' | 'gone';
+
+/** What the machine knows of one request. Arrays are empty until `prepare`. */
+export class RequestState {
+  readonly id: string;
+  readonly sessionId: string | null;
+  readonly outputTarget: number;
+  readonly outputSeed: number;
+  readonly hints: HintPlan;
+  /** Earliest time it may be scheduled, ms. */
+  readonly readyAt: number;
+  status: RequestStatus = 'waiting';
+  /** Prompt and generated tokens; [0, length) are valid. */
+  tokens: Uint32Array;
+  length: number;
+  /** Tokens that count as prompt: grows when a pre-empted request has to recompute its output. */
+  promptLength: number;
+  /** Tokens whose KV exists at the end of the pass under way. */
+  computed = 0;
+  generated = 0;
+  /** Block table: copies in [0, blocks) are held. */
+  table: Int32Array = NO_BLOCKS;
+  blocks = 0;
+  /** Leading blocks that are cached under their hash; the rest is private. */
+  cachedBlocks = 0;
+  /** External hashes; [0, hashedBlocks) are valid. */
+  external: HashPairs = NO_HASHES;
+  hashedBlocks = 0;
+  /** Sequence hash of the last hashed block. */
+  lastSequence: U64 | null = null;
+  /** Prompt tokens found cached at the first admission, fetched ones included; −1 before it. */
+  reused = -1;
+  /** Fetch to try at admission; null once tried, or without a hint. */
+  fetch: FetchPlan | null;
+  readonly outcomes: SimulatedHintOutcome[];
+  #prepared = false;
+
+  constructor(request: SimulatedRequest, outputSeed: number, hints: HintPlan, now: number) {
+    this.id = request.id;
+    this.sessionId = request.sessionId;
+    this.outputTarget = request.outputTokens;
+    this.outputSeed = outputSeed;
+    this.hints = hints;
+    this.fetch = hints.fetch;
+    this.outcomes = [...hints.outcomes];
+    this.readyAt = now;
+    this.tokens = request.tokens;
+    this.length = request.tokens.length;
+    this.promptLength = this.length;
+  }
+
+  /** Hashes the prompt and makes room for the output; done when the request first comes to the head of the queue. */
+  prepare(hasher: ExternalHasher, blockSize: number): void {
+    if (this.#prepared) return;
+    this.#prepared = true;
+    const prompt = this.tokens;
+    const { external, sequence } = hasher.prompt(prompt);
+    const total = prompt.length + this.outputTarget;
+    const blocks = Math.ceil(total / blockSize);
+    this.tokens = new Uint32Array(total);
+    this.tokens.set(prompt);
+    this.table = new Int32Array(blocks);
+    this.external = new Uint32Array(2 * blocks);
+    this.external.set(external);
+    this.hashedBlocks = external.length / 2;
+    if (this.hashedBlocks > 0) {
+      this.lastSequence = { lo: sequence.at(-2)!, hi: sequence.at(-1)! };
+    }
+  }
+}
