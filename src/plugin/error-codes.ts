@@ -131,7 +131,27 @@ export const ERROR_CODES = {
   },
   PM_SIM_START: { status: 500, retryable: false, meaning: 'Simulated engines cannot be started.' },
   PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
+  PM_SIM_WORKER: {
+    status: 500,
+    retryable: false,
+    meaning: 'A request names a worker the simulated fleet does not have.',
+  },
   // --- replay ---
+  PM_REPLAY_TRACE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A trace file cannot be read, or one of its lines is wrong.',
+  },
+  PM_REPLAY_SETTINGS: {
+    status: 500,
+    retryable: false,
+    meaning: 'The options of a replay do not fit together or do not fit the trace.',
+  },
+  PM_REPLAY_STUCK: {
+    status: 500,
+    retryable: false,
+    meaning: 'A replay ran out of events with requests unanswered; a defect.',
+  },
   // --- cli ---
   PM_USAGE: {
     status: 500,
