@@ -13,3 +13,14 @@ export type {
   SimulatedRequest,
   SimulatorSink,
 } from './types.ts';
+export type {
+  EventEncoder,
+  VirtualEngine,
+  VirtualEventLink,
+} from './virtual/virtual-engine.ts';
+export {
+  VirtualFleet,
+  type VirtualFleetOptions,
+  type VirtualWorker,
+} from './virtual/virtual-fleet.ts';
+export { VirtualTime } from './virtual/virtual-time.ts';

@@ -1,0 +1,120 @@
+// A fleet of simulated engines in virtual time, behind the same transport port as engines over HTTP. Its engines reach each
+// other through a directory in memory.
+import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from '../../engines/index.ts';
+import type { BlockHasher } from '../../kv/index.ts';
+import { PointsmanError } from '../../plugin/index.ts';
+import { createSimulatedEngine } from '../core/create-engine.ts';
+import type { PeerDirectory, SimulatedEngineSettings } from '../types.ts';
+import { type EventEncoder, VirtualEngine, type VirtualEventLink } from './virtual-engine.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+/** What a fleet is built from. */
+export interface VirtualFleetOptions {
+  readonly time: VirtualTime;
+  readonly hasher: BlockHasher;
+  readonly encode: EventEncoder;
+  /** One entry per worker; each is one rank, rank 0. */
+  readonly engines: readonly SimulatedEngineSettings[];
+}
+
+/** One worker of the fleet, as a router is told about it. */
+export interface VirtualWorker {
+  /** 1, 2, …. */
+  readonly id: bigint;
+  readonly url: string;
+  /** Where peers ask it for blocks; null when it does not execute `kv.fetch`. */
+  readonly sourceControlEndpoint: string | null;
+  readonly settings: SimulatedEngineSettings;
+}
+
+/** Engines, their transport and their peers. */
+export class VirtualFleet implements EngineTransport {
+  readonly workers: readonly VirtualWorker[];
+  readonly #time: VirtualTime;
+  readonly #engines: VirtualEngine[] = [];
+  readonly #byEndpoint = new Map<string, VirtualEngine>();
+  /** Hears of rate changes, by grant key. */
+  readonly #rateListeners = new Map<string, (gbps: number) => void>();
+
+  constructor(options: VirtualFleetOptions) {
+    this.#time = options.time;
+    this.workers = options.engines.map((settings, index) => ({
+      id: BigInt(index + 1),
+      url: `virtual:${index + 1}`,
+      sourceControlEndpoint:
+        settings.actions === null || settings.actions.includes('kv.fetch@1.0')
+          ? `virtual:${index + 1}`
+          : null,
+      settings,
+    }));
+    for (const [index, settings] of options.engines.entries()) {
+      const machine = createSimulatedEngine(settings, {
+        hasher: options.hasher,
+        peers: this.#directoryOf(index),
+        announceRate: (key, gbps) => this.#rateListeners.get(key)?.(gbps),
+      });
+      const engine = new VirtualEngine(options.time, machine, 0, options.encode);
+      this.#engines.push(engine);
+      this.#byEndpoint.set(`virtual:${index + 1}`, engine);
+    }
+  }
+
+  /** The engine of a worker id. @throws PM_SIM_WORKER when the fleet has no such worker. */
+  engine(workerId: bigint): VirtualEngine {
+    const engine = this.#engines[Number(workerId) - 1];
+    if (engine !== undefined) return engine;
+    throw new PointsmanError(
+      'PM_SIM_WORKER',
+      `the simulated fleet has workers 1 to ${this.#engines.length}, not ${workerId}`,
+    );
+  }
+
+  /** Sends the events of a worker to `link`; null cuts the stream. @throws PM_SIM_WORKER */
+  connectEvents(workerId: bigint, link: VirtualEventLink | null): void {
+    this.engine(workerId).connect(link);
+  }
+
+  dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
+    return this.engine(request.worker.spec.id).dispatch(request, sink);
+  }
+
+  close(): void {
+    for (const engine of this.#engines) engine.dropAll();
+  }
+
+  /** How the engine at `index` asks the others: a call, whose answer arrives as a message of its own at the same moment. */
+  #directoryOf(index: number): PeerDirectory {
+    const keyOf = (id: number): string => `${index}/${id}`;
+    const poke = (): void => this.#engines[index]!.reschedule();
+    return {
+      reserve: (endpoint, request, answered, rateChanged) => {
+        const key = keyOf(request.id);
+        this.#time.plan(this.#time.now(), 'message', () => {
+          const source = this.#byEndpoint.get(endpoint);
+          if (rateChanged) {
+            this.#rateListeners.set(key, (gbps) => {
+              rateChanged(gbps);
+              poke();
+            });
+          }
+          answered(
+            source === undefined
+              ? { error: 'unreachable' }
+              : source.grantFetch({
+                  key,
+                  from: request.from,
+                  blockHashes: request.blockHashes,
+                  deadlineMs: request.deadlineMs,
+                }),
+          );
+          poke();
+        });
+      },
+      release: (endpoint, id) => {
+        const key = keyOf(id);
+        this.#rateListeners.delete(key);
+        this.#byEndpoint.get(endpoint)?.releaseFetch(key);
+      },
+    };
+  }
+}
