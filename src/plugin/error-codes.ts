@@ -25,6 +25,21 @@ export const ERROR_CODES = {
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   // --- kv ---
+  PM_KV_ARGUMENT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A value given to hashing or the index is out of range.',
+  },
+  PM_KV_TABLE_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A hash table holds as many entries as it can.',
+  },
+  PM_KV_BIG_ENDIAN: {
+    status: 500,
+    retryable: false,
+    meaning: 'Block hashing needs a little-endian machine.',
+  },
   // --- events ---
   // --- fleet ---
   // --- scheduling, selection ---
