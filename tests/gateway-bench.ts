@@ -1,11 +1,10 @@
 // A gateway with a scripted road and a manual clock behind real sockets.
 import { connect, type Socket } from 'node:net';
-import { pino } from 'pino';
 import { afterEach } from 'vitest';
 import type { RouterConfig } from '../src/config/index.ts';
 import { createGateway, type Gateway, type Readiness } from '../src/gateway/index.ts';
 import type { Metrics } from '../src/observe/index.ts';
-import { ManualClock } from '../src/plugin/index.ts';
+import { type Logger, ManualClock } from '../src/plugin/index.ts';
 import { createTokenSource } from '../src/tokens/index.ts';
 import { routerConfigFixture, ScriptedRoad } from './gateway-fixtures.ts';
 
@@ -61,7 +60,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
     readiness: () => started.readiness,
     metrics,
     clock,
-    log: pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) }),
+    log: recordingLog(logged),
     newRequestId: () => `req-${++ids}`,
   });
   const { port } = await gateway.listen('127.0.0.1', 0);
@@ -133,4 +132,11 @@ export function raw(on: Bench, request: string): { socket: Socket; text: Promise
   });
   socket.write(request);
   return { socket, text };
+}
+
+function recordingLog(lines: string[]): Logger {
+  const write = (message: string, fields: object = {}): void => {
+    lines.push(`${message} ${Object.values(fields).join(' ')}`);
+  };
+  return { debug: write, info: write, warn: write, error: write };
 }

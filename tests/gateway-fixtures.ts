@@ -144,6 +144,8 @@ export class ScriptedRoad implements Road {
 
   workerGone(): void {}
 
+  hintOutcome(): void {}
+
   activeBookings(): number {
     return 0;
   }

@@ -1,8 +1,7 @@
 // What the gateway is composed from; `serve` brings it together.
-import type { Logger } from 'pino';
 import type { RouterConfig } from '../config/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import type { Clock } from '../plugin/index.ts';
+import type { Clock, Logger } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { TokenSource } from '../tokens/index.ts';
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { bench, COMPLETION, errorOf, post, REPORT, SSE, STREAM } from '../../tests/gateway-bench.ts';
 import { routerConfigFixture } from '../../tests/gateway-fixtures.ts';
+import { NO_LOG } from '../plugin/index.ts';
 import { createGateway } from './gateway.ts';
 
 describe('API keys', () => {
@@ -88,7 +88,7 @@ describe('the other paths', () => {
       readiness: () => on.readiness,
       metrics: { count() {}, observe() {}, gauge() {} },
       clock: on.clock,
-      log: pino({ level: 'silent' }),
+      log: NO_LOG,
       newRequestId: () => 'x',
     });
     await expect(second.listen('127.0.0.1', on.port)).rejects.toThrow(

@@ -40,8 +40,8 @@ export async function generate(
       calls.delete(call);
       deps.metrics.count('pointsman_requests_total', { door: 'gateway', model, status: String(status) });
       const facts = { request_id: call.requestId, model, status, ms: deps.clock.now() - from };
-      if (error === null) deps.log.debug(facts, 'request answered');
-      else deps.log[status >= 500 ? 'warn' : 'debug']({ ...facts, code: error.code }, logged(error));
+      if (error === null) deps.log.debug('request answered', facts);
+      else deps.log[status >= 500 ? 'warn' : 'debug'](logged(error), { ...facts, code: error.code });
     },
   });
   try {
@@ -63,7 +63,7 @@ export async function generate(
     call.attach(deps.road.arrive(roadRequest, call));
   } catch (thrown) {
     if (!(thrown instanceof PointsmanError))
-      deps.log.error({ request_id: call.requestId, err: thrown }, 'request failed inside');
+      deps.log.error('request failed inside', { request_id: call.requestId, stack: stackOf(thrown) });
     call.fail(thrown);
   }
 }
@@ -71,6 +71,10 @@ export async function generate(
 /** An engine's own words may quote the prompt: they go to the client, not into the log. */
 function logged(error: PointsmanError): string {
   return error.code === 'PM_ENGINE_REFUSED' ? 'the engine refused the request' : error.message;
+}
+
+function stackOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
 }
 
 function admit(rules: CallerRules, calls: RunningCalls): void {

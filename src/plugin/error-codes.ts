@@ -86,6 +86,12 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A value given to hashing or the index is out of range.',
   },
+  PM_KV_TOO_LONG: {
+    status: 413,
+    retryable: false,
+    meaning: 'A prompt, chain or name is longer than hashing takes.',
+  },
+  PM_KV_NO_MEMORY: { status: 503, retryable: true, meaning: 'The system gives hashing no more memory.' },
   PM_KV_TABLE_FULL: {
     status: 500,
     retryable: false,
@@ -183,11 +189,6 @@ export const ERROR_CODES = {
     status: 500,
     retryable: false,
     meaning: 'A worker names an engine dialect that does not exist or is not available yet.',
-  },
-  PM_ENGINE_CAPABILITIES: {
-    status: 502,
-    retryable: true,
-    meaning: 'An engine answered the question for its KV hint capabilities with something unusable.',
   },
   PM_ENGINE_REQUEST: {
     status: 400,
