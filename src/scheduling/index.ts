@@ -1,4 +1,5 @@
 // Load projection and booking.
+export { DefaultChoice } from './default-choice.ts';
 export { Scheduler, type SchedulerOptions } from './scheduler.ts';
 export type { SlotLoads } from './slot-loads.ts';
 export {

@@ -3,8 +3,9 @@
 import type { Fleet } from '../fleet/index.ts';
 import type { RoleRuntime, SelectionFacts, SelectionPick } from '../host/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
-import { errorText, type Partition, PointsmanError, type Role } from '../plugin/index.ts';
+import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
+import type { DefaultChoice } from './default-choice.ts';
 import { ExcludedColumns, exclusionOf, rulesOf } from './eligibility.ts';
 import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
 import { SlotLoads } from './slot-loads.ts';
@@ -14,11 +15,8 @@ import type { Placement, PlacementRequest } from './types.ts';
 /** Options of {@link Scheduler}. */
 export interface SchedulerOptions {
   readonly fleet: Fleet;
-  /**
-   * What decides when a role's own policy fails: the default cost, as a runtime of the same role. Null = nothing does, such
-   * requests fail.
-   */
-  readonly fallback: ((partition: Partition, role: Role) => RoleRuntime) | null;
+  /** What decides when a role's own policy is broken; null = nothing does, such requests fail. */
+  readonly fallback: DefaultChoice | null;
   /** Worth of a block on the host tier in device blocks, 0 to 1, where the policy states none; default 0.75. */
   readonly hostCacheHitWeight?: number;
   /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
@@ -193,10 +191,10 @@ export class Scheduler {
 
   #selectByDefault(facts: SelectionFacts, request: PlacementRequest, policyError: unknown): SelectionPick {
     try {
-      const fallback = this.#fallback?.(request.partition, request.role) ?? null;
+      const fallback = this.#fallback;
       if (fallback === null) throw policyError;
-      this.#placement.costWeights = fallback.costWeights;
-      return inRange(fallback.select(this.#table, facts), this.#table.count);
+      this.#placement.costWeights = fallback.weights;
+      return inRange(fallback.select(this.#table, facts, request.role), this.#table.count);
     } catch (thrown) {
       throw new PointsmanError(
         'PM_SELECTION_FAILED',
