@@ -55,10 +55,60 @@ export const ERROR_CODES = {
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
+  PM_PLUGIN_DUPLICATE_TYPE: {
+    status: 500,
+    retryable: false,
+    meaning: 'Two plugins, or a plugin and a built-in policy, register the same type.',
+  },
+  PM_POLICY_UNKNOWN: {
+    status: 500,
+    retryable: false,
+    meaning: 'The configuration names a policy type or instance that does not exist.',
+  },
+  PM_POLICY_AMBIGUOUS: {
+    status: 500,
+    retryable: false,
+    meaning: 'A name in the configuration is an instance and a type at once, or is given twice.',
+  },
+  PM_POLICY_PARAMETERS: {
+    status: 500,
+    retryable: false,
+    meaning: 'The parameters of a policy do not fit its schema.',
+  },
+  PM_ROUTER_MODE: {
+    status: 500,
+    retryable: false,
+    meaning: 'The router mode does not exist yet, or does not fit the policies and hints of a role.',
+  },
   // --- kv ---
   // --- events ---
   // --- fleet ---
   // --- scheduling, selection ---
+  PM_SELECTION_NO_ENDPOINTS: {
+    status: 503,
+    retryable: true,
+    meaning: 'No worker can take the request.',
+  },
+  PM_SELECTION_ALL_FILTERED: {
+    status: 503,
+    retryable: true,
+    meaning: 'The filters of the worker-selection policy dropped every eligible worker.',
+  },
+  PM_SELECTION_NON_FINITE_COST: {
+    status: 500,
+    retryable: true,
+    meaning: 'A scorer left a cost unwritten, or wrote one that is not a finite number.',
+  },
+  PM_SELECTION_INVALID_PICK: {
+    status: 500,
+    retryable: true,
+    meaning: 'A picker answered something that is not the row of a candidate.',
+  },
+  PM_SELECTION_BLOCK_SIZE_UNKNOWN: {
+    status: 503,
+    retryable: true,
+    meaning: 'The block size of a model is neither configured nor learned from its workers yet.',
+  },
   // --- road ---
   // --- engines ---
   // --- tokens ---
