@@ -30,6 +30,12 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A value given to hashing or the index is out of range.',
   },
+  PM_KV_TOO_LONG: {
+    status: 413,
+    retryable: false,
+    meaning: 'A prompt, chain or name is longer than hashing takes.',
+  },
+  PM_KV_NO_MEMORY: { status: 503, retryable: true, meaning: 'The system gives hashing no more memory.' },
   PM_KV_TABLE_FULL: {
     status: 500,
     retryable: false,

@@ -85,7 +85,11 @@ export function storedHashes(events: readonly KvEvent[]): bigint[] {
 }
 
 /** Hashes of a prompt's full blocks as the events heard name them; fewer while not all were heard. */
-export function hashesOfPrompt(events: readonly KvEvent[], prompt: readonly number[], blockSize = 4): bigint[] {
+export function hashesOfPrompt(
+  events: readonly KvEvent[],
+  prompt: readonly number[],
+  blockSize = 4,
+): bigint[] {
   const byTokens = new Map<string, bigint>();
   for (const event of events) {
     if (event.kind !== 'stored') continue;
