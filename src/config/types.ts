@@ -16,6 +16,8 @@ export interface ConfigProblem {
   readonly anchor: ProblemAnchor;
   /** One sentence without position and path; both are put in front when rendered. */
   readonly message: string;
+  /** Line and column, 1-based, where they are known without the path (syntax errors). */
+  readonly at?: { readonly line: number; readonly column: number };
 }
 
 /** The text a configuration came from; finds positions for problems that turn up after parsing. */
@@ -26,6 +28,8 @@ export interface ConfigSource {
   readonly folder: string;
   /** Renders `router.yaml:12:7: path: message`, and with `excerpt` the line and a caret below. */
   render(problem: ConfigProblem, options?: { readonly excerpt?: boolean }): string;
+  /** Line and column of a problem, 1-based; null for a text that was never parsed. */
+  locate?(problem: ConfigProblem): { readonly line: number; readonly column: number } | null;
 }
 
 /** Router modes. */

@@ -1,4 +1,11 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
+export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
+export {
+  createPluginHost,
+  type PluginHostOptions,
+  type ResolvedPluginHost,
+  type RoleResolution,
+} from './plugin-host.ts';
 export type {
   CandidateTable,
   HintBooking,
