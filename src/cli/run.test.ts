@@ -141,7 +141,7 @@ test('check shows what each role resolves to and exits 0, warnings included', as
     ['prefill', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
     ['decode', 'random builtin', 'yes', 'none'],
     ['encode', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
-    [`${path}: no errors, 1 warnings; router mode kv`],
+    [`${path}: no errors, 1 warning; router mode kv`],
     [''],
   ]);
 });

@@ -15,7 +15,7 @@ const MAX_LINKS = 256;
 /** Messages waiting for one source. */
 const MAX_QUEUED = 1024;
 
-const ENDPOINT = /^tcp:\/\/(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z.-]+):[0-9]{1,5}$/;
+const ENDPOINT = /^tcp:\/\/(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z.-]+):([0-9]{1,5})$/;
 
 /** Reservations of one engine at its peers. */
 export interface ControlPeers extends PeerDirectory {
@@ -37,7 +37,7 @@ export async function createControlPeers(onNotice: () => void): Promise<ControlP
       links.set(endpoint, known);
       return known;
     }
-    if (!ENDPOINT.test(endpoint) || (links.size >= MAX_LINKS && !dropIdle(links))) return null;
+    if (!isEndpoint(endpoint) || (links.size >= MAX_LINKS && !dropIdle(links))) return null;
     const socket = new Dealer({
       linger: 0,
       maxMessageSize: MAX_CONTROL_BYTES,
@@ -73,6 +73,12 @@ export async function createControlPeers(onNotice: () => void): Promise<ControlP
       links.clear();
     },
   };
+}
+
+/** Whether libzmq could connect to it; it takes some addresses that lead nowhere without complaint. */
+function isEndpoint(endpoint: string): boolean {
+  const port = Number(ENDPOINT.exec(endpoint)?.[2] ?? 0);
+  return port > 0 && port <= 65_535;
 }
 
 /** Closes the longest unused link that has nothing under way; false when all have. */
