@@ -16,6 +16,8 @@ export interface ConfigProblem {
   readonly anchor: ProblemAnchor;
   /** One sentence without position and path; both are put in front when rendered. */
   readonly message: string;
+  /** Line and column, 1-based, where they are known without the path (syntax errors). */
+  readonly at?: { readonly line: number; readonly column: number };
 }
 
 /** The text a configuration came from; finds positions for problems that turn up after parsing. */

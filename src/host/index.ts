@@ -1,4 +1,13 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
+export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
+export { evaluateLinearCost } from './linear-cost.ts';
+export {
+  createPluginHost,
+  type PluginHostOptions,
+  type ResolvedPluginHost,
+  type RoleResolution,
+} from './plugin-host.ts';
+export { chooseLowest, chooseSampled } from './row-choice.ts';
 export type {
   CandidateTable,
   HintBooking,

@@ -135,7 +135,11 @@ export interface HintStage {
 
 /** The host: everything that was loaded and resolved. */
 export interface PluginHost {
-  /** Builds or returns the runtime of a role in a partition. */
-  roleRuntime(partition: Partition, role: Role): RoleRuntime;
+  /**
+   * Builds or returns the runtime of a role in a partition. `blockSize` (tokens) is needed where the model's is not configured;
+   * another block size is another runtime.
+   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+   */
+  roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime;
   dispose(): Promise<void>;
 }

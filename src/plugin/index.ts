@@ -1,9 +1,47 @@
 // The public contract of Pointsman plugins. Imports nothing from the rest of the router.
 export { type Clock, ManualClock } from './clock.ts';
+export {
+  type AnyCreateContext,
+  type Branded,
+  type CommonOptions,
+  type CreateBase,
+  type CreateContext,
+  type CreatePartition,
+  PLUGIN_API_VERSION,
+  type PluginKind,
+  type Scope,
+} from './define.ts';
 export { ERROR_CODES, type ErrorCode, type ErrorCodeRow } from './error-codes.ts';
 export { type ErrorDetails, errorText, PointsmanError, type PointsmanErrorOptions } from './errors.ts';
 export { exactJsonStringify } from './exact-json.ts';
+export {
+  type AnyHintPolicy,
+  type DefaultHost,
+  defineHintPolicy,
+  HINT_INPUTS,
+  type HintContext,
+  type HintContextBase,
+  type HintContextFor,
+  type HintInput,
+  type HintInputs,
+  type HintPolicy,
+  type HintPolicyDefinition,
+  type HintPolicyOptions,
+} from './hint-policy.ts';
 export type { BlockHash, Partition, Role, WorkerId, WorkerRank } from './ids.ts';
+export {
+  type CacheColumns,
+  type Column,
+  type Granted,
+  type LoadColumns,
+  type Merge,
+  type Row,
+  WORKER_INPUTS,
+  type WorkerInput,
+  type WorkerInputs,
+  type WorkerRowInputs,
+} from './inputs.ts';
+export type { KvCopy, KvCopyLocations, KvCopyOwner } from './kv-copy.ts';
 export {
   type HintAction,
   type HintJson,
@@ -11,5 +49,36 @@ export {
   type KvHintAction,
   MAX_HINT_ACTIONS,
 } from './kv-hint.ts';
+export {
+  LINEAR_COST_WEIGHTS,
+  type LinearCost,
+  type LinearCostWeight,
+  type LinearCostWeights,
+  linearCost,
+} from './linear-cost.ts';
+export { type LogFields, type Logger, NO_LOG } from './logger.ts';
+export type { HintPolicyFactory, PluginRegistry, WorkerSelectionFactory } from './plugin-registry.ts';
 export { type Rng, seededRng } from './rng.ts';
+export type { NoParameters, ParameterSchema, Parameters, SchemaIssue, SchemaResult } from './schema.ts';
+export type { SelectionRequest, WorkerTarget } from './selection-request.ts';
 export type { SessionContext } from './session.ts';
+export {
+  type Candidate,
+  type CandidateFor,
+  type Candidates,
+  type CandidatesFor,
+  filterWorkers,
+  pickLowestCost,
+  pickWorker,
+  scoreEachWorker,
+  scoreWorkers,
+  type WorkerFilter,
+  type WorkerPicker,
+  type WorkerScorer,
+} from './worker-components.ts';
+export {
+  defineWorkerSelectionPolicy,
+  type WorkerSelectionOptions,
+  type WorkerSelectionPolicy,
+  type WorkerSelectionPolicyDefinition,
+} from './worker-selection.ts';

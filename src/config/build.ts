@@ -1,0 +1,151 @@
+// From the file's names to the program's: camelCase, absolute paths, secrets read, null for what was not said.
+import { resolve } from 'node:path';
+import type { Role } from '../plugin/index.ts';
+import type { FileValue } from './schema.ts';
+import { ROLES } from './schema-selection.ts';
+import type {
+  HintEntry,
+  ModelConfig,
+  RoleSelectionEntry,
+  RouterConfig,
+  TokensSetting,
+  WorkerConfig,
+} from './types.ts';
+
+/** Secrets that were read while building. */
+export interface ReadSecrets {
+  readonly adminToken: string | null;
+  /** In the order of `auth.api_keys`. */
+  readonly keyHashes: readonly string[];
+}
+
+/** Builds the configuration of a file that passed the schema. `folder` is where relative paths start. */
+export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
+  const { limits, router } = file;
+  const models = new Map(
+    Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder)]),
+  );
+  return {
+    listen: file.listen,
+    admin: { host: file.admin.host, port: file.admin.port, token: secrets.adminToken },
+    auth: file.auth && {
+      apiKeys: file.auth.api_keys.map(({ name, models, tenant }, index) => {
+        return { name, sha256: (secrets.keyHashes[index] ?? '').toLowerCase(), models, tenant };
+      }),
+    },
+    limits: {
+      bodyBytes: limits.body_bytes,
+      headerBytes: limits.header_bytes,
+      promptTokens: limits.prompt_tokens,
+      concurrentRequests: limits.concurrent_requests,
+      indexBytes: limits.index_bytes,
+      decisionBytes: limits.decision_bytes,
+      overloadStatus: limits.overload_status,
+      drainMs: limits.drain,
+    },
+    models,
+    workers: file.workers.map((value, index) => buildWorker(value, index, models)),
+    router: {
+      mode: router.mode,
+      useKvEvents: router.use_kv_events,
+      overlapScoreCredit: router.overlap_score_credit,
+      overlapScoreCreditDecay: router.overlap_score_credit_decay,
+      prefillLoadScale: router.prefill_load_scale,
+      decodeActiveRequestWeight: router.decode_active_request_weight,
+      hostCacheHitWeight: router.host_cache_hit_weight,
+      diskCacheHitWeight: router.disk_cache_hit_weight,
+      routerTemperature: router.router_temperature,
+      routerTtlSeconds: router.router_ttl_secs,
+      seed: router.seed,
+      enableSessionPrefixIndex: router.enable_session_prefix_index,
+      trustIncomingHintsFrom: router.trust_incoming_hints_from,
+      trustRoutingFieldsFrom: router.trust_routing_fields_from,
+    },
+    plugins: file.plugins.map((specifier, index) => ({ specifier, path: ['plugins', index] })),
+    workerSelection: buildSelection(file),
+    instances: (file.worker_selection?.instances ?? []).map((value, index) => {
+      return { ...value, path: ['worker_selection', 'instances', index] };
+    }),
+    observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
+  };
+}
+
+function buildModel(name: string, value: FileValue['models'][string], folder: string): ModelConfig {
+  return {
+    name,
+    servedAs: value.served_as ?? name,
+    aliases: value.aliases,
+    blockSize: value.block_size,
+    tokens: buildTokens(value.tokens, folder),
+    routingGroup: value.routing_group,
+  };
+}
+
+/** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */
+function buildTokens(value: FileValue['models'][string]['tokens'], folder: string): TokensSetting {
+  const source = value.source ?? (value.tokenizer === null ? 'engine' : 'local');
+  if (source !== 'local') return { source };
+  return {
+    source,
+    tokenizer: resolve(folder, value.tokenizer ?? ''),
+    template: value.template === null ? null : resolve(folder, value.template),
+  };
+}
+
+function buildWorker(
+  value: FileValue['workers'][number],
+  index: number,
+  models: ReadonlyMap<string, ModelConfig>,
+): WorkerConfig {
+  const onlyModel = models.size === 1 ? [...models.keys()][0] : undefined;
+  return {
+    id: value.id,
+    model: value.model ?? onlyModel ?? '',
+    url: value.url,
+    dialect: value.dialect,
+    role: value.role,
+    ranks: value.ranks,
+    kvEvents: value.kv_events,
+    maxNumBatchedTokens: value.max_num_batched_tokens,
+    totalKvBlocks: value.total_kv_blocks,
+    taints: value.taints,
+    topology: value.topology,
+    capabilities: value.capabilities,
+    path: ['workers', index],
+  };
+}
+
+function buildSelection(file: FileValue): Partial<Record<Role, RoleSelectionEntry>> {
+  const entries: Partial<Record<Role, RoleSelectionEntry>> = {};
+  for (const role of ROLES) {
+    const value = file.worker_selection?.[role];
+    if (!value) continue;
+    const path = ['worker_selection', role];
+    if ('bare' in value) {
+      const policy = { kind: 'name', name: value.bare } as const;
+      entries[role] = { policy, parameters: {}, onCommitFailure: 'degrade', hints: null, path };
+      continue;
+    }
+    entries[role] = {
+      policy: rolePolicy(value.type, value.instance),
+      parameters: value.parameters ?? {},
+      onCommitFailure: value.on_commit_failure,
+      hints: value.hints?.map((hint, index) => buildHint(hint, [...path, 'hints', index])) ?? null,
+      path,
+    };
+  }
+  return entries;
+}
+
+/** An entry that only lists hints keeps the default policy. */
+function rolePolicy(type: string | null, instance: string | null): RoleSelectionEntry['policy'] {
+  if (instance !== null) return { kind: 'instance', name: instance };
+  return type === null ? { kind: 'name', name: 'default' } : { kind: 'type', type };
+}
+
+function buildHint(
+  hint: { readonly type: string; readonly name: string | null; readonly parameters: unknown },
+  path: readonly (string | number)[],
+): HintEntry {
+  return { type: hint.type, name: hint.name ?? hint.type, parameters: hint.parameters, path };
+}

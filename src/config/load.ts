@@ -1,0 +1,133 @@
+// The one parser of configuration files: text in, either a complete configuration with warnings or every problem at once.
+import { readFileSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { PointsmanError } from '../plugin/index.ts';
+import { buildConfig } from './build.ts';
+import { ConfigError } from './config-error.ts';
+import { crossCheck } from './cross-checks.ts';
+import { problemsOf } from './issues.ts';
+import { noEffectWarnings } from './no-effect.ts';
+import { type FileValue, fileSchema } from './schema.ts';
+import { type ConfigSurroundings, readSecret, systemReason } from './secrets.ts';
+import { TextSource } from './text-source.ts';
+import type { ConfigPath, ConfigProblem, LoadedConfig } from './types.ts';
+import { describeValue, isRecord } from './values.ts';
+import { MAX_PROBLEMS, readYaml } from './yaml-document.ts';
+
+/** Largest configuration file, in bytes. */
+export const MAX_CONFIG_BYTES = 4 * 2 ** 20;
+
+/** Reads secrets from the environment and from files of this machine. */
+const MACHINE: ConfigSurroundings = {
+  env: process.env,
+  readFile: (path) => readFileSync(path, 'utf8'),
+};
+
+/**
+ * Reads and parses a configuration file.
+ * @throws PointsmanError PM_CONFIG_UNREADABLE when there is no such file or it cannot be read
+ * @throws ConfigError with every problem when the content cannot be used
+ */
+export function loadConfig(path: string, surroundings: ConfigSurroundings = MACHINE): LoadedConfig {
+  let bytes: Buffer;
+  try {
+    const { size } = statSync(path);
+    if (size > MAX_CONFIG_BYTES) throw new RangeError(`it has ${size} bytes, more than ${MAX_CONFIG_BYTES}`);
+    bytes = readFileSync(path);
+  } catch (thrown) {
+    const reason = `cannot read the configuration file ${path}: ${systemReason(thrown)}`;
+    throw new PointsmanError('PM_CONFIG_UNREADABLE', reason, { cause: thrown, details: { file: path } });
+  }
+  return parseConfig(decodeUtf8(bytes, path), path, surroundings);
+}
+
+/**
+ * Parses the text of a configuration file or of a policy file.
+ * @param file name for messages; its folder is where relative paths start
+ * @throws ConfigError with every problem, at most 100
+ */
+export function parseConfig(
+  text: string,
+  file: string,
+  surroundings: ConfigSurroundings = MACHINE,
+): LoadedConfig {
+  const folder = dirname(resolve(file));
+  if (text.length > MAX_CONFIG_BYTES) {
+    const message = `has ${text.length} characters; at most ${MAX_CONFIG_BYTES} are read`;
+    throw new ConfigError(new TextSource(file, folder, '', null), [error('PM_CONFIG_VALUE', [], message)]);
+  }
+  const document = readYaml(text);
+  const source = new TextSource(file, folder, text, document);
+  if (document.problems.length > 0) throw new ConfigError(source, document.problems);
+  const written = document.value ?? {};
+  if (!isRecord(written)) {
+    const message = `the policy file must be a YAML mapping, found ${describeValue(written)}`;
+    throw new ConfigError(source, [error('PM_CONFIG_VALUE', [], message)]);
+  }
+  const { file: value, problems, broken } = checkShape(written);
+  problems.push(...crossCheck(value, broken));
+  const secrets = readSecrets(value, folder, surroundings, (problem) => problems.push(problem));
+  if (problems.length > 0) throw new ConfigError(source, source.inOrder(problems).slice(0, MAX_PROBLEMS));
+  return {
+    config: buildConfig(value, folder, secrets),
+    source,
+    warnings: source.inOrder(noEffectWarnings(value, written)),
+  };
+}
+
+/** The file by the schema; top-level keys with problems are listed and left at their defaults, so that the rest can be checked. */
+function checkShape(written: Readonly<Record<string, unknown>>): {
+  file: FileValue;
+  problems: ConfigProblem[];
+  broken: ReadonlySet<string>;
+} {
+  const parsed = fileSchema.safeParse(written);
+  if (parsed.success) return { file: parsed.data, problems: [], broken: new Set() };
+  const problems = parsed.error.issues.flatMap(problemsOf);
+  const broken = new Set(problems.map((problem) => String(problem.path[0])));
+  const sound = Object.fromEntries(Object.entries(written).filter(([key]) => !broken.has(key)));
+  return { file: fileSchema.parse(sound), problems, broken };
+}
+
+/** The configuration of an empty file: mode kv, no models, no workers; what `serve` starts from without a file. */
+export function defaultConfig(): LoadedConfig {
+  return parseConfig('', 'defaults', { env: {}, readFile: () => '' });
+}
+
+function readSecrets(
+  file: FileValue,
+  folder: string,
+  surroundings: ConfigSurroundings,
+  report: (problem: ConfigProblem) => unknown,
+) {
+  const { token } = file.admin;
+  const adminToken = token && readSecret(token, ['admin', 'token'], folder, surroundings, report);
+  const keyHashes = (file.auth?.api_keys ?? []).map((key, index) => {
+    const path = ['auth', 'api_keys', index, 'sha256'];
+    const hash = readSecret(key.sha256, path, folder, surroundings, report);
+    if (hash !== null && !/^[0-9a-f]{64}$/i.test(hash)) {
+      report(
+        error(
+          'PM_CONFIG_SECRET',
+          path,
+          'the secret it names must be 64 hexadecimal digits (SHA-256 of the key)',
+        ),
+      );
+    }
+    return hash ?? '';
+  });
+  return { adminToken, keyHashes };
+}
+
+function error(code: ConfigProblem['code'], path: ConfigPath, message: string): ConfigProblem {
+  return { severity: 'error', code, path, anchor: 'value', message };
+}
+
+function decodeUtf8(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (thrown) {
+    const reason = `cannot read the configuration file ${path}: it is not UTF-8 text`;
+    throw new PointsmanError('PM_CONFIG_UNREADABLE', reason, { cause: thrown, details: { file: path } });
+  }
+}

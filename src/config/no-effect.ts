@@ -1,0 +1,82 @@
+// Keys whose part of the router does not exist in this version: their shape is checked like any other, and each gives one
+// warning, so that nobody believes in a setting that does nothing.
+import type { FileValue } from './schema.ts';
+import { ROLES } from './schema-selection.ts';
+import type { ConfigPath, ConfigProblem } from './types.ts';
+import { isRecord } from './values.ts';
+
+/** Warnings for a file that passed the schema; `written` is its plain value, where null and absent still differ. */
+export function noEffectWarnings(file: FileValue, written: unknown): ConfigProblem[] {
+  const warnings: ConfigProblem[] = [];
+  const warn = (path: ConfigPath, message: string): void => {
+    warnings.push({ severity: 'warning', code: 'PM_CONFIG_NO_EFFECT', path, anchor: 'key', message });
+  };
+  const unless = (usual: boolean, path: ConfigPath, message: string): void => {
+    if (!usual) warn(path, `${message}; it has no effect in this version`);
+  };
+
+  const classifier = file.request_classifier;
+  unless(
+    classifier === null || classifier.type === 'pass-through',
+    ['request_classifier'],
+    'request classifiers other than pass-through are not built yet',
+  );
+  for (const key of ['default_policy_family', 'policy_classes', 'uncached_isl_buckets'] as const) {
+    unless(file[key] === null, [key], 'admission queues are not built yet');
+    for (const [name, model] of Object.entries(file.models)) {
+      unless(model[key] === null, ['models', name, key], 'admission queues are not built yet');
+    }
+  }
+  for (const kind of ['kubernetes', 'nats'] as const) {
+    unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);
+  }
+  unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
+  for (const kind of ['selection', 'indexer'] as const) {
+    unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
+  }
+  unless(file.containment === null, ['containment'], 'budgets and breakers are not built yet');
+  unless(
+    file.router_policy_config === null,
+    ['router_policy_config'],
+    'separate policy files are not built yet',
+  );
+  unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
+  unless(
+    !isSaid(written, 'limits', 'index_bytes'),
+    ['limits', 'index_bytes'],
+    'the cap on the index is not built yet',
+  );
+  unless(
+    !isSaid(written, 'router', 'router_ttl_secs'),
+    ['router', 'router_ttl_secs'],
+    'the approximate index is not built yet',
+  );
+  for (const role of ROLES) {
+    const entry = file.worker_selection?.[role];
+    if (!entry || 'bare' in entry) continue;
+    const path = ['worker_selection', role, 'hints'];
+    for (const [index, hint] of (entry.hints ?? []).entries()) {
+      unless(hint.isolation !== 'thread', [...path, index, 'isolation'], 'thread isolation is not built yet');
+      unless(
+        hint.deadline === null,
+        [...path, index, 'deadline'],
+        'deadlines of hint policies are not built yet',
+      );
+    }
+    if (entry.hints === null && isRecord(writtenAt(written, 'worker_selection', role))) {
+      warn(path, 'has no value, which counts as absent; write hints: [] to run none');
+    }
+  }
+  return warnings;
+}
+
+function writtenAt(value: unknown, ...path: readonly string[]): unknown {
+  let node = value;
+  for (const step of path) node = isRecord(node) && Object.hasOwn(node, step) ? node[step] : undefined;
+  return node;
+}
+
+function isSaid(written: unknown, ...path: readonly string[]): boolean {
+  const value = writtenAt(written, ...path);
+  return value !== undefined && value !== null;
+}

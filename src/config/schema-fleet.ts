@@ -1,0 +1,110 @@
+// Grammar of `models` and `workers`, and of the queue profiles that stand beside a model's keys or at the root.
+import { z } from 'zod';
+import { ROLES } from './schema-selection.ts';
+import {
+  anyText,
+  decimal,
+  describeValue,
+  form,
+  list,
+  mapping,
+  or,
+  orNull,
+  raw,
+  section,
+  table,
+  text,
+  u64,
+  whole,
+  word,
+} from './values.ts';
+
+/** Engine dialects a worker may name; `auto` asks the engine. */
+export const DIALECTS = ['auto', 'vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node', 'sim'] as const;
+
+const MAX_BLOCK_SIZE = 65_536;
+const MAX_RANKS = 4096;
+
+/** Queue keys, at the root or for one model; in force once admission queues exist. */
+export const queueKeys = () => ({
+  default_policy_family: orNull(text()),
+  policy_classes: orNull(list(policyClass(), 'policy classes')),
+  uncached_isl_buckets: orNull(list(mapping({ min_tokens: whole(0), bucket: text() }), 'buckets')),
+});
+
+const policyClass = () =>
+  mapping({
+    name: text(),
+    policy_family: orNull(text()),
+    cache_bucket: orNull(text()),
+    queue_policy: or(word(['fcfs', 'wspt']), 'fcfs'),
+    quantum: whole(1),
+    prefill_busy_threshold: orNull(whole(0)),
+    prefill_busy_threshold_frac: orNull(decimal(0)),
+    busy_worker_ratio: orNull(decimal(0, 1)),
+    request_queue_limit_per_worker: orNull(whole(0)),
+    raw_isl_token_queue_limit_per_worker: orNull(whole(0)),
+    cached_token_queue_limit_per_worker: orNull(whole(0)),
+  });
+
+/** One model. */
+export const model = () =>
+  section({
+    served_as: orNull(text()),
+    aliases: list(text(), 'names'),
+    block_size: orNull(whole(1, MAX_BLOCK_SIZE)),
+    tokens: section({
+      source: orNull(word(['local', 'engine', 'estimate'])),
+      tokenizer: orNull(text('the path of a tokenizer.json')),
+      template: orNull(text('the path of a chat template')),
+    }),
+    routing_group: or(text(), 'default'),
+    ...queueKeys(),
+  });
+
+/** `http://host:port`, with an optional path; no credentials, query or fragment. */
+const workerUrl = () =>
+  form('a url such as http://127.0.0.1:9000, without credentials, query or fragment', (value) => {
+    if (typeof value !== 'string' || !URL.canParse(value)) return undefined;
+    const url = new URL(value);
+    const plain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+    return plain && (url.protocol === 'http:' || url.protocol === 'https:')
+      ? url.href.replace(/\/+$/, '')
+      : undefined;
+  });
+
+const endpoint = () =>
+  form('a ZeroMQ endpoint such as tcp://127.0.0.1:9001', (value) =>
+    typeof value === 'string' && /^(?:tcp|ipc):\/\/[^\s]+$/.test(value) ? value : undefined,
+  );
+
+const kvEvents = () => mapping({ connect: endpoint(), replay: orNull(endpoint()), topic: or(anyText(), '') });
+
+const capabilities = () =>
+  z.unknown().transform((value, context): 'ask' | 'none' | Readonly<Record<string, unknown>> => {
+    if (value === 'ask' || value === 'none') return value;
+    const mappingOnly = typeof value === 'string' ? null : raw().safeParse(value);
+    if (mappingOnly?.success) return mappingOnly.data;
+    context.addIssue({
+      code: 'custom',
+      message: `expected ask, none or a mapping, found ${describeValue(value)}`,
+    });
+    return z.NEVER;
+  });
+
+/** One worker. */
+export const worker = () =>
+  mapping({
+    id: orNull(u64()),
+    model: orNull(text()),
+    url: workerUrl(),
+    dialect: or(word(DIALECTS), 'auto'),
+    role: or(word(ROLES), 'aggregated'),
+    ranks: section({ first: or(whole(0, MAX_RANKS), 0), count: or(whole(1, MAX_RANKS), 1) }),
+    kv_events: table(kvEvents(), 'ranks'),
+    max_num_batched_tokens: orNull(whole(1)),
+    total_kv_blocks: orNull(whole(1)),
+    taints: list(text(), 'taints'),
+    topology: table(text(), 'topology levels'),
+    capabilities: or(capabilities(), 'ask'),
+  });

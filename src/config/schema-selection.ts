@@ -1,0 +1,72 @@
+// Grammar of `worker_selection`: a role entry is a bare name or a mapping, hints are a list, instances have names.
+// Which types and instances exist is the host's to say; parameters stay raw for the plugin's own schema.
+import { z } from 'zod';
+import type { Role } from '../plugin/index.ts';
+import { forwardIssues } from './issues.ts';
+import { describeValue, duration, isRecord, list, mapping, or, orNull, raw, text, word } from './values.ts';
+
+/** Worker roles in the order they are reported. */
+export const ROLES = ['aggregated', 'prefill', 'decode', 'encode'] as const satisfies readonly Role[];
+
+const POLICY_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+
+/** A type or instance name: letters, digits, `_`, `.`, `-`. */
+const policyName = () =>
+  text('a name of letters, digits, "_", "." and "-"').refine((name) => POLICY_NAME.test(name), {
+    error: (issue) =>
+      `expected a name of letters, digits, "_", "." and "-", found ${describeValue(issue.input)}`,
+  });
+
+/** Where a plugin runs; read by the parts that isolate plugins. */
+const isolationKeys = {
+  isolation: orNull(word(['in-process', 'thread'])),
+  deadline: orNull(duration(1, 60_000)),
+};
+
+const hint = () =>
+  mapping({ type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys });
+
+const roleMapping = mapping({
+  type: orNull(policyName()),
+  instance: orNull(policyName()),
+  parameters: orNull(raw()),
+  on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
+  hints: z
+    .array(hint(), {
+      error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
+    })
+    .nullish(),
+});
+
+/** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
+const roleEntry = () =>
+  z.unknown().transform((value, context) => {
+    const bare = typeof value === 'string';
+    if (!bare && !isRecord(value)) {
+      context.addIssue({
+        code: 'custom',
+        message: `expected a policy name or a mapping, found ${describeValue(value)}`,
+      });
+      return z.NEVER;
+    }
+    const result = bare ? policyName().safeParse(value) : roleMapping.safeParse(value);
+    if (result.success) return typeof result.data === 'string' ? { bare: result.data } : result.data;
+    forwardIssues(result.error.issues, context);
+    return z.NEVER;
+  });
+
+const instance = () => mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) });
+
+/** The whole section. */
+export const workerSelection = () =>
+  mapping({
+    aggregated: orNull(roleEntry()),
+    prefill: orNull(roleEntry()),
+    decode: orNull(roleEntry()),
+    encode: orNull(roleEntry()),
+    instances: list(instance(), 'instances'),
+  });
+
+/** Who decides when a request enters the queue. */
+export const requestClassifier = () =>
+  mapping({ type: policyName(), parameters: or(raw(), {}), ...isolationKeys });

@@ -1,0 +1,127 @@
+// The whole file as one schema, with every default. docs/configuration.md explains each key; what the keys become is build.ts's.
+import type { z } from 'zod';
+import { model, queueKeys, worker } from './schema-fleet.ts';
+import { requestClassifier, workerSelection } from './schema-selection.ts';
+import type { RouterMode } from './types.ts';
+import {
+  decimal,
+  duration,
+  flag,
+  list,
+  mapping,
+  network,
+  or,
+  orNull,
+  positive,
+  raw,
+  secret,
+  section,
+  size,
+  table,
+  text,
+  whole,
+  word,
+} from './values.ts';
+
+/** Router modes, the default first. */
+export const ROUTER_MODES = [
+  'kv',
+  'round-robin',
+  'random',
+  'power-of-two',
+  'least-loaded',
+  'direct',
+] as const satisfies readonly RouterMode[];
+
+/** Log levels, loudest first. */
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+const KiB = 2 ** 10;
+const MiB = 2 ** 20;
+const GiB = 2 ** 30;
+const HOUR = 3_600_000;
+
+const port = (fallback: number) => or(whole(0, 65_535), fallback);
+const loopback = () => or(text('a host name or address'), '127.0.0.1');
+
+/** Every key of a configuration file. A policy file's keys are a part of them. */
+export const fileSchema = mapping({
+  listen: section({ host: loopback(), port: port(8000) }),
+  admin: section({ host: loopback(), port: port(8001), token: orNull(secret()) }),
+  auth: orNull(
+    mapping({
+      api_keys: list(
+        mapping({
+          name: text(),
+          sha256: secret(),
+          models: orNull(list(text(), 'models')),
+          tenant: orNull(text()),
+        }),
+        'API keys',
+      ),
+    }),
+  ),
+  limits: section({
+    body_bytes: or(size(KiB, GiB), 16 * MiB),
+    header_bytes: or(size(KiB, 16 * MiB), 32 * KiB),
+    prompt_tokens: or(whole(1, 2 ** 31 - 1), 262_144),
+    concurrent_requests: or(whole(1, 1_000_000), 2048),
+    index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
+    decision_bytes: or(size(64 * KiB, 64 * GiB), 64 * MiB),
+    overload_status: or(whole(400, 599), 429),
+    drain: or(duration(0, HOUR), 30_000),
+  }),
+  models: table(model(), 'models'),
+  workers: list(worker(), 'workers'),
+  discovery: section({ none: orNull(mapping({})), kubernetes: orNull(raw()), nats: orNull(raw()) }),
+  replicas: section({ enabled: or(flag(), false) }),
+  router: section({
+    mode: or(word(ROUTER_MODES), 'kv'),
+    use_kv_events: or(flag(), true),
+    overlap_score_credit: or(decimal(0), 1),
+    overlap_score_credit_decay: or(decimal(0), 0),
+    prefill_load_scale: or(decimal(0), 1),
+    decode_active_request_weight: or(decimal(0), 0),
+    host_cache_hit_weight: or(decimal(0, 1), 0.75),
+    disk_cache_hit_weight: or(decimal(0, 1), 0.25),
+    router_temperature: or(decimal(0), 0),
+    router_ttl_secs: or(positive(), 120),
+    seed: or(whole(0), 0),
+    enable_session_prefix_index: or(flag(), true),
+    trust_incoming_hints_from: list(network(), 'networks'),
+    trust_routing_fields_from: list(network(), 'networks'),
+  }),
+  router_policy_config: orNull(text('the path of a policy file')),
+  services: section({
+    selection: orNull(section({ port: port(8092) })),
+    indexer: orNull(section({ port: port(8090) })),
+  }),
+  plugins: list(text('a path or a package name'), 'plugins'),
+  worker_selection: orNull(workerSelection()),
+  request_classifier: orNull(requestClassifier()),
+  ...queueKeys(),
+  containment: orNull(
+    section({
+      soft_budget: or(duration(0, HOUR), 1),
+      watchdog: or(duration(100, HOUR), 10_000),
+      breaker: section({
+        failures: or(whole(1), 5),
+        overruns: or(whole(1), 50),
+        window: or(duration(1, HOUR), 30_000),
+        skip: or(duration(1, HOUR), 10_000),
+      }),
+      tripped: section({
+        classifier: or(word(['pass-through', 'refuse']), 'pass-through'),
+        worker_selection: or(word(['default', 'refuse']), 'default'),
+      }),
+    }),
+  ),
+  observe: section({
+    candidates: or(whole(1, 4096), 64),
+    log_level: or(word(LOG_LEVELS), 'info'),
+    tracing: section({ otlp: orNull(text('the url of an OTLP collector')) }),
+  }),
+});
+
+/** A file that passed the schema, in the names of the file. */
+export type FileValue = z.output<typeof fileSchema>;

@@ -1,0 +1,197 @@
+// Building blocks of the schema: each names the expected form in its error, takes null as absent, and leaves unknown keys to
+// one text with the nearest valid name.
+import { isIP } from 'node:net';
+import { z } from 'zod';
+import { didYouMean } from './nearest.ts';
+import { DURATION_FORM, formatDuration, formatSize, parseDuration, parseSize, SIZE_FORM } from './units.ts';
+
+const U64_MAX = 18446744073709551615n;
+
+/** How a value that was found is named in an error; never more than 40 characters of it. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  if (typeof value === 'string') return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+  return String(value);
+}
+
+/** A value read by `read`, which answers undefined for what it cannot take. */
+export function form<T>(expected: string, read: (value: unknown) => T | undefined) {
+  return z.unknown().transform((value, context): T => {
+    const result = value === undefined || value === null ? undefined : read(value);
+    if (result !== undefined) return result;
+    const missing = value === undefined || value === null;
+    context.addIssue({
+      code: 'custom',
+      message: missing ? `is required: ${expected}` : `expected ${expected}, found ${describeValue(value)}`,
+      params: { missing },
+    });
+    return z.NEVER;
+  });
+}
+
+/** Non-empty text. */
+export const text = (expected = 'a non-empty string') =>
+  form(expected, (value) => (typeof value === 'string' && value !== '' ? value : undefined));
+
+/** Text that may be empty. */
+export const anyText = () => form('a string', (value) => (typeof value === 'string' ? value : undefined));
+
+/** `true` or `false`. */
+export const flag = () => form('true or false', (value) => (typeof value === 'boolean' ? value : undefined));
+
+/** A whole number within a closed range. */
+export const whole = (min: number, max: number = Number.MAX_SAFE_INTEGER) => {
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+  return form(`a whole number ${range}`, (value) =>
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max
+      ? value
+      : undefined,
+  );
+};
+
+/** A finite number within a closed range. */
+export const decimal = (min: number, max: number = Number.POSITIVE_INFINITY) => {
+  const range = max === Number.POSITIVE_INFINITY ? `of at least ${min}` : `from ${min} to ${max}`;
+  return form(`a number ${range}`, (value) =>
+    typeof value === 'number' && Number.isFinite(value) && value >= min && value <= max ? value : undefined,
+  );
+};
+
+/** A finite number above zero. */
+export const positive = () =>
+  form('a number above 0', (value) =>
+    typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : undefined,
+  );
+
+/** An id of 64 bits, as a bare integer. */
+export const u64 = () =>
+  form(`a bare integer from 0 to ${U64_MAX}`, (value) => {
+    if (typeof value === 'number')
+      return Number.isSafeInteger(value) && value >= 0 ? BigInt(value) : undefined;
+    return typeof value === 'bigint' && value >= 0n && value <= U64_MAX ? value : undefined;
+  });
+
+/** One of a few words. */
+export const word = <const W extends string>(words: readonly W[]) =>
+  z.unknown().transform((value, context): W => {
+    const found = words.find((candidate) => candidate === value);
+    if (found !== undefined) return found;
+    const near = typeof value === 'string' ? didYouMean(value, words) : '';
+    const missing = value === undefined || value === null;
+    const expected = words.length === 1 ? words[0] : `one of ${words.join(', ')}`;
+    context.addIssue({
+      code: 'custom',
+      message: missing
+        ? `is required: ${expected}`
+        : `expected ${expected}, found ${describeValue(value)}${near}`,
+      params: { missing },
+    });
+    return z.NEVER;
+  });
+
+/** Milliseconds within a closed range, written as a duration. */
+export const duration = (minMs: number, maxMs: number) => {
+  const range = `from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`;
+  return form(`${DURATION_FORM}, ${range}`, (value) => {
+    const ms = typeof value === 'string' ? parseDuration(value) : null;
+    return ms !== null && ms >= minMs && ms <= maxMs ? ms : undefined;
+  });
+};
+
+/** Bytes within a closed range, written as a size or a plain number. */
+export const size = (minBytes: number, maxBytes: number) => {
+  const range = `from ${formatSize(minBytes)} to ${formatSize(maxBytes)}`;
+  return form(`${SIZE_FORM}, ${range}`, (value) => {
+    const bytes = typeof value === 'string' || typeof value === 'number' ? parseSize(value) : null;
+    return bytes !== null && bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;
+  });
+};
+
+/** An IP network such as `10.0.0.0/8`, or one address. */
+export const network = () =>
+  form('a network such as 10.0.0.0/8, or an address', (value) => {
+    if (typeof value !== 'string') return undefined;
+    const [address = '', prefix, ...rest] = value.split('/');
+    const family = isIP(address);
+    if (family === 0 || rest.length > 0) return undefined;
+    if (prefix === undefined) return value;
+    const longest = family === 4 ? 32 : 128;
+    return /^\d{1,3}$/.test(prefix) && Number(prefix) <= longest ? value : undefined;
+  });
+
+/** Where a secret stands. A plain value is refused and not repeated in the error. */
+export const secret = () =>
+  z.unknown().transform((value, context): SecretPlace => {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      const entries = Object.entries(value);
+      const [place, name] = entries[0] ?? [];
+      if (entries.length === 1 && typeof name === 'string' && name !== '') {
+        if (place === 'env') return { env: name };
+        if (place === 'file') return { file: name };
+      }
+    }
+    const found = typeof value === 'object' ? describeValue(value) : 'a plain value';
+    const message = `expected { env: NAME } or { file: PATH }, found ${found}; the secret itself never stands in the file`;
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  });
+
+/** A parsed {@link secret}. */
+export type SecretPlace = { readonly env: string } | { readonly file: string };
+
+/** A mapping kept as it was written, for keys whose content others check; null is empty. */
+export const raw = () =>
+  z.unknown().transform((value, context): Readonly<Record<string, unknown>> => {
+    if (value === null || value === undefined) return {};
+    if (isRecord(value)) return value;
+    context.addIssue({ code: 'custom', message: `expected a mapping, found ${describeValue(value)}` });
+    return z.NEVER;
+  });
+
+/** Whether a value is a YAML mapping. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A mapping with exactly these keys. Unknown ones are reported one line per key, in the order of the issue's `keys`. */
+export const mapping = <S extends z.ZodRawShape>(shape: S) =>
+  z.strictObject(shape, {
+    error: (issue) => {
+      if (issue.code !== 'unrecognized_keys')
+        return `expected a mapping, found ${describeValue(issue.input)}`;
+      const known = Object.keys(shape);
+      return issue.keys
+        .map((key) => `unknown key${didYouMean(key, known) || `; known: ${known.join(', ')}`}`)
+        .join('\n');
+    },
+  });
+
+/** A mapping that may be left out: then every key has its default. */
+export const section = <S extends z.ZodRawShape>(shape: S) =>
+  z.preprocess((value) => value ?? {}, mapping(shape));
+
+/** A list; left out it is empty. */
+export const list = <T extends z.ZodType>(item: T, of: string) =>
+  z.preprocess(
+    (value) => value ?? [],
+    z.array(item, { error: (issue) => `expected a list of ${of}, found ${describeValue(issue.input)}` }),
+  );
+
+/** A mapping from names to values of one kind; left out it is empty. */
+export const table = <T extends z.ZodType>(item: T, of: string) =>
+  z.preprocess(
+    (value) => value ?? {},
+    z.record(z.string(), item, {
+      error: (issue) => `expected a mapping of ${of}, found ${describeValue(issue.input)}`,
+    }),
+  );
+
+/** The value, or a default when it is left out. */
+export const or = <T extends z.ZodType, const D>(schema: T, fallback: D) =>
+  schema.nullish().transform((value) => value ?? fallback);
+
+/** The value, or null when it is left out. */
+export const orNull = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? null);

@@ -1,0 +1,121 @@
+// Finds the hint policies of a role: those it lists, or those whose default hosts match its worker-selection policy.
+import {
+  type ConfigPath,
+  didYouMean,
+  type HintEntry,
+  type RoleSelectionEntry,
+  type RouterConfig,
+} from '../config/index.ts';
+import type { Role } from '../plugin/index.ts';
+import type { CatalogEntry, PolicyCatalog, PreparedHint } from './catalog.ts';
+import type { ProblemList } from './problem-list.ts';
+
+/** A hint policy of a role. */
+export interface ResolvedHint {
+  readonly name: string;
+  readonly prepared: PreparedHint;
+  /** Whether the role lists it; else it runs by its default hosts. */
+  readonly listed: boolean;
+  readonly path: ConfigPath;
+}
+
+/** Resolves hints of one configuration; problems go to the list. */
+export class HintResolver {
+  readonly #catalog: PolicyCatalog;
+  readonly #problems: ProblemList;
+
+  constructor(catalog: PolicyCatalog, problems: ProblemList) {
+    this.#catalog = catalog;
+    this.#problems = problems;
+  }
+
+  /** Listed hints in list order, else default ones in registration order. `selectionType` is null when the role has none. */
+  async resolve(
+    role: Role,
+    entry: RoleSelectionEntry | undefined,
+    selectionType: string | null,
+  ): Promise<readonly ResolvedHint[]> {
+    let hints: readonly ResolvedHint[] = [];
+    if (entry?.hints) hints = await this.#listedHints(entry.hints);
+    else if (selectionType !== null)
+      hints = await this.#defaultHints(selectionType, entry?.path ?? ['worker_selection']);
+    if (entry !== undefined) this.#warnTwoFetchers(role, entry, hints);
+    return hints;
+  }
+
+  /** One error for all roles that list hints where none can run. */
+  checkKvPath(config: RouterConfig, roles: readonly Role[]): void {
+    const { mode } = config.router;
+    if (mode === 'kv') return;
+    const listing = roles.filter((role) => (config.workerSelection[role]?.hints ?? []).length > 0);
+    const first = config.workerSelection[listing[0] ?? 'aggregated'];
+    if (listing.length === 0 || first === undefined) return;
+    this.#problems.error(
+      'PM_ROUTER_MODE',
+      [...first.path, 'hints'],
+      'key',
+      `hints for ${listing.join(', ')} run only on the KV path, but router mode ${mode} routes without it; use router mode kv, or remove those roles' hints`,
+    );
+  }
+
+  async #listedHints(entries: readonly HintEntry[]): Promise<readonly ResolvedHint[]> {
+    const hints: ResolvedHint[] = [];
+    for (const { type, name, parameters, path } of entries) {
+      const entry = this.#catalog.hints.get(type);
+      if (entry === undefined) {
+        this.#unknownHint(type, [...path, 'type']);
+        continue;
+      }
+      const preparation = await entry.prepare(parameters);
+      if (preparation.faults) this.#problems.parameters('error', path, preparation.faults, type);
+      else hints.push({ name, prepared: preparation.prepared, listed: true, path });
+    }
+    return hints;
+  }
+
+  #unknownHint(type: string, path: ConfigPath): void {
+    const known = [...this.#catalog.hints.keys()];
+    const message = this.#catalog.selections.has(type)
+      ? `${type} is a worker-selection policy, not a hint policy; known hint policies: ${known.join(', ')}`
+      : `unknown hint policy "${type}"; known: ${known.join(', ')}${didYouMean(type, known)}`;
+    this.#problems.error('PM_POLICY_UNKNOWN', path, 'value', message);
+  }
+
+  /** Hint policies whose default hosts match the type of the role's policy, in registration order. */
+  async #defaultHints(selectionType: string, path: ConfigPath): Promise<readonly ResolvedHint[]> {
+    const hints: ResolvedHint[] = [];
+    for (const entry of this.#catalog.hints.values()) {
+      if (!runsByDefault(entry, selectionType)) continue;
+      const preparation = await entry.prepare({});
+      if (preparation.faults) {
+        const [fault] = preparation.faults;
+        const message = `${entry.type} of ${entry.origin.name} runs under ${selectionType} by default, but does not take empty parameters: ${fault?.message}`;
+        this.#problems.error('PM_PLUGIN_INVALID', path, 'key', message);
+      } else {
+        hints.push({ name: entry.type, prepared: preparation.prepared, listed: false, path });
+      }
+    }
+    return hints;
+  }
+
+  /** Engines read only the first `kv.fetch` of an envelope. */
+  #warnTwoFetchers(role: Role, entry: RoleSelectionEntry, hints: readonly ResolvedHint[]): void {
+    const fetchers = hints.filter(({ prepared }) =>
+      [...(prepared.actions ?? [])].some((action) => action.startsWith('kv.fetch@')),
+    );
+    if (fetchers.length < 2) return;
+    const names = fetchers.map((hint) => hint.name).join(' and ');
+    this.#problems.warning(
+      'PM_POLICY_AMBIGUOUS',
+      [...entry.path, 'hints'],
+      'key',
+      `${names} of role ${role} may both send kv.fetch, and engines read only the first; keep one`,
+    );
+  }
+}
+
+function runsByDefault(entry: CatalogEntry<PreparedHint>, selectionType: string): boolean {
+  return entry.defaultHosts.some(
+    (host) => host === 'any-worker-selection' || host.workerSelection === selectionType,
+  );
+}

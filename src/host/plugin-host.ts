@@ -1,0 +1,216 @@
+// Sets up the host: loads plugins, resolves every role, tries every `create` once, and reports all problems together. Afterwards it
+// hands out one runtime per partition and role.
+import {
+  ConfigError,
+  type ConfigProblem,
+  type ConfigSource,
+  type RouterConfig,
+  type RouterMode,
+} from '../config/index.ts';
+import {
+  type Clock,
+  errorText,
+  type Logger,
+  type Partition,
+  PointsmanError,
+  type Role,
+} from '../plugin/index.ts';
+import { builtinCatalog } from './builtin-policies.ts';
+import type { PolicyCatalog, Prepared } from './catalog.ts';
+import { ProblemList } from './problem-list.ts';
+import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
+import {
+  type CreationPorts,
+  type CreationSite,
+  createRole,
+  needsOf,
+  quietly,
+  roleRuntimeOf,
+} from './role-runtime.ts';
+import { systemSeed } from './seeds.ts';
+import type { PluginHost, RoleNeeds, RoleRuntime } from './types.ts';
+
+/** What {@link createPluginHost} works with. */
+export interface PluginHostOptions {
+  readonly config: RouterConfig;
+  readonly source: ConfigSource;
+  readonly clock: Clock;
+  /** Default: `router.seed`; 0 = from the system. */
+  readonly seed?: number;
+  readonly log: Logger;
+}
+
+/** What was resolved for one role. */
+export interface RoleResolution {
+  readonly role: Role;
+  readonly mode: RouterMode;
+  /** Whether bookings of this role run hints. */
+  readonly kvPath: boolean;
+  readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
+  readonly needs: RoleNeeds;
+  readonly hints: readonly { readonly name: string; readonly type: string; readonly listed: boolean }[];
+  /** Hint policies that would run by default, did the router mode book on the KV path. */
+  readonly dormantHints: readonly string[];
+}
+
+/** A host with what it found on the way. */
+export interface ResolvedPluginHost extends PluginHost {
+  /** The seed all generators derive from, for repeating a run. */
+  readonly seed: number;
+  readonly warnings: readonly ConfigProblem[];
+  /** What every role uses, in the order aggregated, prefill, decode, encode. */
+  resolution(): readonly RoleResolution[];
+}
+
+/** Stands in for the partitions when a configuration names no model yet. */
+const TRIAL_SITE: CreationSite = { partition: { model: 'default', routingGroup: 'default' }, blockSize: 16 };
+
+/**
+ * Loads, resolves and checks everything the configuration says about policies.
+ * @throws ConfigError (PM_CONFIG_INVALID) with every problem found; nothing is left running.
+ */
+export async function createPluginHost(options: PluginHostOptions): Promise<ResolvedPluginHost> {
+  const { config } = options;
+  const problems = new ProblemList();
+  const catalog = builtinCatalog(config.router);
+  const roles = await new RoleResolver(config, catalog, problems).resolve();
+  const host = new Host(options, roles, catalog);
+  const needs = host.tryRoles(problems);
+  if (problems.hasErrors) {
+    await host.dispose();
+    throw new ConfigError(options.source, problems.problems);
+  }
+  host.finish(needs, problems.warnings);
+  return host;
+}
+
+class Host implements ResolvedPluginHost {
+  readonly seed: number;
+  readonly #config: RouterConfig;
+  readonly #ports: CreationPorts;
+  readonly #roles: ReadonlyMap<Role, ResolvedRole>;
+  readonly #catalog: PolicyCatalog;
+  readonly #runtimes = new Map<string, RoleRuntime>();
+  readonly #shared = new Map<Prepared, unknown>();
+  readonly #disposers: (() => unknown)[] = [];
+  #resolution: readonly RoleResolution[] = [];
+  #warnings: readonly ConfigProblem[] = [];
+
+  constructor(options: PluginHostOptions, roles: readonly ResolvedRole[], catalog: PolicyCatalog) {
+    const { config, clock, log } = options;
+    this.#config = config;
+    this.#catalog = catalog;
+    this.seed = options.seed || config.router.seed || systemSeed();
+    this.#ports = { mode: config.router.mode, clock, seed: this.seed, log, shared: this.#shared };
+    this.#roles = new Map(roles.map((role) => [role.role, role]));
+  }
+
+  get warnings(): readonly ConfigProblem[] {
+    return this.#warnings;
+  }
+
+  resolution(): readonly RoleResolution[] {
+    return this.#resolution;
+  }
+
+  roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
+    const model = this.#config.models.get(partition.model);
+    const tokens = blockSize ?? model?.blockSize ?? null;
+    if (tokens === null) {
+      throw new PointsmanError(
+        'PM_SELECTION_BLOCK_SIZE_UNKNOWN',
+        `the block size of model ${partition.model} is not known yet: set models.${partition.model}.block_size, or wait for its workers' first BlockStored`,
+        { details: { model: partition.model } },
+      );
+    }
+    const key = [partition.model, partition.routingGroup, role, tokens].join('\u0000');
+    const known = this.#runtimes.get(key);
+    if (known) return known;
+    const resolved = this.#roles.get(role)!;
+    const site = { partition, blockSize: tokens };
+    const created = createRole(resolved, site, this.#ports);
+    this.#disposers.unshift(...created.disposers);
+    const runtime = roleRuntimeOf(resolved, created, site, this.#ports, null);
+    this.#runtimes.set(key, runtime);
+    return runtime;
+  }
+
+  async dispose(): Promise<void> {
+    const disposers = this.#disposers.splice(0);
+    for (const [prepared, created] of this.#shared) {
+      this.#shared.delete(prepared);
+      disposers.push(() => disposeShared(created));
+    }
+    this.#runtimes.clear();
+    for (const dispose of disposers) await quietly(dispose, this.#ports.log);
+  }
+
+  /** Creates every role for every configured partition, reports what fails, and disposes it again. */
+  tryRoles(problems: ProblemList): ReadonlyMap<Role, RoleNeeds> {
+    const needs = new Map<Role, RoleNeeds>();
+    for (const [role, resolved] of this.#roles) {
+      for (const site of this.#configuredSites()) {
+        try {
+          const created = createRole(resolved, site, this.#ports);
+          needs.set(role, needsOf(created));
+          for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
+        } catch (thrown) {
+          const cause =
+            thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
+          const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+          problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);
+          break;
+        }
+      }
+    }
+    return needs;
+  }
+
+  /** Takes note of what was found and tells the operator what does not run. */
+  finish(needs: ReadonlyMap<Role, RoleNeeds>, warnings: readonly ConfigProblem[]): void {
+    const { log, mode } = this.#ports;
+    this.#warnings = warnings;
+    this.#resolution = [...this.#roles.values()].map((resolved) => ({
+      role: resolved.role,
+      mode,
+      kvPath: mode === 'kv',
+      policy: {
+        type: resolved.selection.type,
+        instance: resolved.instance,
+        version: resolved.selection.origin.version,
+      },
+      needs: needs.get(resolved.role)!,
+      hints: resolved.hints.map(({ name, prepared, listed }) => ({ name, type: prepared.type, listed })),
+      dormantHints: resolved.dormantHints,
+    }));
+    for (const { role, dormantHints } of this.#resolution) {
+      if (dormantHints.length === 0) continue;
+      const hints = dormantHints.join(', ');
+      log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
+    }
+    for (const entry of this.#catalog.hints.values()) {
+      for (const host of entry.defaultHosts) {
+        if (host === 'any-worker-selection' || this.#catalog.selections.has(host.workerSelection)) continue;
+        const { workerSelection } = host;
+        log.info('a hint policy names a default host that is not loaded', {
+          hint: entry.type,
+          workerSelection,
+        });
+      }
+    }
+  }
+
+  #configuredSites(): readonly CreationSite[] {
+    const sites = new Map<string, CreationSite>();
+    for (const model of this.#config.models.values()) {
+      const partition = { model: model.name, routingGroup: model.routingGroup };
+      sites.set(JSON.stringify(partition), { partition, blockSize: model.blockSize ?? TRIAL_SITE.blockSize });
+    }
+    return sites.size > 0 ? [...sites.values()] : [TRIAL_SITE];
+  }
+}
+
+function disposeShared(created: unknown): unknown {
+  const dispose: unknown = Reflect.get(Object(created), 'dispose');
+  return typeof dispose === 'function' ? Reflect.apply(dispose, created, []) : undefined;
+}

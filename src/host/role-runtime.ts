@@ -1,0 +1,178 @@
+// Creates the policies of a resolved role for one partition and makes of them what scheduling calls.
+import type { RouterMode } from '../config/index.ts';
+import {
+  type AnyCreateContext,
+  type AnyHintPolicy,
+  type Clock,
+  type Logger,
+  type Partition,
+  PointsmanError,
+  seededRng,
+  type WorkerInput,
+} from '../plugin/index.ts';
+import type { Prepared } from './catalog.ts';
+import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
+import type { ResolvedRole } from './role-resolution.ts';
+import { deriveSeed, seedOfU64 } from './seeds.ts';
+import { SelectionPipeline } from './selection-pipeline.ts';
+import type { HintStage, RoleNeeds, RoleRuntime } from './types.ts';
+
+/** What creation needs from outside. */
+export interface CreationPorts {
+  readonly mode: RouterMode;
+  readonly clock: Clock;
+  readonly seed: number;
+  readonly log: Logger;
+  /** Instances with scope `shared`, by what was prepared. */
+  readonly shared: Map<Prepared, unknown>;
+}
+
+/** Where policies are created for. */
+export interface CreationSite {
+  readonly partition: Partition;
+  readonly blockSize: number;
+}
+
+/** A created hint policy with what the stage needs to know of it. */
+export interface CreatedHint {
+  readonly name: string;
+  readonly type: string;
+  readonly inputs: readonly string[];
+  readonly actions: ReadonlySet<string> | null;
+  readonly policy: AnyHintPolicy;
+}
+
+/** The policies of one role in one partition. */
+export interface CreatedRole {
+  readonly selection: CreatedSelection;
+  readonly hints: readonly CreatedHint[];
+  /** Disposes what was created for this partition alone, hints first. */
+  readonly disposers: readonly (() => unknown)[];
+}
+
+/**
+ * Calls every `create` of a role. When one fails, those before it are disposed again.
+ * @throws PointsmanError PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+ */
+export function createRole(resolved: ResolvedRole, site: CreationSite, ports: CreationPorts): CreatedRole {
+  const disposers: (() => unknown)[] = [];
+  try {
+    const selectionLabel = `worker-selection policy ${resolved.selection.type}`;
+    const selection = checkSelection(
+      create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
+      selectionLabel,
+    );
+    if (resolved.selection.scope === 'partition') disposers.unshift(selection.dispose);
+    const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
+      const label = `hint policy ${name}`;
+      const policy = checkHintPolicy(create(prepared, `hint ${name}`, label, resolved, site, ports), label);
+      if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
+      const { type, inputs, actions } = prepared;
+      return { name, type, inputs, actions, policy };
+    });
+    return { selection, hints, disposers };
+  } catch (failure) {
+    for (const dispose of disposers) quietly(dispose, ports.log);
+    throw failure;
+  }
+}
+
+/** What a role needs prepared, from the declarations of its policies. */
+export function needsOf(created: CreatedRole): RoleNeeds {
+  const { selection, hints } = created;
+  const parts = [...selection.filters, ...selection.scorers, selection.picker, selection.cost];
+  const inputs = new Set<WorkerInput>(parts.flatMap((part) => part?.inputs ?? []));
+  const hinted = new Set(hints.flatMap((hint) => hint.inputs));
+  const copyLocations = hinted.has('kv-copy-locations');
+  return {
+    // Copy locations are read from the same match as the cache columns, so they start the index too.
+    cache: inputs.has('cache') || hinted.has('cache') || copyLocations,
+    load: inputs.has('load') || hinted.has('load'),
+    preferredTaint: inputs.has('preferred-taint'),
+    occupancy: inputs.has('occupancy'),
+    copies: false,
+    copyLocations,
+  };
+}
+
+/** Makes the runtime of a created role. */
+export function roleRuntimeOf(
+  resolved: ResolvedRole,
+  created: CreatedRole,
+  site: CreationSite,
+  ports: CreationPorts,
+  hintStage: HintStage | null,
+): RoleRuntime {
+  const { selection: prepared } = resolved;
+  const { cost } = created.selection;
+  const seed =
+    cost?.seed == null
+      ? deriveSeed(ports.seed, ...siteLabels(resolved, site), 'choice')
+      : seedOfU64(cost.seed);
+  const pipeline = new SelectionPipeline({
+    ...created.selection,
+    policy: prepared.type,
+    role: resolved.role,
+    exclusiveAffinity: prepared.exclusiveAffinity,
+    rng: seededRng(seed),
+    log: ports.log,
+  });
+  return {
+    policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
+    needs: needsOf(created),
+    costWeights: cost?.weights ?? null,
+    select: (table, facts) => pipeline.select(table, facts),
+    hintStage,
+  };
+}
+
+/** Runs a disposer; what it throws is logged, as nothing can be done about it. */
+export function quietly(dispose: () => unknown, log: Logger): unknown {
+  const complain = (thrown: unknown): void =>
+    log.warn('dispose of a policy failed', { error: String(thrown) });
+  try {
+    const result = dispose();
+    return result instanceof Promise ? result.catch(complain) : undefined;
+  } catch (thrown) {
+    complain(thrown);
+    return undefined;
+  }
+}
+
+function create(
+  prepared: Prepared,
+  part: string,
+  label: string,
+  resolved: ResolvedRole,
+  site: CreationSite,
+  ports: CreationPorts,
+): unknown {
+  const isShared = prepared.scope === 'shared';
+  if (isShared && ports.shared.has(prepared)) return ports.shared.get(prepared);
+  const labels = isShared ? ['shared', prepared.type, part] : [...siteLabels(resolved, site), part];
+  const base = {
+    parameters: undefined,
+    clock: ports.clock,
+    rng: seededRng(deriveSeed(ports.seed, ...labels)),
+    log: ports.log,
+  };
+  const context = isShared
+    ? base
+    : { ...base, partition: site.partition, role: resolved.role, blockSize: site.blockSize };
+  let created: unknown;
+  try {
+    // A shared policy gets no partition, as its own type of `create` says.
+    created = prepared.create(context as AnyCreateContext);
+  } catch (thrown) {
+    throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for role ${resolved.role}`, {
+      cause: thrown,
+      details: { policy: prepared.type, role: resolved.role, component: 'create' },
+    });
+  }
+  if (isShared) ports.shared.set(prepared, created);
+  return created;
+}
+
+function siteLabels(resolved: ResolvedRole, site: CreationSite): readonly string[] {
+  return [site.partition.model, site.partition.routingGroup, resolved.role];
+}

@@ -1,0 +1,97 @@
+// Chooses a row by cost: lowest with seeded ties, or sampled by softmax. Both go over rows in order, so that the same draws give
+// the same row everywhere.
+import type { Rng } from '../plugin/index.ts';
+
+/** A chosen row and how it came about. */
+export interface RowChoice {
+  row: number;
+  /** Rows with exactly the lowest cost. */
+  ties: number;
+  /** The draw that decided a sampled choice; null otherwise. */
+  draw: number | null;
+}
+
+/**
+ * Lowest cost; among exactly equal ones uniformly at random by reservoir: the k-th tie replaces the choice with probability 1/k.
+ * NaN never wins. Row −1 when no cost is a number.
+ */
+export function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
+  let row = -1;
+  let lowest = Number.POSITIVE_INFINITY;
+  let ties = 0;
+  for (let at = 0; at < count; at += 1) {
+    const cost = costs[at]!;
+    if (cost < lowest) {
+      lowest = cost;
+      row = at;
+      ties = 1;
+    } else if (cost === lowest && row >= 0) {
+      ties += 1;
+      if (rng.integer(ties) === 0) row = at;
+    }
+  }
+  return { row, ties, draw: null };
+}
+
+/** Lowest cost, the first row of it, without a draw: for pins, which must not move the random sequence. */
+export function firstLowest(costs: Float64Array, count: number): RowChoice {
+  let row = 0;
+  let ties = 0;
+  for (let at = 0; at < count; at += 1) {
+    if (costs[at]! < costs[row]!) {
+      row = at;
+      ties = 1;
+    } else if (costs[at] === costs[row]) {
+      ties += 1;
+    }
+  }
+  return { row, ties, draw: null };
+}
+
+/** Softmax weights of costs normalised to their range: exp(−((c − min)/(max − min))/T), not summing to 1; all 1 when all are equal. Returns their sum. */
+export function softmaxWeights(
+  costs: Float64Array,
+  count: number,
+  temperature: number,
+  weights: Float64Array,
+): number {
+  let lowest = Number.POSITIVE_INFINITY;
+  let highest = Number.NEGATIVE_INFINITY;
+  for (let row = 0; row < count; row += 1) {
+    lowest = Math.min(lowest, costs[row]!);
+    highest = Math.max(highest, costs[row]!);
+  }
+  // A range beyond the largest double is brought back by dividing everything by the larger magnitude first.
+  const divisor = Number.isFinite(highest - lowest) ? 1 : Math.max(Math.abs(lowest), Math.abs(highest));
+  const range = highest / divisor - lowest / divisor;
+  let sum = 0;
+  for (let row = 0; row < count; row += 1) {
+    const above = range > 0 ? (costs[row]! / divisor - lowest / divisor) / range : 0;
+    const weight = Math.exp(-above / temperature);
+    weights[row] = weight;
+    sum += weight;
+  }
+  return sum;
+}
+
+/** Samples a row by softmax at `temperature` > 0 with one draw: the first row whose cumulative probability reaches it. */
+export function chooseSampled(
+  costs: Float64Array,
+  count: number,
+  temperature: number,
+  rng: Rng,
+  scratch: Float64Array,
+): RowChoice {
+  const sum = softmaxWeights(costs, count, temperature, scratch);
+  const draw = rng.next();
+  let cumulative = 0;
+  let chosen = count - 1;
+  for (let row = 0; row < count; row += 1) {
+    // A weight that underflowed to 0 must not win even by a draw of exactly 0.
+    if (scratch[row] === 0) continue;
+    cumulative += scratch[row]! / sum;
+    chosen = row;
+    if (cumulative >= draw) break;
+  }
+  return { row: chosen, ties: firstLowest(costs, count).ties, draw };
+}

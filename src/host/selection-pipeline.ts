@@ -1,0 +1,181 @@
+// Filters → scorers → picker over one decision's candidates. Holds only scratch space between calls: a throw leaves nothing behind.
+// A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
+import type { LinearCost, Logger, Rng, Role, SelectionRequest, WorkerTarget } from '../plugin/index.ts';
+import { createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
+import { evaluateLinearCost } from './linear-cost.ts';
+import { PolicyComponents, type PolicyParts } from './policy-components.ts';
+import { chooseLowest, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
+import { allFiltered, noEndpoints, nonFiniteCost, type PolicySite } from './selection-errors.ts';
+import type { CandidateTable, SelectionFacts, SelectionPick } from './types.ts';
+
+/** A policy taken apart, as the pipeline runs it. */
+export interface PipelineParts extends PolicyParts {
+  /** Type of the policy, for errors. */
+  readonly policy: string;
+  readonly role: Role;
+  readonly exclusiveAffinity: boolean;
+  readonly cost: LinearCost | null;
+  /** For ties and sampling of a declared cost. */
+  readonly rng: Rng;
+  readonly log: Logger;
+}
+
+/** Runs one policy for one partition and role. Not re-entrant. */
+export class SelectionPipeline {
+  readonly #parts: PipelineParts;
+  readonly #site: PolicySite;
+  readonly #components: PolicyComponents;
+  readonly #compact: CandidateTable = createCandidateTable(0);
+  /** Row of the caller's table per compact row. */
+  #origin = new Int32Array(0);
+  #kept = new Int32Array(0);
+  #totals = new Float64Array(0);
+  #scratch = new Float64Array(0);
+  #costs = new Float64Array(0);
+  readonly #droppedBy: (string | null)[] = [];
+
+  constructor(parts: PipelineParts) {
+    this.#parts = parts;
+    this.#site = { policy: parts.policy, role: parts.role };
+    this.#components = new PolicyComponents(this.#site, parts, parts.log);
+  }
+
+  /**
+   * Decides. A pinned request gets its pinned rank without asking the picker; where the pin leaves the rank open, the cheapest.
+   * @throws PointsmanError PM_SELECTION_NO_ENDPOINTS, PM_SELECTION_ALL_FILTERED, PM_SELECTION_NON_FINITE_COST,
+   * PM_SELECTION_INVALID_PICK, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+   */
+  select(table: CandidateTable, facts: SelectionFacts): SelectionPick {
+    if (table.count === 0) throw noEndpoints(this.#site, 'none is eligible');
+    this.#makeRoom(table.count);
+    const pin = facts.pinnedWorker ?? this.#affinityPin(table, facts);
+    const { cost, filters } = this.#parts;
+    if (cost === null || pin !== null || filters.length > 0) return this.#selectCompacted(table, facts, pin);
+    this.#evaluate(cost, table, facts, this.#costs);
+    const choice = this.#chooseByCost(cost, this.#costs, table.count, facts);
+    return this.#pickOf(choice, choice.draw === null ? 'lowest_cost' : 'sampled', null);
+  }
+
+  #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
+    const { cost, filters, scorers } = this.#parts;
+    const compact = this.#compact;
+    const request = requestOf(facts);
+    this.#load(table, pin);
+    if (facts.pinnedWorker !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
+    const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
+    const totals = this.#totals.fill(0, 0, compact.count);
+    if (cost !== null) this.#evaluate(cost, compact, facts, totals);
+    else this.#components.score(compact, request, totals);
+
+    let choice: RowChoice;
+    let by: SelectionPick['by'];
+    if (pin !== null) {
+      choice = firstLowest(totals, compact.count);
+      by = 'pinned';
+    } else if (cost !== null) {
+      choice = this.#chooseByCost(cost, totals, compact.count, facts);
+      by = choice.draw === null ? 'lowest_cost' : 'sampled';
+    } else {
+      const row = this.#components.pick(compact, request, totals);
+      const ties = scorers.length > 0 ? firstLowest(totals, compact.count).ties : 1;
+      choice = { row, ties, draw: null };
+      by = 'policy';
+    }
+    this.#costs.fill(Number.NaN, 0, table.count);
+    for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
+    return this.#pickOf({ ...choice, row: this.#origin[choice.row]! }, by, droppedBy);
+  }
+
+  #pickOf(
+    choice: RowChoice,
+    by: SelectionPick['by'],
+    droppedBy: readonly (string | null)[] | null,
+  ): SelectionPick {
+    return { row: choice.row, costs: this.#costs, droppedBy, by, ties: choice.ties, randomDraw: choice.draw };
+  }
+
+  #makeRoom(rows: number): void {
+    if (this.#costs.length >= rows) return;
+    const room = Math.max(rows, this.#costs.length * 2);
+    growCandidateTable(this.#compact, room);
+    this.#origin = new Int32Array(room);
+    this.#kept = new Int32Array(room);
+    this.#totals = new Float64Array(room);
+    this.#scratch = new Float64Array(room);
+    this.#costs = new Float64Array(room);
+  }
+
+  /** The affinity target where the policy is exclusive about it and one of its ranks is a candidate. */
+  #affinityPin(table: CandidateTable, facts: SelectionFacts): WorkerTarget | null {
+    const target = facts.affinityTarget;
+    if (!this.#parts.exclusiveAffinity || target === null) return null;
+    for (let row = 0; row < table.count; row += 1) if (isTarget(table, row, target)) return target;
+    return null;
+  }
+
+  /** Copies the candidates, or those the pin allows, into the pipeline's own columns. */
+  #load(table: CandidateTable, pin: WorkerTarget | null): void {
+    let count = 0;
+    for (let row = 0; row < table.count; row += 1) {
+      if (pin === null || isTarget(table, row, pin)) this.#origin[count++] = row;
+    }
+    if (count === 0) throw noEndpoints(this.#site, 'the pinned worker is not among the eligible ones');
+    gatherRows(table, this.#origin, count, this.#compact);
+  }
+
+  /** Drops rows and closes the gaps; answers which filter dropped which row of the caller's table. */
+  #filter(tableCount: number, request: SelectionRequest): readonly (string | null)[] {
+    const compact = this.#compact;
+    const droppedBy = this.#droppedBy;
+    droppedBy.length = tableCount;
+    droppedBy.fill(null);
+    this.#components.startFilters(compact);
+    let kept = 0;
+    for (let row = 0; row < compact.count; row += 1) {
+      const dropper = this.#components.dropper(row, request);
+      if (dropper === null) this.#kept[kept++] = row;
+      else droppedBy[this.#origin[row]!] = dropper;
+    }
+    if (kept === 0) throw allFiltered(this.#site, compact.count);
+    if (kept < compact.count) {
+      gatherRows(compact, this.#kept, kept, compact);
+      for (let row = 0; row < kept; row += 1) this.#origin[row] = this.#origin[this.#kept[row]!]!;
+    }
+    return droppedBy;
+  }
+
+  #evaluate(cost: LinearCost, table: CandidateTable, facts: SelectionFacts, costs: Float64Array): void {
+    const setting = { decode: this.#parts.role === 'decode', taints: facts.pinnedWorker === null };
+    if (evaluateLinearCost(cost, setting, table, table.count, facts, costs)) return;
+    const row = costs.findIndex((value) => !Number.isFinite(value));
+    throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
+  }
+
+  #chooseByCost(cost: LinearCost, costs: Float64Array, count: number, facts: SelectionFacts): RowChoice {
+    const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
+    if (temperature > 0) return chooseSampled(costs, count, temperature, this.#parts.rng, this.#scratch);
+    return chooseLowest(costs, count, this.#parts.rng);
+  }
+}
+
+/** The request as policies see it: a copy, so that a policy cannot change what the host goes on with. */
+function requestOf(facts: SelectionFacts): SelectionRequest {
+  return Object.freeze({
+    promptTokens: facts.promptTokens,
+    requestBlocks: facts.requestBlocks,
+    blockSize: facts.blockSize,
+    tracksPrefillTokens: facts.tracksPrefillTokens,
+    session: facts.session,
+    affinityTarget: facts.affinityTarget,
+    pinnedWorker: facts.pinnedWorker,
+    expectedOutputTokens: facts.expectedOutputTokens,
+    priority: facts.priority,
+    strictPriority: facts.strictPriority,
+    temperatureOverride: facts.temperatureOverride,
+  });
+}
+
+function isTarget(table: CandidateTable, row: number, target: WorkerTarget): boolean {
+  if (target.rank !== null && table.ranks[row] !== target.rank) return false;
+  return table.workerIds[row] === target.workerId;
+}

@@ -1,0 +1,55 @@
+// What all kinds of definitions share: the brand, the scope, and what `create` is given.
+import type { Clock } from './clock.ts';
+import type { Partition, Role } from './ids.ts';
+import type { Logger } from './logger.ts';
+import type { Rng } from './rng.ts';
+import type { ParameterSchema, Parameters } from './schema.ts';
+
+/** Version of this contract. The host refuses a definition whose major version differs. Experimental while it is 0. */
+export const PLUGIN_API_VERSION = '0.1';
+
+/** Kinds of definitions. */
+export type PluginKind = 'worker-selection' | 'hint-policy';
+
+/** Marks a definition: a string key, so that definitions made with two copies of the package fit each other. */
+export interface Branded<K extends PluginKind> {
+  readonly '~pointsman': { readonly kind: K; readonly apiVersion: string };
+}
+
+/** `partition`: one instance per partition and role; `shared`: one per configured instance and process. */
+export type Scope = 'partition' | 'shared';
+
+/** What every `create` is given. */
+export interface CreateBase<P> {
+  /** Parsed parameters. */
+  readonly parameters: P;
+  readonly clock: Clock;
+  /** Seeded for this instance: use it instead of Math.random, so that decisions can be replayed. */
+  readonly rng: Rng;
+  readonly log: Logger;
+}
+
+/** What `create` is given for one partition and role. */
+export interface CreatePartition {
+  readonly partition: Partition;
+  readonly role: Role;
+  /** Tokens per KV block in this partition. */
+  readonly blockSize: number;
+}
+
+/** What `create` is given: with scope `shared` without partition, role and block size. */
+export type CreateContext<S extends ParameterSchema, X extends Scope = 'partition'> = X extends 'partition'
+  ? CreateBase<Parameters<S>> & CreatePartition
+  : CreateBase<Parameters<S>>;
+
+/** The context with its type parameters erased: what the host hands over. */
+export type AnyCreateContext = CreateBase<unknown> & CreatePartition;
+
+/** Members that every definition may have. */
+export interface CommonOptions<S extends ParameterSchema, X extends Scope> {
+  /** `[A-Za-z0-9_.-]+`, not `default`, unique among everything loaded. */
+  readonly type: string;
+  /** Schema of the YAML `parameters`; without one the plugin takes none. */
+  readonly parameters?: S;
+  readonly scope?: X;
+}

@@ -1,0 +1,32 @@
+// Where else the blocks of a prompt lie, as a hint policy sees it. All hashes are the source's own.
+import type { WorkerRank } from './ids.ts';
+
+/** A rank that holds leading blocks of the prompt and can be asked for them. */
+export interface KvCopyOwner {
+  readonly source: WorkerRank;
+  /** Leading blocks on its device tier. */
+  readonly prefixBlocks: number;
+}
+
+/** A copy that could be made. */
+export interface KvCopy extends KvCopyOwner {
+  /** Blocks the booked rank would gain; at least 1. */
+  readonly additionalBlocks: number;
+  /** Where the source is asked for blocks. */
+  readonly controlEndpoint: string;
+  /** The source's hashes of blocks 0 … prefixBlocks − 1 of the prompt; a fresh array. */
+  readonly blockHashes: BigUint64Array;
+}
+
+/** The copies possible for one booking. May be read only while `buildHints` runs. */
+export interface KvCopyLocations {
+  /** Every rank that may serve as a source, whatever it would add; longest first. */
+  readonly owners: readonly KvCopyOwner[];
+  /** Device and host blocks the booked rank holds itself. */
+  readonly localPrefixBlocks: number;
+  /**
+   * The source with the longest prefix that adds at least `minAdditional` blocks (≥ 1), ties to the smallest (worker id, rank);
+   * null when there is none.
+   */
+  bestSource(minAdditional: number): KvCopy | null;
+}

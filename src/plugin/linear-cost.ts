@@ -1,0 +1,75 @@
+// The declared form of the default cost: a policy names the weights and the host evaluates the formula on its own columns,
+// without a callback per decision. Formula and source: src/policies/dynamo-default-cost-fn/README.md.
+import type { WorkerInput } from './inputs.ts';
+
+/** Weights of the default cost, in the names of its YAML parameters, so that parsed parameters can be handed on as they are. */
+export interface LinearCostWeights {
+  /** Credit per block cached on the device; default 1. 0 also means that no index is asked. */
+  readonly overlap_score_credit?: number;
+  /** How fast device credit shrinks with prefill tokens queued beyond the idlest candidate; default 0 = not. */
+  readonly overlap_score_credit_decay?: number;
+  /** Weight of a prompt block to prefill against a block held in decode; default 1. */
+  readonly prefill_load_scale?: number;
+  /** Blocks per active request; default 0. */
+  readonly decode_active_request_weight?: number;
+  /** Credit per block on the host tier; default 0.75. */
+  readonly host_cache_hit_weight?: number;
+  /** Credit per block on the disk and external tiers; default 0.25. */
+  readonly disk_cache_hit_weight?: number;
+  /** Credit per block in a shared cache; default 0. Without a shared cache there are no such blocks. */
+  readonly shared_cache_multiplier?: number;
+  /** 0 = lowest cost, ties at random; above = softmax over range-normalised costs. Default 0. */
+  readonly router_temperature?: number;
+  /** Seed of ties and sampling, a u64; without it the host's own. */
+  readonly seed?: number | bigint | undefined;
+}
+
+/** A declared cost. Made by {@link linearCost}. */
+export interface LinearCost {
+  readonly component: 'linear-cost';
+  readonly inputs: readonly WorkerInput[];
+  readonly weights: Readonly<Record<LinearCostWeight, number>>;
+  readonly seed: number | bigint | null;
+}
+
+const DEFAULT_WEIGHTS = {
+  overlap_score_credit: 1,
+  overlap_score_credit_decay: 0,
+  prefill_load_scale: 1,
+  decode_active_request_weight: 0,
+  host_cache_hit_weight: 0.75,
+  disk_cache_hit_weight: 0.25,
+  shared_cache_multiplier: 0,
+  router_temperature: 0,
+} as const;
+
+/** Name of a weight. */
+export type LinearCostWeight = keyof typeof DEFAULT_WEIGHTS;
+
+/** Every weight, in the order of the formula. */
+export const LINEAR_COST_WEIGHTS: readonly LinearCostWeight[] = Object.keys(
+  DEFAULT_WEIGHTS,
+) as LinearCostWeight[];
+
+/**
+ * Declares the default cost formula with these weights, as the `cost` of a worker-selection policy.
+ * @throws RangeError when a weight is not finite or below 0.
+ */
+export function linearCost(options: LinearCostWeights = {}): LinearCost {
+  const weights: Record<LinearCostWeight, number> = { ...DEFAULT_WEIGHTS };
+  for (const name of LINEAR_COST_WEIGHTS) {
+    const value = options[name] ?? weights[name];
+    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) {
+      throw new RangeError(`linearCost: ${name} must be a finite number of at least 0, got ${String(value)}`);
+    }
+    weights[name] = value;
+  }
+  const inputs: WorkerInput[] = ['load', 'preferred-taint'];
+  if (weights.overlap_score_credit > 0) inputs.unshift('cache');
+  return Object.freeze({
+    component: 'linear-cost',
+    inputs: Object.freeze(inputs),
+    weights: Object.freeze(weights),
+    seed: options.seed ?? null,
+  });
+}

@@ -1,0 +1,27 @@
+// The imperative way to offer policies: a module exports `register(registry)` instead of definitions.
+import type { AnyCreateContext } from './define.ts';
+import type { AnyHintPolicy, DefaultHost, HintInput } from './hint-policy.ts';
+import type { WorkerSelectionPolicy } from './worker-selection.ts';
+
+/** Makes worker-selection policies with parameters already read. */
+export interface WorkerSelectionFactory {
+  readonly exclusiveAffinity?: boolean;
+  create(context: AnyCreateContext): WorkerSelectionPolicy;
+}
+
+/** Makes hint policies with parameters already read. */
+export interface HintPolicyFactory {
+  readonly inputs?: readonly HintInput[];
+  readonly actions?: readonly string[];
+  create(context: AnyCreateContext): AnyHintPolicy;
+}
+
+/** Handed to a module's `register`. A provider gets the raw parameters and throws when they are wrong. */
+export interface PluginRegistry {
+  registerWorkerSelection(type: string, provider: (parameters: unknown) => WorkerSelectionFactory): void;
+  registerHintPolicy(
+    type: string,
+    provider: (parameters: unknown) => HintPolicyFactory,
+    defaultHosts?: readonly DefaultHost[],
+  ): void;
+}
