@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { createMetrics, type DecisionReader, type DecisionRecord } from '../observe/index.ts';
+import { NO_LOG } from '../plugin/index.ts';
 import { createAdminServer } from './server.ts';
 import type { AdminEvent, AdminOptions, AdminServer } from './types.ts';
 
@@ -67,6 +68,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<AdminServer> 
     plugins: () => [{ type: 'kv_fetch' }],
     config: () => ({ router: { mode: 'kv' } }),
     ready: () => ({ ready: true, reasons: [] }),
+    log: NO_LOG,
     addresses: { api: 'http://127.0.0.1:8000' },
     ...changes,
   });
@@ -276,11 +278,11 @@ test('a failure inside is logged and answered without its text', async () => {
     workers: () => {
       throw new Error('inner detail');
     },
-    log: { error: (fields, message) => logged.push([fields, message]) },
+    log: { ...NO_LOG, error: (message, fields) => logged.push([message, fields]) },
   });
   const reply = await call(server, '/workers');
   expect([reply.status, reply.text.includes('inner detail')]).toEqual([500, false]);
-  expect(logged).toEqual([[{ error: 'inner detail' }, 'an admin request failed']]);
+  expect(logged).toEqual([['an admin request failed', { error: 'inner detail' }]]);
 });
 
 test('HEAD answers the headers alone', async () => {

@@ -359,6 +359,16 @@ export const ERROR_CODES = {
     meaning: 'A replay ran out of events with requests unanswered; a defect.',
   },
   // --- cli ---
+  PM_ADMIN_ANSWER: {
+    status: 500,
+    retryable: true,
+    meaning: 'A command got no usable answer from the admin API of a router.',
+  },
+  PM_DECISION_UNKNOWN: {
+    status: 500,
+    retryable: false,
+    meaning: 'The router remembers no decision for a request.',
+  },
   PM_USAGE: {
     status: 500,
     retryable: false,
