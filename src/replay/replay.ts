@@ -49,7 +49,7 @@ export function checkReplaySettings(settings: ReplaySettings): void {
   }
   if (settings.kv_blocks !== 'unlimited') requireWhole('--kv-blocks', settings.kv_blocks, 1, 2 ** 26);
   if (settings.limit !== null) requireWhole('--limit', settings.limit, 1, Number.MAX_SAFE_INTEGER);
-  requireWhole('--seed', settings.seed, 0, Number.MAX_SAFE_INTEGER);
+  requireWhole('--seed', settings.seed, 1, Number.MAX_SAFE_INTEGER);
   if (!(settings.speedup > 0 && settings.speedup <= 1e6)) {
     throw invalid(`--speedup is ${settings.speedup}; it must be a number above 0, at most 1000000`);
   }
