@@ -73,11 +73,19 @@ const MOST_HOLDINGS = 33_554_431;
 export async function composeRouter(options: ComposeRouterOptions): Promise<ComposedRouter> {
   const { config, source, clock, metrics, log } = options;
   const { router, limits } = config;
-  const host = await createPluginHost({ config, source, clock, metrics, log, seed: options.seed ?? 0 });
   const hasher = createBlockHasher();
   const fleet = new Fleet({
     routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
     metrics,
+  });
+  const host = await createPluginHost({
+    config,
+    source,
+    clock,
+    metrics,
+    log,
+    fleet,
+    seed: options.seed ?? 0,
   });
   const health = new WorkerHealth(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);

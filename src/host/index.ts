@@ -1,7 +1,7 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
 export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
-export { evaluateLinearCost } from './linear-cost.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
+export { evaluateLinearCost } from './linear-cost.ts';
 export {
   createPluginHost,
   type PluginHostOptions,

@@ -188,6 +188,7 @@ class SynchronousRoad implements Road {
       match,
       index: this.#deps.index,
       incomingHint: request.incomingHint,
+      selected: { table, row },
     });
     if (result === null) return null;
     const { hint } = result;
