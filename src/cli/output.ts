@@ -59,6 +59,7 @@ function isUsersMistake({ code }: PointsmanError): boolean {
   return (
     code === 'PM_USAGE' ||
     code === 'PM_REPLAY_SETTINGS' ||
+    code === 'PM_REPLAY_TRACE' ||
     code.startsWith('PM_CONFIG_') ||
     code.startsWith('PM_PLUGIN_')
   );

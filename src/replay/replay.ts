@@ -5,7 +5,7 @@ import {
   type SimulatedEngineSettings,
   type VirtualFleetOptions,
 } from '../simulator/index.ts';
-import { replayRun } from './run.ts';
+import { type PreparedRun, prepareRun, type RunOptions } from './run.ts';
 import { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
 import type {
   ComposeReplayRouter,
@@ -62,36 +62,49 @@ export function checkReplaySettings(settings: ReplaySettings): void {
 
 /**
  * Runs the trace once per entry of `runs`. Everything outside `wall` is the same for the same trace, settings and names.
- * @throws PM_REPLAY_SETTINGS before anything runs; what a run throws; the signal's reason when it is aborted.
+ * @throws PM_REPLAY_SETTINGS and what `compose` throws, before anything runs; the signal's reason when it is aborted.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   const { trace, settings } = options;
   checkReplaySettings(settings);
-  const engine = engineSettings(settings);
-  const runs: RunReport[] = [];
-  const walls: RunWall[] = [];
-  for (const { name, choice } of options.runs) {
-    const { report, wall } = await replayRun({
-      name,
-      trace,
-      choice,
-      workers: settings.workers,
-      engine,
-      speedup: settings.speedup,
-      seed: settings.seed,
-      fastEvents: options.fastEvents,
-      cutEvents: settings.cut_events,
-      compose: options.compose,
-      hasher: options.hasher,
-      encode: options.encode,
-      wallClock: options.wallClock,
-      progress: (done, total) => options.progress(name, done, total),
-      signal: options.signal,
-    });
-    runs.push(report);
-    walls.push(wall);
+  const prepared: PreparedRun[] = [];
+  try {
+    for (const run of options.runs) prepared.push(await prepareRun(runOptions(options, run)));
+    const runs: RunReport[] = [];
+    const walls: RunWall[] = [];
+    for (let next = prepared[0]; next !== undefined; next = prepared[0]) {
+      const { report, wall } = await next.run();
+      runs.push(report);
+      walls.push(wall);
+      // A finished run's fleet is not kept while the others run.
+      prepared.shift();
+      await next.close();
+    }
+    return { trace: describeTrace(trace), settings, runs, wall: { runs: walls } };
+  } finally {
+    for (const run of prepared) await run.close();
   }
-  return { trace: describeTrace(trace), settings, runs, wall: { runs: walls } };
+}
+
+function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]): RunOptions {
+  const { settings, trace, fastEvents, compose, hasher, encode, wallClock, signal } = options;
+  return {
+    name: run.name,
+    trace,
+    choice: run.choice,
+    workers: settings.workers,
+    engine: engineSettings(settings),
+    speedup: settings.speedup,
+    seed: settings.seed,
+    fastEvents,
+    cutEvents: settings.cut_events,
+    compose,
+    hasher,
+    encode,
+    wallClock,
+    progress: (done, total) => options.progress(run.name, done, total),
+    signal,
+  };
 }
 
 function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {

@@ -37,11 +37,16 @@ export interface RunOptions {
   readonly signal: AbortSignal;
 }
 
-/** @throws PM_REPLAY_STUCK; whatever `compose` throws; the signal's reason when it is aborted. */
-export async function replayRun(
-  options: RunOptions,
-): Promise<{ readonly report: RunReport; readonly wall: RunWall }> {
-  const { trace, signal } = options;
+/** A run that is ready to start: its router is composed, so that a wrong policy is known before anything runs. */
+export interface PreparedRun {
+  /** @throws PM_REPLAY_STUCK; the signal's reason when it is aborted. */
+  run(): Promise<{ readonly report: RunReport; readonly wall: RunWall }>;
+  /** Frees router and fleet, whether it ran or not. */
+  close(): Promise<void>;
+}
+
+/** Composes the router of a run over a fleet of its own. @throws whatever `compose` throws. */
+export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   const time = new VirtualTime();
   const fleet = new VirtualFleet({
     time,
@@ -59,32 +64,40 @@ export async function replayRun(
     blockSize: options.engine.blockSize,
     workers: fleet.workers,
   });
+  connectEvents(options, fleet, router);
   const door = new ReplayDoor(options, time, router, collector);
-  const startedAt = options.wallClock();
-  try {
-    connectEvents(options, fleet, router);
-    while (collector.ended < trace.requests) {
-      for (let step = 0; step < STEPS_PER_TURN && collector.ended < trace.requests; step += 1) door.step();
-      options.progress(collector.ended, trace.requests);
-      await new Promise((resolve) => setImmediate(resolve));
-      signal.throwIfAborted();
-    }
-  } finally {
-    await router.close();
-    fleet.close();
-  }
   return {
-    report: collector.report(
-      options.name,
-      trace.requests,
-      (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
-    ),
-    wall: {
-      name: options.name,
-      run_ms: options.wallClock() - startedAt,
-      decision_us: door.decisionMicros.summary(),
+    async run() {
+      const startedAt = options.wallClock();
+      await runToEnd(options, door, collector);
+      return {
+        report: collector.report(
+          options.name,
+          options.trace.requests,
+          (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
+        ),
+        wall: {
+          name: options.name,
+          run_ms: options.wallClock() - startedAt,
+          decision_us: door.decisionMicros.summary(),
+        },
+      };
+    },
+    async close() {
+      await router.close();
+      fleet.close();
     },
   };
+}
+
+async function runToEnd(options: RunOptions, door: ReplayDoor, collector: RunCollector): Promise<void> {
+  const total = options.trace.requests;
+  while (collector.ended < total) {
+    for (let step = 0; step < STEPS_PER_TURN && collector.ended < total; step += 1) door.step();
+    options.progress(collector.ended, total);
+    await new Promise((resolve) => setImmediate(resolve));
+    options.signal.throwIfAborted();
+  }
 }
 
 function connectEvents(options: RunOptions, fleet: VirtualFleet, router: ReplayRouter): void {
