@@ -45,4 +45,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'show one decision: candidates, cost terms, hints, prediction against outcome',
     load: () => import('./explain.ts'),
   },
+  {
+    name: 'sim',
+    summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
+    load: () => import('./sim.ts'),
+  },
 ];
