@@ -15,6 +15,7 @@ export {
   u64ToBigInt,
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
+export { createPrefixIndex, type PrefixIndexOptions } from './residency/canonical-chain-index.ts';
 export {
   type DumpedBlock,
   type DumpPage,

@@ -41,6 +41,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A hash table holds as many entries as it can.',
   },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
   PM_KV_BIG_ENDIAN: {
     status: 500,
     retryable: false,
