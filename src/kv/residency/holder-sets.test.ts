@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { seededRng } from '../../plugin/index.ts';
 import { HolderSets, NO_HOLDERS } from './holder-sets.ts';
 import { TIER_BITS } from './tier-bits.ts';
 
@@ -53,6 +54,23 @@ test('a set of a thousand owners that come and go leaves nothing and stops growi
     if (round === 0) bytes = sets.bytes;
   }
   expect(sets.bytes).toBe(bytes);
+});
+
+test('sets whose hashes collide stay apart', () => {
+  // 300,000 sets under a 32-bit hash: about ten pairs of them collide.
+  const rng = seededRng(1);
+  const sets = new HolderSets();
+  const interned = new Map<number, string>();
+  const said = new Set<string>();
+  for (let n = 0; n < 300_000; n++) {
+    const owners = [0, 1, 2].map((i) => 3 * rng.integer(20_000) + i);
+    const set = owners.reduce((from, owner) => sets.move(from, owner, 1), NO_HOLDERS);
+    const name = owners.sort((a, b) => a - b).join();
+    said.add(name);
+    if ((interned.get(set) ?? name) !== name) expect.fail(`${name} and ${interned.get(set)} share a set`);
+    interned.set(set, name);
+  }
+  expect(sets.count).toBe(said.size);
 });
 
 test('many distinct sets at once are all found again', () => {

@@ -56,7 +56,7 @@ export class Holdings {
     return this.#heads.find(block, owner);
   }
 
-  /** The block of a holding; −1 when the id is free. */
+  /** The block of a holding in use. */
   blockOf(holding: number): number {
     return this.#rows.words[holding * STRIDE + BLOCK]!;
   }
@@ -66,7 +66,7 @@ export class Holdings {
     return this.#rows.words[holding * STRIDE + OWNER]!;
   }
 
-  /** The tiers of a holding. */
+  /** The tiers of a holding; 0 when the id is free. */
   tiersOf(holding: number): number {
     return this.#rows.words[holding * STRIDE + LINK]! & TIERS_MASK;
   }
@@ -122,7 +122,6 @@ export class Holdings {
     if ((this.#rows.words[link]! & TIERS_MASK) !== 0) return;
     this.#tableOf(this.ownerOf(holding)).delete(holding);
     this.#unlink(holding);
-    this.#rows.words[holding * STRIDE + BLOCK] = NONE;
     this.#rows.give(holding);
   }
 

@@ -99,6 +99,16 @@ test('churn does not make the arrays grow', () => {
   expect(index.stats().bytes).toBeLessThanOrEqual(bytes);
 });
 
+test('a cleared owner gives the memory of its table back', () => {
+  const index = fresh();
+  index.store(0, 'device', null, hashes(1, 2000), hashes(1, 2000));
+  index.remove(0, 'device', hashes(900_000, 20_000));
+  const { bytes, probes } = index.stats();
+  index.clear(0, 'all');
+  expect(bytes - index.stats().bytes).toBe(4 * 4096);
+  expect(index.stats().probes).toBeGreaterThanOrEqual(probes);
+});
+
 test('a store beyond the cap is refused whole and room made by removes is usable', () => {
   const index = fresh(10);
   index.store(0, 'device', null, hashes(1, 8), hashes(1, 8));

@@ -83,7 +83,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     }),
   },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({
       kind: fc.constant('bind' as const),
       owner,
@@ -91,7 +91,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     }),
   },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({
       kind: fc.constant('removeWorker' as const),
       worker: fc.constantFrom(...WORKERS),

@@ -205,6 +205,26 @@ test('a slot given to another worker starts empty', () => {
   expect(index.stats().residencies).toBe(0);
 });
 
+test('a slot that went to another worker is no longer the first one’s to lose', () => {
+  const index = fresh();
+  index.bindOwner(0, 77n);
+  index.bindOwner(0, 78n);
+  index.store(0, 'device', null, NAMES, pairs(...ABC));
+  index.removeWorker(77n);
+  expect(index.stats().residencies).toBe(3);
+  index.removeWorker(78n);
+  expect(index.stats().residencies).toBe(0);
+});
+
+test('a slot whose worker was lost keeps what is stored before it is bound again', () => {
+  const index = fresh();
+  index.bindOwner(0, 77n);
+  index.removeWorker(77n);
+  index.store(0, 'device', null, NAMES, pairs(...ABC));
+  index.bindOwner(0, 78n);
+  expect(index.stats().residencies).toBe(3);
+});
+
 test('a dump names owner, tier, hashes, parent and position of each block, page by page', () => {
   const index = fresh();
   index.store(4, 'device', null, pairs(101n, 102n), pairs(1n, 2n));
