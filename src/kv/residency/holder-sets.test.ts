@@ -57,12 +57,12 @@ test('a set of a thousand owners that come and go leaves nothing and stops growi
 });
 
 test('sets whose hashes collide stay apart', () => {
-  // 300,000 sets under a 32-bit hash: about ten pairs of them collide.
+  // 200,000 sets under a 32-bit hash: about five pairs of them collide.
   const rng = seededRng(1);
   const sets = new HolderSets();
   const interned = new Map<number, string>();
   const said = new Set<string>();
-  for (let n = 0; n < 300_000; n++) {
+  for (let n = 0; n < 200_000; n++) {
     const owners = [0, 1, 2].map((i) => 3 * rng.integer(20_000) + i);
     const set = owners.reduce((from, owner) => sets.move(from, owner, 1), NO_HOLDERS);
     const name = owners.sort((a, b) => a - b).join();

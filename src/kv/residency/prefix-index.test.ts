@@ -1,16 +1,18 @@
 import { expect, test } from 'vitest';
+import { createReferenceHasher } from '../hashing/reference-hasher.ts';
 import { fromBigUint64Array, u64FromBigInt, u64ToBigInt } from '../hashing/u64.ts';
 import { createPrefixIndex } from './canonical-chain-index.ts';
-import { chainHasher } from './chain-hasher.test-kit.ts';
 import { type PrefixIndex, TIERS, type Tier } from './types.ts';
+
+const hasher = createReferenceHasher();
 
 const pairs = (...values: bigint[]) => fromBigUint64Array(BigUint64Array.from(values));
 const chain = (...locals: bigint[]) => {
   const sequence = new Uint32Array(2 * locals.length);
-  chainHasher.chain(null, pairs(...locals), sequence);
+  hasher.chain(null, pairs(...locals), sequence);
   return sequence;
 };
-const fresh = () => createPrefixIndex({ hasher: chainHasher });
+const fresh = () => createPrefixIndex({ hasher });
 
 /** Rows as owner → [device, host, disk, external]. */
 function depths(index: PrefixIndex, locals: readonly bigint[], tiers: readonly Tier[] = TIERS) {

@@ -64,10 +64,12 @@ test('sequential, shifted and equal-half keys stay within a few probes', () => {
       const [lo, hi] = keyOf(i);
       table.insert(put(arena, lo!, hi!));
     }
+    let wrong = 0;
     for (let i = 0; i < 20_000; i++) {
       const [lo, hi] = keyOf(i);
-      expect(table.find(lo!, hi!)).toBe(i);
+      if (table.find(lo!, hi!) !== i) wrong++;
     }
+    expect(wrong).toBe(0);
     expect(table.probes).toBeLessThan(2.5 * 20_000);
   }
 });
