@@ -1,6 +1,13 @@
 // The prefix index beside a tree of Maps: look-ups of 128, 512 and 2,048 matching blocks among 200,000 and 1,000,000 resident
 // ones, stores, removes and memory. Both sides get the same events and the same queries and build the same result.
-import { createBlockHasher, createPrefixIndex, type HashPairs, type PrefixIndex } from '../src/kv/index.ts';
+import {
+  createBlockHasher,
+  createPrefixIndex,
+  type HashPairs,
+  hashAt,
+  type PrefixIndex,
+  type U64,
+} from '../src/kv/index.ts';
 import { type Rng, seededRng } from '../src/plugin/index.ts';
 import type { BenchResult, BenchRow } from './bench-result.ts';
 
@@ -10,15 +17,17 @@ const CHAIN = 2048;
 const SHARED = 64;
 const SYSTEM_PROMPTS = 32;
 const EVENT = 16;
+const BUILDS = 3;
 const ROUNDS = 11;
 const FINDS = 40;
 
 /** One store event, in both forms. */
 interface StoreEvent {
   readonly owner: number;
-  readonly parent: bigint | null;
+  readonly parent: U64 | null;
   readonly external: HashPairs;
   readonly local: HashPairs;
+  readonly parentName: bigint | null;
   readonly names: readonly bigint[];
   readonly contents: readonly bigint[];
 }
@@ -30,7 +39,6 @@ interface Chain {
 }
 
 interface Workload {
-  readonly blocks: number;
   readonly events: readonly StoreEvent[];
   readonly chains: readonly Chain[];
 }
@@ -74,7 +82,8 @@ function workload(blocks: number): Workload {
     for (let at = start; at < CHAIN; at += EVENT) {
       events.push({
         owner,
-        parent: at === 0 ? null : names[at - 1]!,
+        parent: at === 0 ? null : hashAt(external, at - 1),
+        parentName: at === 0 ? null : names[at - 1]!,
         external: external.slice(2 * at, 2 * (at + EVENT)),
         local: local.slice(2 * at, 2 * (at + EVENT)),
         names: names.slice(at, at + EVENT),
@@ -82,7 +91,7 @@ function workload(blocks: number): Workload {
       });
     }
   }
-  return { blocks, events, chains };
+  return { events, chains };
 }
 
 interface TreeNode {
@@ -100,7 +109,7 @@ class MapTree {
   store(event: StoreEvent): void {
     const named = this.#named.get(event.owner) ?? new Map<bigint, TreeNode>();
     this.#named.set(event.owner, named);
-    let node: TreeNode | undefined = event.parent === null ? this.root : named.get(event.parent);
+    let node: TreeNode | undefined = event.parentName === null ? this.root : named.get(event.parentName);
     for (let i = 0; i < event.names.length && node !== undefined; i++) {
       const content = event.contents[i]!;
       const child: TreeNode = node.children.get(content) ?? {
@@ -157,22 +166,20 @@ function timed(work: () => void): number {
   return performance.now() - start;
 }
 
+/** Milliseconds of processor time that `work` takes, garbage collector threads included. */
+function processorTime(work: () => void): number {
+  globalThis.gc?.();
+  const start = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(start);
+  return (user + system) / 1000;
+}
+
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
 function storeAll(index: PrefixIndex, events: readonly StoreEvent[]): void {
-  const parent = { lo: 0, hi: 0 };
   for (const event of events) {
-    if (event.parent !== null) {
-      parent.lo = Number(event.parent & 0xffffffffn);
-      parent.hi = Number(event.parent >> 32n);
-    }
-    const outcome = index.store(
-      event.owner,
-      'device',
-      event.parent === null ? null : parent,
-      event.external,
-      event.local,
-    );
+    const outcome = index.store(event.owner, 'device', event.parent, event.external, event.local);
     if (outcome !== 'stored') throw new Error(`a store of the workload ended as ${outcome}`);
   }
 }
@@ -180,6 +187,9 @@ function storeAll(index: PrefixIndex, events: readonly StoreEvent[]): void {
 function findRows(size: string, work: Workload, index: PrefixIndex, tree: MapTree): BenchRow[] {
   const rows: BenchRow[] = [];
   const rng = seededRng(3);
+  // The stores before make V8 compile the walk anew: let it, untimed.
+  for (const chain of work.chains) index.find(chain.local, chain.sequence, ['device']);
+  for (const chain of work.chains) tree.find(chain.contents);
   for (const depth of [128, 512, CHAIN]) {
     const ours: number[] = [];
     const theirs: number[] = [];
@@ -226,55 +236,60 @@ function heapBytes(): number {
 }
 
 function sizeRows(size: string, work: Workload): BenchRow[] {
-  const heapBefore = heapBytes();
-  const tree = new MapTree();
-  const index = createPrefixIndex({ hasher });
-  let ours = 0;
-  let theirs = 0;
-  // In slices, turn by turn, so that both sides share whatever the machine does meanwhile.
-  const slice = 500;
-  for (let at = 0; at < work.events.length; at += slice) {
-    const events = work.events.slice(at, at + slice);
-    ours += timed(() => storeAll(index, events));
-    theirs += timed(() => {
-      for (const event of events) tree.store(event);
-    });
+  const { events } = work;
+  const backwards = events.toReversed();
+  const times = {
+    store: [] as number[],
+    remove: [] as number[],
+    treeStore: [] as number[],
+    treeRemove: [] as number[],
+  };
+  let middle: BenchRow[] = [];
+  for (let build = 0; build < BUILDS; build++) {
+    const index = createPrefixIndex({ hasher });
+    times.store.push(processorTime(() => storeAll(index, events)));
+    const heapBefore = heapBytes();
+    const tree = new MapTree();
+    times.treeStore.push(
+      processorTime(() => {
+        for (const event of events) tree.store(event);
+      }),
+    );
+    if (build === 0) {
+      const { bytes, blocks } = index.stats();
+      const treeBytes = heapBytes() - heapBefore;
+      middle = [
+        ...findRows(size, work, index, tree),
+        row(`memory, ${size} blocks`, 'bytes/block', bytes / blocks, treeBytes / bytes),
+        row(`memory, ${size} blocks, map tree`, 'bytes/block', treeBytes / blocks, null),
+      ];
+    }
+    times.remove.push(
+      processorTime(() => {
+        for (const event of backwards) index.remove(event.owner, 'device', event.external);
+      }),
+    );
+    times.treeRemove.push(
+      processorTime(() => {
+        for (const event of backwards) tree.remove(event);
+      }),
+    );
+    if (index.stats().blocks + tree.root.children.size > 0) throw new Error('blocks are left over');
   }
-  const stats = index.stats();
-  const treeBytes = heapBytes() - heapBefore;
-  const blocks = work.events.length * EVENT;
-  const rows: BenchRow[] = [
-    rate(`store, ${size} blocks`, blocks, ours, theirs),
-    rate(`store, ${size} blocks, map tree`, blocks, theirs, null),
-    ...findRows(size, work, index, tree),
-    row(`memory, ${size} blocks`, 'bytes/block', stats.bytes / stats.blocks, treeBytes / stats.bytes),
-    row(`memory, ${size} blocks, map tree`, 'bytes/block', treeBytes / stats.blocks, null),
+  const blocks = events.length * EVENT;
+  const rate = (name: string, ours: readonly number[], theirs: readonly number[]): BenchRow[] => [
+    row(name, 'blocks/s', (blocks / median(ours)) * 1000, median(theirs) / median(ours)),
+    row(`${name}, map tree`, 'blocks/s', (blocks / median(theirs)) * 1000, null),
   ];
-  ours = 0;
-  theirs = 0;
-  for (let at = work.events.length; at > 0; at -= slice) {
-    const events = work.events.slice(Math.max(0, at - slice), at).reverse();
-    ours += timed(() => {
-      for (const event of events) index.remove(event.owner, 'device', event.external);
-    });
-    theirs += timed(() => {
-      for (const event of events) tree.remove(event);
-    });
-  }
-  if (index.stats().blocks !== 0 || tree.root.children.size !== 0) throw new Error('blocks are left over');
-  rows.push(
-    rate(`remove, ${size} blocks`, blocks, ours, theirs),
-    rate(`remove, ${size} blocks, map tree`, blocks, theirs, null),
-  );
-  return rows;
+  return [
+    ...rate(`store, ${size} blocks`, times.store, times.treeStore),
+    ...middle,
+    ...rate(`remove, ${size} blocks`, times.remove, times.treeRemove),
+  ];
 }
 
 function row(name: string, unit: string, value: number, ratio: number | null): BenchRow {
   return { case: name, unit, value, ratio, against: ratio === null ? null : 'map tree' };
-}
-
-function rate(name: string, blocks: number, ms: number, against: number | null): BenchRow {
-  return row(name, 'blocks/s', (blocks / ms) * 1000, against === null ? null : against / ms);
 }
 
 function run(): BenchResult {
@@ -285,6 +300,7 @@ function run(): BenchResult {
     rows: [...sizeRows('200k', workload(200_000)), ...sizeRows('1M', workload(1_000_000))],
     notes: [
       `Chains of ${CHAIN} blocks, each on one of ${OWNERS} owners, the first ${SHARED} blocks one of ${SYSTEM_PROMPTS} system prompts; events of ${EVENT} blocks.`,
+      `Stores and removes: blocks per second of processor time, growth from empty included, each side alone, median of ${BUILDS} builds in turn.`,
       'A store of the index includes the chained hash of its blocks; the tree of Maps needs none. Hashes of queries and the bigints of the tree are made beforehand.',
       `Look-ups: median of ${ROUNDS} rounds of ${FINDS}, both sides in turn, each on other chains. Result: depth per owner.`,
       'Bytes of the index are its array buffers, right after the load, both directions of engine hashes included; right after a doubling they are up to twice that. Bytes of the tree are heap growth, less exact.',
