@@ -36,6 +36,21 @@ export const METRICS = {
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
   // --- host ---
+  pointsman_hint_actions_total: {
+    kind: 'counter',
+    help: 'Hint actions put into envelopes, by hint policy.',
+    labels: ['policy'],
+  },
+  pointsman_hint_outputs_dropped_total: {
+    kind: 'counter',
+    help: 'Outputs of hint policies dropped whole, by hint policy and reason.',
+    labels: ['policy', 'reason'],
+  },
+  pointsman_selection_failures_total: {
+    kind: 'counter',
+    help: 'Decisions that a worker-selection policy failed to make, by policy and error code.',
+    labels: ['policy', 'code'],
+  },
   // --- kv ---
   // --- events ---
   // --- fleet ---
