@@ -43,13 +43,13 @@ test('rows that only comments, tests and pages name are unused, and names withou
   const files = {
     'src/plugin/codes.ts': 'PM_USED PM_UNUSED PM_COMMENTED',
     'src/kv/a.ts':
-      "raise('PM_USED');\n// about PM_COMMENTED\nraise('PM_NEW');\nif (code.startsWith('PM_CONFIG_')) {}\n",
+      "raise('PM_USED', 'PM_CONFIG_VALUE');\n// about PM_COMMENTED\nraise('PM_NEW');\nif (code.startsWith('PM_CONFIG_') || code.startsWith('PM_CONFIG')) {}\n",
     'src/kv/a.test.ts': "expect('PM_UNUSED').toBe('PM_ANY');",
     'docs/a.md': 'PM_UNUSED and PM_GONE',
   };
   const rule = {
     table: 'src/plugin/codes.ts',
-    names: ['PM_USED', 'PM_UNUSED', 'PM_COMMENTED'],
+    names: ['PM_CONFIG_VALUE', 'PM_USED', 'PM_UNUSED', 'PM_COMMENTED'],
     pattern: /\bPM_[A-Z][A-Z0-9_]*/g,
     what: 'error code',
   };

@@ -1,4 +1,4 @@
-// docs/configuration.md against the parser: its examples parse, and every key of the schema stands on the page.
+// docs/configuration.md against the parser: the complete example, and every key of the schema stands on the page.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseConfig } from './load.ts';
@@ -12,11 +12,6 @@ const SURROUNDINGS = {
   env: { POINTSMAN_ADMIN_TOKEN: 'x', TEAM_A_KEY_SHA256: 'a'.repeat(64) },
   readFile: () => '',
 };
-
-test('every YAML block of the page parses', () => {
-  expect(blocks.length).toBeGreaterThan(1);
-  for (const block of blocks) expect(() => parseConfig(block, 'router.yaml', SURROUNDINGS)).not.toThrow();
-});
 
 test('the complete example warns about the parts that do not exist yet and about nothing else', () => {
   const { source, warnings } = parseConfig(blocks[0] ?? '', 'router.yaml', SURROUNDINGS);
