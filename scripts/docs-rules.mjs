@@ -50,8 +50,9 @@ export function tableProblems(root, { table, names, pattern, what }) {
     for (const [index, line] of lines.entries()) {
       for (const [name] of line.matchAll(pattern)) {
         if (file.endsWith('.ts') && !/^\s*(?:\/\/|\*|\/\*)/.test(line)) used.add(name);
-        // A trailing underscore marks a prefix, not a name.
-        if (!known.has(name) && !name.endsWith('_'))
+        // The start of several names, as in `code.startsWith('PM_CONFIG_')`, is not a name.
+        const isPrefix = names.some((row) => row.startsWith(name.endsWith('_') ? name : `${name}_`));
+        if (!known.has(name) && !isPrefix)
           problems.push(`${file}:${index + 1}: ${what} ${name} is not in ${table}`);
       }
     }
