@@ -62,7 +62,7 @@ test('a tree that keeps the rules has no problems', () => {
       'src/kv/a.test.ts': "import { trial } from '../testing/index.ts';\n",
       'src/plugin/error-codes.ts': '//\n'.repeat(400),
       'bench/x.ts': "import '../src/kv/deep/inner.ts';\n",
-      'tests/x.test.ts': "import '../src/road/index.ts';\n",
+      'tests/x.test.ts': "import '../src/road/index.ts';\nimport '../src/cli/run.ts';\n",
       'src/kv/table.generated.ts': 'x\n'.repeat(400),
       'src/kv/fixtures/utils/x.ts': "import '../../../road/inner.ts';\n",
     }),
