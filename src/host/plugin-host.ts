@@ -7,6 +7,7 @@ import {
   type RouterConfig,
   type RouterMode,
 } from '../config/index.ts';
+import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import {
   type Clock,
   errorText,
@@ -17,6 +18,10 @@ import {
 } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
 import type { PolicyCatalog, Prepared } from './catalog.ts';
+import type { HintFleet } from './copy-locations.ts';
+import { RoleHintStage } from './hint-stage.ts';
+import { ExportCollector } from './plugin-exports.ts';
+import { type HostModules, PluginLoader } from './plugin-loader.ts';
 import { ProblemList } from './problem-list.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
 import {
@@ -38,6 +43,11 @@ export interface PluginHostOptions {
   /** Default: `router.seed`; 0 = from the system. */
   readonly seed?: number;
   readonly log: Logger;
+  readonly metrics?: Metrics;
+  /** Modules plugins may import from the host beside `pointsman/plugin`, for example `pointsman/testing`. */
+  readonly modules?: HostModules;
+  /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
+  readonly fleet?: HintFleet;
 }
 
 /** What was resolved for one role. */
@@ -65,6 +75,8 @@ export interface ResolvedPluginHost extends PluginHost {
 /** Stands in for the partitions when a configuration names no model yet. */
 const TRIAL_SITE: CreationSite = { partition: { model: 'default', routingGroup: 'default' }, blockSize: 16 };
 
+const NO_FLEET: HintFleet = { workerOfSlot: () => null, slotRank: () => -1 };
+
 /**
  * Loads, resolves and checks everything the configuration says about policies.
  * @throws ConfigError (PM_CONFIG_INVALID) with every problem found; nothing is left running.
@@ -73,6 +85,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const { config } = options;
   const problems = new ProblemList();
   const catalog = builtinCatalog(config.router);
+  await loadPlugins(options, catalog, problems);
   const roles = await new RoleResolver(config, catalog, problems).resolve();
   const host = new Host(options, roles, catalog);
   const needs = host.tryRoles(problems);
@@ -84,9 +97,27 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   return host;
 }
 
+async function loadPlugins(
+  { config, source, modules }: PluginHostOptions,
+  catalog: PolicyCatalog,
+  problems: ProblemList,
+): Promise<void> {
+  const loader = new PluginLoader(source.folder, modules);
+  const collector = new ExportCollector(catalog);
+  for (const { specifier, path } of config.plugins) {
+    try {
+      const faults = await collector.collect(await loader.load(specifier));
+      for (const { code, message } of faults) problems.error(code, path, 'value', message);
+    } catch (thrown) {
+      problems.error('PM_PLUGIN_LOAD', path, 'value', errorText(thrown));
+    }
+  }
+}
+
 class Host implements ResolvedPluginHost {
   readonly seed: number;
   readonly #config: RouterConfig;
+  readonly #fleet: HintFleet;
   readonly #ports: CreationPorts;
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
@@ -101,7 +132,9 @@ class Host implements ResolvedPluginHost {
     this.#config = config;
     this.#catalog = catalog;
     this.seed = options.seed || config.router.seed || systemSeed();
-    this.#ports = { mode: config.router.mode, clock, seed: this.seed, log, shared: this.#shared };
+    this.#fleet = options.fleet ?? NO_FLEET;
+    const metrics = options.metrics ?? NO_METRICS;
+    this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
   }
 
@@ -130,7 +163,9 @@ class Host implements ResolvedPluginHost {
     const site = { partition, blockSize: tokens };
     const created = createRole(resolved, site, this.#ports);
     this.#disposers.unshift(...created.disposers);
-    const runtime = roleRuntimeOf(resolved, created, site, this.#ports, null);
+    const onKvPath = this.#config.router.mode === 'kv';
+    const stage = onKvPath ? new RoleHintStage(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
+    const runtime = roleRuntimeOf(resolved, created, site, this.#ports, stage);
     this.#runtimes.set(key, runtime);
     return runtime;
   }
@@ -168,7 +203,8 @@ class Host implements ResolvedPluginHost {
 
   /** Takes note of what was found and tells the operator what does not run. */
   finish(needs: ReadonlyMap<Role, RoleNeeds>, warnings: readonly ConfigProblem[]): void {
-    const { log, mode } = this.#ports;
+    const { log } = this.#ports;
+    const { mode } = this.#config.router;
     this.#warnings = warnings;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,

@@ -101,7 +101,7 @@ export class RoleResolver {
     const { policy, path, parameters } = entry;
     let chosen: ChosenSelection | null;
     if (policy.kind === 'type') chosen = await this.#byType(policy.type, parameters, path, role);
-    else if (policy.kind === 'instance') chosen = this.#byInstance(policy.name, [...path, 'instance'], role);
+    else if (policy.kind === 'instance') chosen = this.#byInstance(policy.name, [...path, 'instance']);
     else if (policy.name === 'default') chosen = await this.#byType(fallback, {}, path, role);
     else chosen = await this.#byName(policy.name, path, role);
     if (chosen !== null && mode !== 'kv' && chosen.prepared.type !== mode) {
@@ -127,10 +127,10 @@ export class RoleResolver {
       );
       return null;
     }
-    return isInstance ? this.#byInstance(name, path, role) : this.#byType(name, {}, path, role);
+    return isInstance ? this.#byInstance(name, path) : this.#byType(name, {}, path, role);
   }
 
-  #byInstance(name: string, path: ConfigPath, role: Role): ChosenSelection | null {
+  #byInstance(name: string, path: ConfigPath): ChosenSelection | null {
     const configured = this.#config.instances.find((instance) => instance.name === name);
     if (configured === undefined) {
       const known = [...this.#instances.keys()];

@@ -1,5 +1,5 @@
 // Creates the policies of a resolved role for one partition and makes of them what scheduling calls.
-import type { RouterMode } from '../config/index.ts';
+import type { Metrics } from '../observe/index.ts';
 import {
   type AnyCreateContext,
   type AnyHintPolicy,
@@ -19,10 +19,10 @@ import type { HintStage, RoleNeeds, RoleRuntime } from './types.ts';
 
 /** What creation needs from outside. */
 export interface CreationPorts {
-  readonly mode: RouterMode;
   readonly clock: Clock;
   readonly seed: number;
   readonly log: Logger;
+  readonly metrics: Metrics;
   /** Instances with scope `shared`, by what was prepared. */
   readonly shared: Map<Prepared, unknown>;
 }
@@ -121,7 +121,15 @@ export function roleRuntimeOf(
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created),
     costWeights: cost?.weights ?? null,
-    select: (table, facts) => pipeline.select(table, facts),
+    select(table, facts) {
+      try {
+        return pipeline.select(table, facts);
+      } catch (thrown) {
+        const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+        ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
+        throw thrown;
+      }
+    },
     hintStage,
   };
 }

@@ -99,8 +99,13 @@ export interface HintBooking {
   readonly hashes: PromptHashes | null;
   /** What the prompt matched at selection; may be read only during the call. */
   readonly match: PrefixMatch | null;
-  readonly index: PrefixIndex | null;
+  readonly index: Pick<PrefixIndex, 'externalHashes'> | null;
   readonly incomingHint: KvHint | null;
+  /**
+   * The candidates of the selection that made the booking and the booked rank's row in them, for hint policies that declare
+   * `cache` or `load`; read only during the call. Absent = nobody selected.
+   */
+  readonly selected?: { readonly table: CandidateTable; readonly row: number };
 }
 
 /** What one listed policy did for one booking. */

@@ -1,0 +1,67 @@
+// Builds what one hint policy sees of a booking: the base facts and exactly the inputs it declared.
+import type { CacheColumns, HintContextBase, HintInputs, LoadColumns, Row } from '../plugin/index.ts';
+import type { BookingCopyLocations } from './copy-locations.ts';
+import type { HintBooking } from './types.ts';
+
+/** A context with any of the inputs. */
+export type AnyHintContext = HintContextBase & Partial<HintInputs[keyof HintInputs]>;
+
+/** The facts that every policy of a booking gets; frozen, so that one policy cannot mislead the next. */
+export function baseContext(
+  booking: HintBooking,
+  capabilities: ReadonlySet<string> | null,
+): Readonly<HintContextBase> {
+  return Object.freeze({
+    requestId: booking.requestId,
+    worker: Object.freeze({ workerId: booking.workerId, rank: booking.rank }),
+    role: booking.role,
+    partition: Object.freeze({ ...booking.partition }),
+    promptTokens: booking.promptTokens,
+    blockSize: booking.blockSize,
+    session: booking.session,
+    // A copy: the set in the fleet's record must survive a policy that writes to it.
+    capabilities: capabilities === null ? null : new Set(capabilities),
+  });
+}
+
+/** Adds declared inputs. */
+export function contextFor(
+  base: Readonly<HintContextBase>,
+  inputs: readonly string[],
+  booking: HintBooking,
+  copyLocations: BookingCopyLocations,
+): Readonly<AnyHintContext> {
+  if (inputs.length === 0) return base;
+  return Object.freeze({
+    ...base,
+    ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
+    ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
+    ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),
+  });
+}
+
+/** What selection saw of the booked rank's cache; zeros where nobody looked. */
+function cacheRow({ selected }: HintBooking): Row<CacheColumns> {
+  const row = selected?.row ?? 0;
+  const table = selected?.table;
+  return Object.freeze({
+    effectiveOverlapBlocks: table?.effectiveOverlapBlocks[row] ?? 0,
+    cachedTokens: table?.cachedTokens[row] ?? 0,
+    deviceBlocks: table?.deviceBlocks[row] ?? 0,
+    hostBlocks: table?.hostBlocks[row] ?? 0,
+    diskBlocks: table?.diskBlocks[row] ?? 0,
+    hasTierMatches: table?.hasTierMatches ?? false,
+  });
+}
+
+/** The booked rank's load as selection saw it; `available` 0 where nobody looked. */
+function loadRow({ selected }: HintBooking): Row<LoadColumns> {
+  const row = selected?.row ?? 0;
+  const table = selected?.table;
+  return Object.freeze({
+    available: table?.loadAvailable[row] ?? 0,
+    activePrefillTokens: table?.activePrefillTokens[row] ?? 0,
+    decodeCostBlocks: table?.decodeCostBlocks[row] ?? 0,
+    activeRequests: table?.activeRequests[row] ?? 0,
+  });
+}

@@ -1,0 +1,66 @@
+// Judges what one hint policy returned: taken whole or dropped whole.
+import type { HintPayload } from './hint-payload.ts';
+import { copyPayload } from './hint-payload.ts';
+import { absorbPromise } from './selection-errors.ts';
+import type { HintPolicyResult } from './types.ts';
+
+/** An action out of its policy's hands, not yet numbered. */
+export interface CheckedAction {
+  readonly type: string;
+  readonly version: string;
+  readonly payload: HintPayload;
+}
+
+/** Why an output is dropped. */
+export type DropReason = NonNullable<HintPolicyResult['reason']>;
+
+/** What an output is judged by. */
+export interface OutputLimits {
+  /** Actions the envelope still takes. */
+  readonly room: number;
+  /** `type@version`s the policy declared; null = any. */
+  readonly declared: ReadonlySet<string> | null;
+  /** `type@version`s the rank accepts; null = it did not say. */
+  readonly accepted: ReadonlySet<string> | null;
+}
+
+const NAME = /^[^\s@]{1,128}$/;
+
+/** The actions of an output, or why it is dropped. Never throws, whatever the output does when read. */
+export function judgeOutput(output: unknown, limits: OutputLimits): readonly CheckedAction[] | DropReason {
+  if (isThenable(output)) {
+    absorbPromise(output);
+    return 'promise';
+  }
+  try {
+    if (!Array.isArray(output)) return 'malformed';
+    const length = output.length;
+    if (length > limits.room) return 'no_room';
+    const actions: CheckedAction[] = [];
+    for (let at = 0; at < length; at += 1) actions.push(takeAction(output[at]));
+    const names = actions.map((action) => `${action.type}@${action.version}`);
+    if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
+    if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
+    return actions;
+  } catch {
+    // A getter or proxy that throws, or a payload that is not JSON: all the same to the envelope.
+    return 'malformed';
+  }
+}
+
+function takeAction(action: unknown): CheckedAction {
+  if (typeof action !== 'object' || action === null) throw new TypeError('an action is not an object');
+  const type: unknown = Reflect.get(action, 'type');
+  const version: unknown = Reflect.get(action, 'version');
+  if (typeof type !== 'string' || !NAME.test(type)) throw new TypeError('an action has no type');
+  if (typeof version !== 'string' || !NAME.test(version)) throw new TypeError('an action has no version');
+  return { type, version, payload: copyPayload(Reflect.get(action, 'payload')) };
+}
+
+function isThenable(value: unknown): boolean {
+  try {
+    return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,151 @@
+// Runs the hint policies of a role for one booking and builds the envelope. Fails open: whatever a policy does costs at most its own
+// actions, never the booking.
+import type { RankCapabilities } from '../fleet/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import {
+  type Clock,
+  errorText,
+  type KvHint,
+  type KvHintAction,
+  type Logger,
+  MAX_HINT_ACTIONS,
+} from '../plugin/index.ts';
+import { BookingCopyLocations, type HintFleet } from './copy-locations.ts';
+import { baseContext, contextFor } from './hint-context.ts';
+import { type CheckedAction, type DropReason, judgeOutput } from './hint-output.ts';
+import type { CreatedHint } from './role-runtime.ts';
+import type { HintBooking, HintPolicyResult, HintStage, HintStageResult } from './types.ts';
+
+/** Name under which a trusted caller's envelope stands in records. */
+export const INCOMING = 'incoming';
+
+/** What the stage works with. */
+export interface HintStagePorts {
+  readonly fleet: HintFleet;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+}
+
+const NOT_CAPABLE: HintStageResult = Object.freeze({
+  hint: null,
+  capable: false,
+  policies: [],
+  actionPolicies: [],
+});
+
+/** An envelope in the making. */
+interface Draft {
+  readonly actions: KvHintAction[];
+  readonly actionPolicies: string[];
+  readonly policies: HintPolicyResult[];
+}
+
+/** The stage of one role in one partition. */
+export class RoleHintStage implements HintStage {
+  readonly #hints: readonly CreatedHint[];
+  readonly #ports: HintStagePorts;
+  readonly #complained = new Set<string>();
+
+  constructor(hints: readonly CreatedHint[], ports: HintStagePorts) {
+    this.#hints = hints;
+    this.#ports = ports;
+  }
+
+  run(booking: HintBooking): HintStageResult {
+    const rank = this.#rankCapabilities(booking);
+    if (rank?.routerHint !== true) return NOT_CAPABLE;
+    const draft: Draft = { actions: [], actionPolicies: [], policies: [] };
+    const kept = booking.incomingHint !== null && this.#takeIncoming(booking.incomingHint, rank, draft);
+    if (this.#hints.length > 0) this.#runPolicies(booking, rank, draft);
+    const messageId = kept ? booking.incomingHint!.message_id : booking.requestId;
+    return {
+      hint: draft.actions.length > 0 ? envelope(messageId, draft.actions) : null,
+      capable: true,
+      policies: draft.policies,
+      actionPolicies: draft.actionPolicies,
+    };
+  }
+
+  #rankCapabilities(booking: HintBooking): RankCapabilities | null {
+    const worker = this.#ports.fleet.workerOfSlot(booking.slot);
+    return worker?.capabilities?.ranks.get(booking.rank) ?? null;
+  }
+
+  /** A trusted caller's actions come first, under the same rules as a policy's. Answers whether they were taken. */
+  #takeIncoming(incoming: KvHint, rank: RankCapabilities, draft: Draft): boolean {
+    const output = incoming.actions.map(({ action_type: type, action_version: version, payload }) => ({
+      type,
+      version,
+      payload,
+    }));
+    const limits = { room: MAX_HINT_ACTIONS, declared: null, accepted: rank.actions };
+    return this.#settle(INCOMING, judgeOutput(output, limits), draft, 0);
+  }
+
+  #runPolicies(booking: HintBooking, rank: RankCapabilities, draft: Draft): void {
+    const { clock, fleet } = this.#ports;
+    const base = baseContext(booking, rank.actions);
+    const copyLocations = new BookingCopyLocations(fleet, booking);
+    for (const hint of this.#hints) {
+      const room = MAX_HINT_ACTIONS - draft.actions.length;
+      const startedAt = clock.now();
+      const context = contextFor(base, hint.inputs, booking, copyLocations);
+      let verdict: readonly CheckedAction[] | DropReason;
+      try {
+        const output: unknown = hint.policy.buildHints(context as never);
+        verdict = judgeOutput(output, { room, declared: hint.actions, accepted: rank.actions });
+      } catch (thrown) {
+        verdict = 'threw';
+        this.#complain(hint.name, verdict, errorText(thrown));
+      }
+      this.#settle(hint.name, verdict, draft, (clock.now() - startedAt) * 1000);
+    }
+    copyLocations.close();
+  }
+
+  /** Enters a verdict into the draft; answers whether the output was taken. */
+  #settle(
+    name: string,
+    verdict: readonly CheckedAction[] | DropReason,
+    draft: Draft,
+    micros: number,
+  ): boolean {
+    const { metrics } = this.#ports;
+    if (typeof verdict === 'string') {
+      const failed = verdict === 'threw' ? { error_code: 'PM_PLUGIN_THREW' } : {};
+      draft.policies.push({ name, result: 'dropped', reason: verdict, ...failed, us: micros });
+      metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });
+      this.#complain(name, verdict, null);
+      return false;
+    }
+    if (verdict.length === 0) {
+      draft.policies.push({ name, result: 'nothing', us: micros });
+      return false;
+    }
+    for (const { type, version, payload } of verdict) {
+      const action = { action_type: type, action_version: version, payload };
+      draft.actions.push({ action_id: `a${draft.actions.length + 1}`, ...action });
+      draft.actionPolicies.push(name);
+    }
+    draft.policies.push({ name, result: 'sent', actions: verdict.length, us: micros });
+    metrics.count('pointsman_hint_actions_total', { policy: name }, verdict.length);
+    return true;
+  }
+
+  /** Says once per policy and reason what goes wrong; the counter tells how often. */
+  #complain(policy: string, reason: DropReason, error: string | null): void {
+    const key = `${policy}\u0000${reason}`;
+    if (this.#complained.has(key)) return;
+    this.#complained.add(key);
+    this.#ports.log.warn('the actions of a hint policy were dropped', { policy, reason, error });
+  }
+}
+
+function envelope(messageId: string, actions: readonly KvHintAction[]): KvHint {
+  return Object.freeze({
+    protocol_version: '0.1',
+    message_id: messageId,
+    actions: Object.freeze(actions.map((action) => Object.freeze(action))),
+  });
+}

@@ -1,0 +1,70 @@
+// Finds the definitions in a loaded module and puts them into the catalog.
+import { errorText } from '../plugin/index.ts';
+import type { Origin, PolicyCatalog, RegistrationFault } from './catalog.ts';
+import { checkDefinition, isBranded } from './definition-check.ts';
+import type { LoadedModule } from './plugin-loader.ts';
+
+/** Takes definitions out of modules; one collector per load, as an object exported twice counts once. */
+export class ExportCollector {
+  readonly #catalog: PolicyCatalog;
+  readonly #seen = new Set<unknown>();
+
+  constructor(catalog: PolicyCatalog) {
+    this.#catalog = catalog;
+  }
+
+  /** Registers everything a module offers; answers what is wrong, nothing when all is well. */
+  async collect(module: LoadedModule): Promise<readonly RegistrationFault[]> {
+    const origin: Origin = { name: module.specifier, version: module.version };
+    const faults: RegistrationFault[] = [];
+    let found = 0;
+    for (const [name, value] of offered(module.exports)) {
+      if (isBranded(value)) {
+        found += 1;
+        const fault = this.#take(name, value, origin);
+        if (fault !== null) faults.push(fault);
+      } else if (name === 'register' && typeof value === 'function') {
+        found += 1;
+        await this.#register(value, origin, faults);
+      }
+    }
+    if (found === 0) {
+      faults.push({
+        code: 'PM_PLUGIN_INVALID',
+        message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy or defineHintPolicy returns, or a register function`,
+      });
+    }
+    return faults;
+  }
+
+  #take(name: string, value: { readonly '~pointsman': unknown }, origin: Origin): RegistrationFault | null {
+    if (this.#seen.has(value)) return null;
+    this.#seen.add(value);
+    const definition = checkDefinition(value, `export ${name} of ${origin.name}`);
+    if (typeof definition === 'string') return { code: 'PM_PLUGIN_INVALID', message: definition };
+    return this.#catalog.add(definition, origin);
+  }
+
+  async #register(register: object, origin: Origin, faults: RegistrationFault[]): Promise<void> {
+    if (this.#seen.has(register) || typeof register !== 'function') return;
+    this.#seen.add(register);
+    try {
+      await Reflect.apply(register, undefined, [
+        this.#catalog.registry(origin, (fault) => faults.push(fault)),
+      ]);
+    } catch (thrown) {
+      faults.push({
+        code: 'PM_PLUGIN_LOAD',
+        message: `register of ${origin.name} threw: ${errorText(thrown)}`,
+      });
+    }
+  }
+}
+
+/** Exports by name; those of a CommonJS module stand in its default export. */
+function offered(exports: object): readonly (readonly [string, unknown])[] {
+  const named = Object.entries(exports);
+  const main: unknown = Reflect.get(exports, 'default');
+  const isContainer = typeof main === 'object' && main !== null && !isBranded(main);
+  return isContainer ? [...named, ...Object.entries(main)] : named;
+}

@@ -1,0 +1,90 @@
+// A runtime for definitions at hand, without a configuration: for tests of policies and for embedders. The same preparation, creation
+// and stage as under a host.
+import { type Metrics, NO_METRICS } from '../observe/index.ts';
+import {
+  type Clock,
+  type HintPolicyDefinition,
+  type Logger,
+  type Partition,
+  PointsmanError,
+  type Role,
+  type WorkerSelectionPolicyDefinition,
+} from '../plugin/index.ts';
+import { roundRobin } from '../policies/index.ts';
+import { PolicyCatalog, type Preparation, type Prepared } from './catalog.ts';
+import type { HintFleet } from './copy-locations.ts';
+import { checkDefinition } from './definition-check.ts';
+import type { ResolvedHint } from './hint-resolution.ts';
+import { RoleHintStage } from './hint-stage.ts';
+import { createRole, roleRuntimeOf } from './role-runtime.ts';
+import type { RoleRuntime } from './types.ts';
+
+/** A definition with the parameters its YAML would give it. */
+export interface SoloPolicy<D> {
+  readonly definition: D;
+  readonly parameters?: unknown;
+}
+
+/** What a solo runtime is made of. */
+export interface SoloOptions {
+  /** Default: round-robin. */
+  readonly selection?: SoloPolicy<WorkerSelectionPolicyDefinition>;
+  /** In list order; names default to the types. */
+  readonly hints?: readonly (SoloPolicy<HintPolicyDefinition> & { readonly name?: string })[];
+  readonly partition: Partition;
+  readonly role: Role;
+  readonly blockSize: number;
+  readonly clock: Clock;
+  readonly seed: number;
+  readonly log: Logger;
+  readonly metrics?: Metrics;
+  readonly fleet: HintFleet;
+}
+
+/**
+ * Prepares and creates.
+ * @throws PointsmanError PM_PLUGIN_INVALID, PM_POLICY_PARAMETERS, PM_PLUGIN_THREW.
+ */
+export async function createSoloRuntime(options: SoloOptions): Promise<RoleRuntime> {
+  const { role, partition, blockSize, clock, seed, log, fleet } = options;
+  const { definition, parameters } = options.selection ?? { definition: roundRobin };
+  const selection = await prepare(definition, parameters, (catalog) =>
+    catalog.selections.get(definition.type),
+  );
+  const hints: ResolvedHint[] = [];
+  for (const hint of options.hints ?? []) {
+    const { type } = hint.definition;
+    const prepared = await prepare(hint.definition, hint.parameters, (catalog) => catalog.hints.get(type));
+    hints.push({ name: hint.name ?? type, prepared, listed: true, path: [] });
+  }
+  const resolved = { role, selection, instance: null, hints, dormantHints: [], path: [] };
+  const ports = { clock, seed, log, metrics: options.metrics ?? NO_METRICS, shared: new Map() };
+  const site = { partition, blockSize };
+  const created = createRole(resolved, site, ports);
+  const stage = new RoleHintStage(created.hints, { ...ports, fleet });
+  return roleRuntimeOf(resolved, created, site, ports, stage);
+}
+
+async function prepare<P extends Prepared>(
+  definition: WorkerSelectionPolicyDefinition | HintPolicyDefinition,
+  parameters: unknown,
+  find: (catalog: PolicyCatalog) => { prepare(given: unknown): Promise<Preparation<P>> } | undefined,
+): Promise<P> {
+  const checked = checkDefinition(definition, `definition ${String(definition.type)}`);
+  if (typeof checked === 'string') throw new PointsmanError('PM_PLUGIN_INVALID', checked);
+  const catalog = new PolicyCatalog();
+  catalog.add(checked, { name: 'the definition at hand', version: 'solo' });
+  const entry = find(catalog);
+  if (entry === undefined) {
+    const { kind } = checked['~pointsman'];
+    throw new PointsmanError(
+      'PM_PLUGIN_INVALID',
+      `${checked.type} is a ${kind} definition, which does not fit here`,
+    );
+  }
+  const preparation = await entry.prepare(parameters);
+  if (preparation.faults === null) return preparation.prepared;
+  const [fault] = preparation.faults;
+  const where = ['parameters', ...(fault?.path ?? [])].join('.');
+  throw new PointsmanError('PM_POLICY_PARAMETERS', `${checked.type}: ${where}: ${fault?.message}`);
+}

@@ -1,0 +1,169 @@
+// Drives a hint policy through the router's own hint stage with a booking written by hand.
+import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
+import {
+  type HintPolicyDefinition,
+  type KvHintAction,
+  ManualClock,
+  NO_LOG,
+  type Partition,
+  type Role,
+  type SessionContext,
+  type WorkerRank,
+} from '../plugin/index.ts';
+
+/** A rank that holds leading blocks of the prompt on its device. */
+export interface TrialCopySource {
+  readonly source: WorkerRank;
+  /** Its own hashes of the prompt's first blocks. */
+  readonly blockHashes: readonly bigint[];
+  /** Default: `tcp://source:1`. */
+  readonly controlEndpoint?: string;
+}
+
+/** A booking; everything has a default. */
+export interface TrialBooking {
+  readonly requestId?: string;
+  /** The booked rank; default worker 1, rank 0. */
+  readonly worker?: WorkerRank;
+  readonly role?: Role;
+  readonly partition?: Partition;
+  /** Default 2,048. */
+  readonly promptTokens?: number;
+  /** Tokens per block; default 16. */
+  readonly blockSize?: number;
+  readonly session?: SessionContext | null;
+  /** `type@version`s the rank accepts; null (default) = it did not say. */
+  readonly capabilities?: readonly string[] | null;
+  /** Whether the rank takes hints at all; default true. */
+  readonly routerHint?: boolean;
+  /** Device blocks of the prompt that the booked rank holds; default 0. */
+  readonly localPrefixBlocks?: number;
+  /** Others that hold the prompt's blocks. */
+  readonly copySources?: readonly TrialCopySource[];
+}
+
+/** What {@link testHintPolicy} works with. */
+export interface HintTrial {
+  /** As in YAML. */
+  readonly parameters?: unknown;
+  readonly context?: TrialBooking;
+}
+
+/** What the stage made of the policy's output. */
+export interface HintTrialResult {
+  /** The numbered actions that would be sent. */
+  readonly actions: readonly KvHintAction[];
+  /** Why the output was dropped, or null. */
+  readonly dropped:
+    | 'threw'
+    | 'malformed'
+    | 'no_room'
+    | 'undeclared_action'
+    | 'unsupported_action'
+    | 'promise'
+    | null;
+  /** False when the booked rank takes no hints, so that the policy did not run. */
+  readonly ran: boolean;
+}
+
+/**
+ * Runs a hint policy once under the rules of the router's stage: whole or nothing, at most 32 actions, payloads checked and copied.
+ *
+ * @throws PointsmanError PM_POLICY_PARAMETERS, PM_PLUGIN_INVALID, PM_PLUGIN_THREW (from `create`).
+ * @example
+ * const { actions, dropped } = await testHintPolicy(mark, { context: { promptTokens: 100 } });
+ * expect(dropped).toBeNull();
+ * expect(actions[0]?.payload).toEqual({ tokens: 100 });
+ */
+export async function testHintPolicy(
+  definition: HintPolicyDefinition,
+  trial: HintTrial = {},
+): Promise<HintTrialResult> {
+  const context = trial.context ?? {};
+  const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
+  const role = context.role ?? 'aggregated';
+  const blockSize = context.blockSize ?? 16;
+  const runtime = await createSoloRuntime({
+    hints: [{ definition, parameters: trial.parameters }],
+    partition,
+    role,
+    blockSize,
+    clock: new ManualClock(),
+    seed: 1,
+    log: NO_LOG,
+    fleet: trialFleet(context, blockSize),
+  });
+  const worker = context.worker ?? { workerId: 1n, rank: 0 };
+  const result = runtime.hintStage?.run({
+    requestId: context.requestId ?? 'test',
+    slot: 0,
+    workerId: worker.workerId,
+    rank: worker.rank,
+    role,
+    partition,
+    promptTokens: context.promptTokens ?? 2048,
+    blockSize,
+    session: context.session ?? null,
+    incomingHint: null,
+    ...trialMatch(context),
+  });
+  return {
+    actions: result?.hint?.actions ?? [],
+    dropped: result?.policies[0]?.reason ?? null,
+    ran: result?.capable === true,
+  };
+}
+
+/** Slot 0 is the booked rank, slot n the n-th copy source. */
+function trialFleet(context: TrialBooking, blockSize: number): HintFleet {
+  const target = context.worker ?? { workerId: 1n, rank: 0 };
+  const peers = [{ source: target, controlEndpoint: null }, ...(context.copySources ?? [])];
+  return {
+    slotRank: (slot) => peers[slot]?.source.rank ?? -1,
+    workerOfSlot(slot) {
+      const peer = peers[slot];
+      if (peer === undefined) return null;
+      const rank = {
+        routerHint: context.routerHint ?? true,
+        actions: context.capabilities ? new Set(context.capabilities) : null,
+        sourceControlEndpoint: peer.controlEndpoint === undefined ? 'tcp://source:1' : peer.controlEndpoint,
+      };
+      return {
+        spec: { id: peer.source.workerId },
+        state: 'ready',
+        capabilities: {
+          epoch: 'test',
+          model: 'test',
+          workerType: 'aggregated',
+          blockSize,
+          hashScheme: 'test',
+          reportsOutcomes: false,
+          ranks: new Map([[peer.source.rank, rank]]),
+        },
+      };
+    },
+  };
+}
+
+function trialMatch(context: TrialBooking): Pick<HintBooking, 'match' | 'hashes' | 'index'> {
+  const sources = context.copySources ?? [];
+  const device = [context.localPrefixBlocks ?? 0, ...sources.map((source) => source.blockHashes.length)];
+  const blocks = Math.max(...device);
+  const none = new Int32Array(device.length);
+  return {
+    match: {
+      count: device.length,
+      owners: Int32Array.from(device, (_, slot) => slot),
+      depthPerTier: [Int32Array.from(device), none, none, none],
+      version: 1,
+    },
+    hashes: { blocks, local: new Uint32Array(blocks * 2), sequence: new Uint32Array(blocks * 2) },
+    index: {
+      externalHashes(owner, _sequence, from, to, out) {
+        const hashes = (sources[owner - 1]?.blockHashes ?? []).slice(from, to);
+        out.set(hashes);
+        return hashes.length;
+      },
+    },
+  };
+}

@@ -1,0 +1,155 @@
+// Drives a worker-selection policy through the router's own pipeline with candidates written by hand.
+import {
+  type CandidateTable,
+  createCandidateTable,
+  createSoloRuntime,
+  type RoleNeeds,
+  type SelectionFacts,
+} from '../host/index.ts';
+import {
+  type CacheColumns,
+  type LoadColumns,
+  ManualClock,
+  NO_LOG,
+  type Partition,
+  type Role,
+  type Row,
+  type SelectionRequest,
+  type WorkerSelectionPolicyDefinition,
+} from '../plugin/index.ts';
+
+/** One candidate; what is left out is 0, a taint multiplier 1, and the load counts as observed when given. */
+export interface TrialCandidate {
+  /** Default: the row number + 1. */
+  readonly workerId?: bigint;
+  readonly rank?: number;
+  readonly cache?: Partial<Row<CacheColumns>>;
+  readonly load?: Partial<Row<LoadColumns>>;
+  readonly preferredTaintMultiplier?: number;
+  readonly occupancy?: number;
+}
+
+/** What {@link testWorkerSelection} works with. */
+export interface SelectionTrial {
+  /** As in YAML. */
+  readonly parameters?: unknown;
+  /** In (worker id, rank) order, as the router hands them over. */
+  readonly candidates: readonly TrialCandidate[];
+  /** Default: 2,048 prompt tokens in blocks of 16, counted toward prefill, everything else absent. */
+  readonly request?: Partial<SelectionRequest>;
+  readonly role?: Role;
+  readonly partition?: Partition;
+  /** Seed of ties and sampling; default 1. */
+  readonly seed?: number;
+  /** Decisions to make, one after the other; default 1. */
+  readonly decisions?: number;
+}
+
+/** One decision of the policy. */
+export interface TrialDecision {
+  readonly row: number;
+  readonly workerId: bigint;
+  readonly rank: number;
+  readonly by: 'lowest_cost' | 'sampled' | 'pinned' | 'policy';
+  /** Rows that shared the lowest cost. */
+  readonly ties: number;
+  /** Summed cost per candidate; NaN where a filter dropped it. */
+  readonly costs: readonly number[];
+  /** Name of the filter that dropped each candidate, null = kept. */
+  readonly droppedBy: readonly (string | null)[];
+}
+
+/** What came out of a trial. */
+export interface SelectionTrialResult {
+  /** One per decision asked for; at least one. */
+  readonly decisions: readonly [TrialDecision, ...TrialDecision[]];
+  /** What the router would prepare for this policy. */
+  readonly needs: RoleNeeds;
+}
+
+/**
+ * Runs a worker-selection policy as the router would: parameters parsed, filters, scorers and picker checked.
+ *
+ * @throws PointsmanError PM_POLICY_PARAMETERS, PM_PLUGIN_INVALID, PM_PLUGIN_THREW, and the PM_SELECTION codes of the pipeline.
+ * @example
+ * const { decisions } = await testWorkerSelection(fewestRequests, {
+ *   candidates: [{ load: { activeRequests: 3 } }, { load: { activeRequests: 1 } }],
+ * });
+ * expect(decisions[0].row).toBe(1);
+ */
+export async function testWorkerSelection(
+  definition: WorkerSelectionPolicyDefinition,
+  trial: SelectionTrial,
+): Promise<SelectionTrialResult> {
+  const facts = trialFacts(trial.request ?? {});
+  const runtime = await createSoloRuntime({
+    selection: { definition, parameters: trial.parameters },
+    partition: trial.partition ?? { model: 'test', routingGroup: 'default' },
+    role: trial.role ?? 'aggregated',
+    blockSize: facts.blockSize,
+    clock: new ManualClock(),
+    seed: trial.seed ?? 1,
+    log: NO_LOG,
+    fleet: { workerOfSlot: () => null, slotRank: () => -1 },
+  });
+  const table = trialTable(trial.candidates);
+  const decide = (): TrialDecision => {
+    const pick = runtime.select(table, facts);
+    return {
+      row: pick.row,
+      workerId: table.workerIds[pick.row]!,
+      rank: table.ranks[pick.row]!,
+      by: pick.by,
+      ties: pick.ties,
+      costs: [...pick.costs.subarray(0, table.count)],
+      droppedBy: pick.droppedBy ? [...pick.droppedBy] : trial.candidates.map(() => null),
+    };
+  };
+  const first = decide();
+  const more = Array.from({ length: (trial.decisions ?? 1) - 1 }, decide);
+  return { decisions: [first, ...more], needs: runtime.needs };
+}
+
+function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
+  const promptTokens = request.promptTokens ?? 2048;
+  const blockSize = request.blockSize ?? 16;
+  return {
+    requestId: 'test',
+    promptTokens,
+    blockSize,
+    requestBlocks: Math.ceil(promptTokens / blockSize),
+    tracksPrefillTokens: true,
+    session: null,
+    affinityTarget: null,
+    pinnedWorker: null,
+    expectedOutputTokens: null,
+    priority: 0,
+    strictPriority: 0,
+    temperatureOverride: null,
+    ...request,
+  };
+}
+
+function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
+  const table = createCandidateTable(candidates.length);
+  table.count = candidates.length;
+  for (const [row, candidate] of candidates.entries()) {
+    const { cache = {}, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
+    table.slots[row] = row;
+    table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
+    table.ranks[row] = candidate.rank ?? 0;
+    table.effectiveOverlapBlocks[row] = cache.effectiveOverlapBlocks ?? 0;
+    table.cachedTokens[row] = cache.cachedTokens ?? 0;
+    table.deviceBlocks[row] = cache.deviceBlocks ?? 0;
+    table.hostBlocks[row] = cache.hostBlocks ?? 0;
+    table.diskBlocks[row] = cache.diskBlocks ?? 0;
+    if (cache.hasTierMatches === true) table.hasTierMatches = true;
+    table.loadAvailable[row] = load?.available ?? (load === undefined ? 0 : 1);
+    table.activePrefillTokens[row] = load?.activePrefillTokens ?? 0;
+    table.decodeCostBlocks[row] = load?.decodeCostBlocks ?? 0;
+    table.activeRequests[row] = load?.activeRequests ?? 0;
+    table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
+    table.occupancy[row] = occupancy;
+  }
+  return table;
+}
