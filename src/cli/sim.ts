@@ -71,6 +71,7 @@ export function register(program: Command, io: CliIo): void {
     .option('--no-action-set', 'do not advertise which hint actions are understood')
     .option('--body-bytes <n>', 'largest request body', integer(1024, 1_073_741_824), DEFAULT_SIM_BODY_BYTES)
     .option('--grace-ms <ms>', 'time for running requests at SIGTERM', integer(0, 3_600_000), 30_000)
+    .option('--json', 'the address line is JSON with or without it')
     .option('--exit-with-parent', 'end as soon as standard input closes')
     .addHelpText(
       'after',
