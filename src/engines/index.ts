@@ -1,4 +1,14 @@
-// Engine dialects and the transport port.
+// Engine dialects, the transport port, and the HTTP transport.
+export { type AskOptions, askCapabilities, probeHealth } from './ask-engine.ts';
+export { type EngineAdvertisement, parseAdvertisement } from './capabilities.ts';
+export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
+export { DIALECTS, requireDialect } from './dialects.ts';
+export {
+  type ConnectionFault,
+  createHttpTransport,
+  type HttpTransport,
+  type HttpTransportDeps,
+} from './http-transport.ts';
 export type {
   EngineExchange,
   EngineReport,

@@ -1,6 +1,7 @@
 // The port between the road and an engine, the same for HTTP workers and for simulated ones in this process.
-import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '../plugin/index.ts';
+
 import type { Worker } from '../fleet/index.ts';
+import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '../plugin/index.ts';
 
 /** Which API the client speaks; the dialect builds the engine's body from `body`. */
 export type RequestApi = 'chat' | 'completions';

@@ -1,4 +1,16 @@
 // Workers: records, life cycle, capabilities, slots.
+export { BlockSizes } from './block-sizes.ts';
+export { parseCapabilities } from './capabilities.ts';
+export { Fleet, type FleetListener, type FleetOptions } from './fleet.ts';
+export { WorkerHealth } from './health.ts';
+export type { PartitionCandidates } from './partition-candidates.ts';
+export {
+  HealthProber,
+  type Probe,
+  type ProbeContext,
+  type ProbeResult,
+  type ProberOptions,
+} from './prober.ts';
 export type {
   KvEventEndpoints,
   RankCapabilities,
@@ -7,3 +19,4 @@ export type {
   WorkerSpec,
   WorkerState,
 } from './types.ts';
+export { stableWorkerId, workerSpecOf } from './worker-spec.ts';

@@ -12,6 +12,8 @@ export interface RankCapabilities {
   readonly actions: ReadonlySet<string> | null;
   /** Where peers ask this rank for blocks, or null when it serves none. */
   readonly sourceControlEndpoint: string | null;
+  /** Where this rank publishes KV events; null or absent = not said. */
+  readonly kvEvents?: KvEventEndpoints | null;
 }
 
 /** A worker's advertisement (`GET /kv_hints/capabilities`), or null when it has none. */
@@ -23,6 +25,10 @@ export interface WorkerCapabilities {
   readonly blockSize: number;
   readonly hashScheme: string;
   readonly reportsOutcomes: boolean;
+  /** KV pool per rank in blocks; null or absent = not said. */
+  readonly totalKvBlocks?: number | null;
+  /** Tokens per pass; null or absent = not said. */
+  readonly maxNumBatchedTokens?: number | null;
   readonly ranks: ReadonlyMap<number, RankCapabilities>;
 }
 

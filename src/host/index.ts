@@ -1,12 +1,14 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
 export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
+export { evaluateLinearCost } from './linear-cost.ts';
 export {
   createPluginHost,
   type PluginHostOptions,
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
+export { chooseLowest, chooseSampled } from './row-choice.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,

@@ -1,4 +1,5 @@
 // Decision records, explain, metrics.
+export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
 export type {
   CandidateRecord,
   CostTerms,
@@ -8,8 +9,10 @@ export type {
   ReleaseReason,
   SentHintRecord,
 } from './decision-record.ts';
+export { type DecisionListener, DecisionRing, type DecisionRingOptions } from './decision-ring.ts';
 export { renderDecision } from './explain.ts';
 export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
+export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

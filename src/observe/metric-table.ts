@@ -26,6 +26,11 @@ export const METRICS = {
     help: 'Router-only fields and headers removed from client requests at ingress.',
     labels: ['field'],
   },
+  pointsman_requests_active: {
+    kind: 'gauge',
+    help: 'Requests the gateway has accepted and not finished answering.',
+    labels: [],
+  },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
   pointsman_time_to_first_token_seconds: {
@@ -34,6 +39,46 @@ export const METRICS = {
     dynamo: 'dynamo_component_router_time_to_first_token_seconds',
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  },
+  pointsman_prompt_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests.',
+    labels: ['model'],
+  },
+  pointsman_predicted_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that the router expected the engine to find cached, hints included.',
+    labels: ['model'],
+  },
+  pointsman_reported_cached_tokens_total: {
+    kind: 'counter',
+    help: 'Prompt tokens of finished requests that engines reported as cached.',
+    labels: ['model'],
+  },
+  pointsman_hint_outcomes_total: {
+    kind: 'counter',
+    help: 'Reports on sent hint actions, by outcome; unreported = nothing was heard by the end of the request.',
+    labels: ['outcome'],
+  },
+  pointsman_door_errors_total: {
+    kind: 'counter',
+    help: 'Requests ended because their own door failed while taking the answer.',
+    labels: [],
+  },
+  pointsman_selection_fallbacks_total: {
+    kind: 'counter',
+    help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
+    labels: ['policy', 'code'],
+  },
+  pointsman_decision_ring_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for decision records.',
+    labels: [],
+  },
+  pointsman_decisions_held: {
+    kind: 'gauge',
+    help: 'Decision records that can be looked up now.',
+    labels: [],
   },
   // --- host ---
   pointsman_hint_actions_total: {
@@ -75,8 +120,40 @@ export const METRICS = {
     labels: ['reason'],
   },
   // --- fleet ---
+  pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
+  pointsman_worker_state_changes_total: {
+    kind: 'counter',
+    help: 'Changes of a worker into a state.',
+    labels: ['state'],
+  },
+  pointsman_worker_restarts_total: {
+    kind: 'counter',
+    help: 'Engine restarts noticed by a changed epoch in the capability advertisement.',
+    labels: [],
+  },
+  pointsman_health_checks_total: {
+    kind: 'counter',
+    help: 'Health checks of workers, by result (ok, failed).',
+    labels: ['result'],
+  },
   // --- engines ---
+  pointsman_engine_connection_faults_total: {
+    kind: 'counter',
+    help: 'Connections to workers that were refused, or broke before the answer was complete.',
+    labels: ['worker', 'kind'],
+  },
   // --- tokens ---
+  pointsman_tokenize_seconds: {
+    kind: 'histogram',
+    help: 'From handing a prompt to a tokenizer thread until its token ids are back, waiting included.',
+    labels: ['model'],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+  },
+  pointsman_tokenize_estimates_total: {
+    kind: 'counter',
+    help: 'Prompts of models with a local tokenizer that were routed by an estimate, by reason.',
+    labels: ['model', 'reason'],
+  },
 } as const satisfies Record<string, MetricRow>;
 
 /** Name of a metric. */

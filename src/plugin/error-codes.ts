@@ -129,11 +129,47 @@ export const ERROR_CODES = {
     meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
   },
   // --- fleet ---
+  PM_WORKER_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'What was said about a worker cannot be right.',
+  },
+  PM_WORKER_EXISTS: {
+    status: 409,
+    retryable: false,
+    meaning: 'A worker with this id is already in the fleet.',
+  },
+  PM_WORKER_UNKNOWN: { status: 404, retryable: false, meaning: 'No worker with this id is in the fleet.' },
+  PM_FLEET_FULL: {
+    status: 409,
+    retryable: false,
+    meaning: 'The fleet has as many data-parallel ranks as it may hold.',
+  },
+  PM_CAPABILITIES_INVALID: {
+    status: 502,
+    retryable: true,
+    meaning: 'A worker advertises KV hint capabilities that cannot be read.',
+  },
   // --- scheduling, selection ---
   PM_SELECTION_NO_ENDPOINTS: {
     status: 503,
     retryable: true,
     meaning: 'No worker can take the request.',
+  },
+  PM_SELECTION_PINNED_NOT_ALLOWED: {
+    status: 400,
+    retryable: false,
+    meaning: 'The request is pinned to a worker that its own list of allowed workers leaves out.',
+  },
+  PM_SELECTION_PINNED_UNAVAILABLE: {
+    status: 503,
+    retryable: true,
+    meaning: 'The worker that the request is pinned to cannot take it.',
+  },
+  PM_SELECTION_FAILED: {
+    status: 500,
+    retryable: true,
+    meaning: 'The worker-selection policy failed and no default could decide in its place.',
   },
   PM_SELECTION_ALL_FILTERED: {
     status: 503,
@@ -157,16 +193,71 @@ export const ERROR_CODES = {
   },
   // --- road ---
   // --- engines ---
+  PM_ENGINE_DIALECT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A worker names an engine dialect that does not exist or is not available yet.',
+  },
+  PM_ENGINE_CAPABILITIES: {
+    status: 502,
+    retryable: true,
+    meaning: 'An engine answered the question for its KV hint capabilities with something unusable.',
+  },
+  PM_ENGINE_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning: 'The request cannot be written in the form the engine takes.',
+  },
+  PM_ENGINE_REFUSED: {
+    status: 400,
+    retryable: false,
+    meaning: 'The engine refused the request; its own status and message are passed on.',
+  },
+  PM_ENGINE_FAILED: {
+    status: 502,
+    retryable: true,
+    meaning: 'The engine answered with a server error; its text stays inside.',
+  },
+  PM_ENGINE_UNREACHABLE: {
+    status: 502,
+    retryable: true,
+    meaning: 'No connection to the engine could be made.',
+  },
+  PM_ENGINE_LOST: {
+    status: 502,
+    retryable: true,
+    meaning: 'The connection to the engine broke before its answer was complete.',
+  },
   // --- tokens ---
+  PM_TOKENS_SOURCE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A model names a source of token ids that is not available.',
+  },
   PM_TOKENIZER_INVALID: {
     status: 500,
     retryable: false,
     meaning: 'A tokenizer or chat template cannot be loaded, or fails its self-check.',
   },
+  PM_TOKENIZER_BUSY: {
+    status: 429,
+    retryable: true,
+    meaning: 'Too many prompts wait for tokenizing.',
+  },
   PM_TOKENIZER_FAILED: {
     status: 500,
     retryable: false,
     meaning: 'Tokenizing a prompt failed inside the tokenizer.',
+  },
+  PM_PROMPT_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The prompt is empty, or its token ids are not integers from 0 to 4294967295.',
+  },
+  PM_PROMPT_TOO_LONG: {
+    status: 400,
+    retryable: false,
+    meaning: 'The prompt has more tokens than limits.prompt_tokens allows.',
   },
   PM_CHAT_INVALID: {
     status: 400,
@@ -179,6 +270,58 @@ export const ERROR_CODES = {
     meaning: 'The chat template of the model refuses the messages, or the model has none.',
   },
   // --- gateway ---
+  PM_REQUEST_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The request body is not JSON, or a field has a wrong type or value.',
+  },
+  PM_REQUEST_UNAUTHORIZED: {
+    status: 401,
+    retryable: false,
+    meaning: 'The API key is missing or unknown.',
+  },
+  PM_REQUEST_NOT_FOUND: { status: 404, retryable: false, meaning: 'No such path on this port.' },
+  PM_REQUEST_METHOD: { status: 405, retryable: false, meaning: 'The path exists but not with this method.' },
+  PM_MODEL_NOT_FOUND: {
+    status: 404,
+    retryable: false,
+    meaning: 'No such model, or the API key may not use it.',
+  },
+  PM_REQUEST_TIMEOUT: {
+    status: 408,
+    retryable: true,
+    meaning: 'The request did not arrive in time.',
+  },
+  PM_BODY_TOO_LARGE: {
+    status: 413,
+    retryable: false,
+    meaning: 'The request body is larger than limits.body_bytes.',
+  },
+  PM_HEADERS_TOO_LARGE: {
+    status: 431,
+    retryable: false,
+    meaning: 'The request headers are larger than limits.header_bytes.',
+  },
+  PM_OVERLOADED: {
+    status: 429,
+    retryable: true,
+    meaning: 'As many requests are under way as limits.concurrent_requests allows.',
+  },
+  PM_SHUTTING_DOWN: {
+    status: 503,
+    retryable: true,
+    meaning: 'This router is stopping and takes no new requests.',
+  },
+  PM_CLIENT_STALLED: {
+    status: 408,
+    retryable: false,
+    meaning: 'The client stopped reading its answer.',
+  },
+  PM_INTERNAL: {
+    status: 500,
+    retryable: true,
+    meaning: 'Something failed inside the router; the log has more.',
+  },
   // --- admin ---
   PM_ADMIN_HOST: {
     status: 403,
@@ -253,6 +396,7 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The options of a replay do not fit together or do not fit the trace.',
   },
+  PM_REPLAY_INTERRUPTED: { status: 500, retryable: true, meaning: 'A replay was stopped by a signal.' },
   PM_REPLAY_STUCK: {
     status: 500,
     retryable: false,

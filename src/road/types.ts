@@ -62,12 +62,24 @@ export interface RoadTicket {
   resume(): void;
 }
 
+/** What an engine tells of a hint action after the response head (events carry it). */
+export interface LateHintOutcome {
+  /** `message_id` of the envelope. */
+  readonly messageId: string;
+  readonly actionId: string;
+  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+  /** Blocks done; null = not said. */
+  readonly blocks: number | null;
+}
+
 /** The one way through the router. */
 export interface Road {
   /** Walks classify → queue → select → book → hint → dispatch synchronously; refusals come through `sink.failed`. */
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket;
   /** The worker is lost: its exchanges fail, its bookings are released. */
   workerGone(workerId: bigint): void;
+  /** An engine reported on a hint action by event; unknown messages are ignored. */
+  hintOutcome(event: LateHintOutcome): void;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }

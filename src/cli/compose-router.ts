@@ -1,0 +1,240 @@
+// Puts the core of a router together: fleet, index, host, scheduling, road, record. It opens no socket and starts no timer; the
+// commands add those (serve) or drive it in virtual time (replay).
+import { randomBytes } from 'node:crypto';
+import type { ConfigSource, RouterConfig } from '../config/index.ts';
+import type { EngineTransport } from '../engines/index.ts';
+import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
+import {
+  BlockSizes,
+  Fleet,
+  parseCapabilities,
+  type Worker,
+  WorkerHealth,
+  workerSpecOf,
+} from '../fleet/index.ts';
+import { createPluginHost, type ResolvedPluginHost } from '../host/index.ts';
+import {
+  type BlockHasher,
+  blockHashSeed,
+  createBlockHasher,
+  createPrefixIndex,
+  type PrefixIndex,
+  type U64,
+} from '../kv/index.ts';
+import { DecisionRing, type Metrics } from '../observe/index.ts';
+import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
+import { createRoad, type Road } from '../road/index.ts';
+import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+
+/** What a router is composed from. */
+export interface ComposeRouterOptions {
+  readonly config: RouterConfig;
+  readonly source: ConfigSource;
+  readonly clock: Clock;
+  /** Seed of every random choice; absent or 0 = `router.seed`, and 0 there = from the system. */
+  readonly seed?: number;
+  /** Who carries requests to a worker. */
+  readonly transportFor: (worker: Worker) => EngineTransport;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  /** Microseconds of a running wall clock, for records; default: the machine's. */
+  readonly wallMicros?: () => number;
+}
+
+/** A composed router. */
+export interface ComposedRouter {
+  readonly fleet: Fleet;
+  /** Fed by the road; health checks report to it too. */
+  readonly health: WorkerHealth;
+  readonly blockSizes: BlockSizes;
+  readonly hasher: BlockHasher;
+  /** Null when no role reads cache facts, or KV events are off. */
+  readonly index: PrefixIndex | null;
+  /** Where event sources deliver; null without an index. */
+  readonly events: KvEventApplier | null;
+  readonly host: ResolvedPluginHost;
+  readonly scheduler: Scheduler;
+  readonly road: Road;
+  /** Null when `limits.decision_bytes` is 0. */
+  readonly decisions: DecisionRing | null;
+  /** Disposes plugins. Requests under way are not ended. */
+  close(): Promise<void>;
+}
+
+/** Bytes that one (rank, block) takes in the prefix index, by its own documentation. */
+const BYTES_PER_HOLDING = 80;
+const MOST_HOLDINGS = 33_554_431;
+
+/**
+ * Builds a router from its configuration, the configured workers in it.
+ * @throws ResolutionError (PM_CONFIG_INVALID) when policies cannot be resolved; PointsmanError of the fleet for workers that
+ *   cannot be added.
+ */
+export async function composeRouter(options: ComposeRouterOptions): Promise<ComposedRouter> {
+  const { config, source, clock, metrics, log } = options;
+  const { router, limits } = config;
+  const hasher = createBlockHasher();
+  const fleet = new Fleet({
+    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
+    metrics,
+  });
+  const host = await createPluginHost({
+    config,
+    source,
+    clock,
+    metrics,
+    log,
+    fleet,
+    seed: options.seed ?? 0,
+  });
+  const health = new WorkerHealth(fleet);
+  const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
+  const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
+  const maxHoldings = Math.max(1, Math.min(MOST_HOLDINGS, Math.floor(limits.indexBytes / BYTES_PER_HOLDING)));
+  const index = wantsIndex ? createPrefixIndex({ hasher, maxHoldings }) : null;
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: defaultChoice(config, host.seed),
+    hostCacheHitWeight: router.hostCacheHitWeight,
+    diskCacheHitWeight: router.diskCacheHitWeight,
+    metrics,
+  });
+  const decisions =
+    limits.decisionBytes === 0
+      ? null
+      : new DecisionRing({
+          bytes: limits.decisionBytes,
+          candidates: config.observe.candidates,
+          hashId: keyedHash(hasher),
+          startMs: clock.now(),
+          metrics,
+        });
+  // The road and the event stream know of each other: one asks for ages, the other reports late hint outcomes.
+  let events: KvEventApplier | null = null;
+  const road = createRoad({
+    fleet,
+    scheduler,
+    blockSizes,
+    index,
+    hasher,
+    blockHashSeed,
+    runtimeFor: (partition, role, blockSize) => host.roleRuntime(partition, role, blockSize),
+    transportFor: options.transportFor,
+    health,
+    decisions,
+    mode: router.mode,
+    concurrentRequests: limits.concurrentRequests,
+    clock,
+    metrics,
+    wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
+    eventAgeMs: (slot) => events?.ageMs(slot) ?? null,
+  });
+  if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
+  warnOfBlockSizes(fleet, blockSizes, log);
+  for (const worker of config.workers) {
+    const { capabilities } = worker;
+    fleet.add(
+      workerSpecOf(worker, hasher),
+      typeof capabilities === 'string' ? null : parseCapabilities(capabilities),
+    );
+  }
+  return {
+    fleet,
+    health,
+    blockSizes,
+    hasher,
+    index,
+    events,
+    host,
+    scheduler,
+    road,
+    decisions,
+    async close() {
+      health.close();
+      scheduler.close();
+      await host.dispose();
+    },
+  };
+}
+
+interface EventParts {
+  readonly fleet: Fleet;
+  readonly hasher: BlockHasher;
+  readonly blockSizes: BlockSizes;
+  readonly road: Road;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
+function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
+  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
+  const events = createKvEventApplier({
+    index,
+    hasher,
+    blockHashSeed,
+    blockSizeOf: (owner) => blockSizes.ofSlot(owner),
+    learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
+    ownerOfRank(owner, rank) {
+      const worker = fleet.slotWorkerId(owner);
+      const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
+      return slot < 0 ? null : slot;
+    },
+    onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
+    metrics,
+    clock,
+  });
+  const clear = (worker: Worker): void => {
+    for (const slot of worker.slots) index.clear(slot, 'all');
+  };
+  fleet.listen({
+    added(worker) {
+      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
+    },
+    stateChanged(worker) {
+      if (worker.state === 'gone') clear(worker);
+    },
+    removed(worker) {
+      index.removeWorker(worker.spec.id);
+      for (const slot of worker.slots) events.forget(slot);
+    },
+    restarted: clear,
+  });
+  return events;
+}
+
+function defaultChoice(config: RouterConfig, seed: number): DefaultChoice {
+  const { router } = config;
+  const cost = linearCost({
+    overlap_score_credit: router.overlapScoreCredit,
+    overlap_score_credit_decay: router.overlapScoreCreditDecay,
+    prefill_load_scale: router.prefillLoadScale,
+    decode_active_request_weight: router.decodeActiveRequestWeight,
+    host_cache_hit_weight: router.hostCacheHitWeight,
+    disk_cache_hit_weight: router.diskCacheHitWeight,
+    router_temperature: router.routerTemperature,
+  });
+  return new DefaultChoice(cost, seededRng(seed));
+}
+
+/** First 8 hex digits of XXH3 with a seed that only this process knows: tells sessions apart without naming them. */
+function keyedHash(hasher: BlockHasher): (text: string) => string {
+  const bytes = randomBytes(8);
+  const key: U64 = { lo: bytes.readUInt32LE(0), hi: bytes.readUInt32LE(4) };
+  return (text) => hasher.hashBytes(Buffer.from(text), key).hi.toString(16).padStart(8, '0');
+}
+
+/** An engine with other blocks than the model's never matches anything: say so. */
+function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
+  const compare = ({ spec, capabilities }: Worker): void => {
+    const expected = blockSizes.ofModel(spec.model);
+    if (capabilities === null || expected === null || capabilities.blockSize === expected) return;
+    log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
+      worker: spec.id,
+      model: spec.model,
+      worker_block_size: capabilities.blockSize,
+      model_block_size: expected,
+    });
+  };
+  fleet.listen({ added: compare, capabilitiesChanged: compare });
+}

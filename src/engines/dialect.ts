@@ -1,0 +1,46 @@
+// What one engine dialect must know: how a request is written for the engine and how its answer is read. Sockets, flow
+// control and failures belong to the transport.
+import type { Worker } from '../fleet/index.ts';
+import type { EngineReport, EngineRequest, ReportedHintOutcome } from './types.ts';
+
+/** A request in an engine's own words. */
+export interface EngineCall {
+  /** Path below the worker's url, for example `/v1/completions`. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Receives what an answer reader found, in order. */
+export interface AnswerSink {
+  /** Bytes for the client. */
+  relay(bytes: Uint8Array): void;
+  /** `count` ≥ 1 more output tokens. */
+  tokens(count: number): void;
+}
+
+/** Reads the body of one answer (status below 400) and says what the client gets to see of it. */
+export interface AnswerReader {
+  data(bytes: Uint8Array): void;
+  /** The body is complete: hands over what is held and says what the engine reported. */
+  end(): EngineReport;
+  /** The body was cut short: closes what would otherwise stay half open for the client; held bytes are dropped. */
+  lost(): void;
+}
+
+/** One engine family. */
+export interface EngineDialect {
+  readonly name: string;
+  /** Throws PointsmanError PM_ENGINE_REQUEST when the request cannot be written. */
+  call(request: EngineRequest): EngineCall;
+  read(request: EngineRequest, sink: AnswerSink): AnswerReader;
+  /** Outcomes of hints that came with the response head, by lower-case header name. */
+  outcomes(headers: Readonly<Record<string, string>>): readonly ReportedHintOutcome[];
+  /** Response headers that only the router may see, lower case. */
+  readonly privateHeaders: ReadonlySet<string>;
+}
+
+/** Whether the worker has more than one rank, so that the engine must be told which one is meant. */
+export function mustNameRank(worker: Worker): boolean {
+  return worker.spec.ranks.count > 1 || worker.spec.ranks.first > 0;
+}

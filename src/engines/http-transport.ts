@@ -1,0 +1,109 @@
+// Carries requests to engines over HTTP: one connection pool per worker, bytes relayed as they come. What an engine's words
+// mean is the dialect's business; whether a worker is suspect is the fleet's.
+import { Pool } from 'undici';
+import type { Worker } from '../fleet/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import type { EngineDialect } from './dialect.ts';
+import { HttpExchange } from './http-exchange.ts';
+import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from './types.ts';
+
+/** `refused`: no connection could be made. `reset`: a connection broke before the answer was complete. */
+export type ConnectionFault = 'refused' | 'reset';
+
+/** What the HTTP transport needs. */
+export interface HttpTransportDeps {
+  /** By name, as workers carry it in their spec. */
+  readonly dialects: ReadonlyMap<string, EngineDialect>;
+  readonly metrics: Metrics;
+  /** Told of every fault, so that the fleet can turn a worker suspect. */
+  readonly onConnectionFault: (worker: Worker, kind: ConnectionFault) => void;
+}
+
+/** An engine transport over HTTP. */
+export interface HttpTransport extends EngineTransport {
+  /** Closes the connections to a url that no worker has any more; running exchanges finish. */
+  forget(url: string): void;
+}
+
+/** Time to make one TCP connection, in ms. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Idle connections are dropped before engines drop theirs (5 s is common), so that no request meets a closing socket. */
+const KEEP_ALIVE_MS = 4_000;
+
+/** Creates the transport. Answers have no time limit: a long prompt may be silent for minutes. */
+export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
+  const pools = new Map<string, Pool>();
+  let closed = false;
+
+  const poolOf = (origin: string): Pool => {
+    let pool = pools.get(origin);
+    if (pool === undefined) {
+      pool = new Pool(origin, {
+        connections: null,
+        pipelining: 1,
+        connect: { timeout: CONNECT_TIMEOUT_MS },
+        keepAliveTimeout: KEEP_ALIVE_MS,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      });
+      pools.set(origin, pool);
+    }
+    return pool;
+  };
+  const fault = (worker: Worker, kind: ConnectionFault): void => {
+    deps.metrics.count('pointsman_engine_connection_faults_total', { worker: String(worker.spec.id), kind });
+    deps.onConnectionFault(worker, kind);
+  };
+
+  return {
+    dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
+      const exchange = new HttpExchange(request, sink, fault);
+      try {
+        if (closed) throw new PointsmanError('PM_ENGINE_UNREACHABLE', 'the router is stopping');
+        const dialect = dialectOf(deps.dialects, request.worker);
+        const { origin, pathname } = new URL(request.worker.spec.url);
+        const call = dialect.call(request);
+        exchange.readWith(dialect);
+        poolOf(origin).dispatch(
+          {
+            method: 'POST',
+            path: pathname.replace(/\/$/, '') + call.path,
+            headers: call.headers,
+            body: call.body,
+            headersTimeout: 0,
+            bodyTimeout: 0,
+          },
+          exchange,
+        );
+      } catch (thrown) {
+        exchange.failedToStart(thrown);
+      }
+      exchange.opened();
+      return exchange;
+    },
+    forget(url) {
+      const origin = new URL(url).origin;
+      const pool = pools.get(origin);
+      pools.delete(origin);
+      // A pool that fails to close has nothing left to close.
+      pool?.close().catch(() => {});
+    },
+    close() {
+      closed = true;
+      for (const pool of pools.values()) {
+        pool.destroy(new PointsmanError('PM_ENGINE_LOST', 'the router stopped')).catch(() => {});
+      }
+      pools.clear();
+    },
+  };
+}
+
+function dialectOf(dialects: ReadonlyMap<string, EngineDialect>, worker: Worker): EngineDialect {
+  const dialect = dialects.get(worker.spec.dialect);
+  if (dialect !== undefined) return dialect;
+  throw new PointsmanError(
+    'PM_ENGINE_DIALECT',
+    `worker ${worker.spec.id} has dialect "${worker.spec.dialect}", which is not loaded; loaded: ${[...dialects.keys()].join(', ')}`,
+  );
+}

@@ -1,0 +1,81 @@
+// What the road hands over when it has booked: read during the call only, so the road may pass its reused columns.
+import type { IneligibleReason } from './decision-record.ts';
+
+/** Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. */
+export interface DecisionColumns {
+  readonly count: number;
+  /** Worker ids as two u32 words each, low word first. */
+  readonly idWords: Uint32Array;
+  readonly ranks: Int32Array;
+  readonly deviceBlocks: Float64Array;
+  readonly hostBlocks: Float64Array;
+  readonly diskBlocks: Float64Array;
+  readonly activePrefillTokens: Float64Array;
+  readonly activeDecodeBlocks: Float64Array;
+  readonly additionalBlocks: Float64Array;
+  readonly activeRequests: Float64Array;
+  readonly preferredTaintMultiplier: Float64Array;
+}
+
+/** Those who were not candidates. */
+export interface DecisionExclusions {
+  readonly count: number;
+  workerId(index: number): bigint;
+  rank(index: number): number;
+  reason(index: number): IneligibleReason;
+}
+
+/** One decision at the moment of booking. Times in ms of the injected clock, `…Micros` in µs of the wall clock. */
+export interface DecisionInput {
+  readonly requestId: string;
+  /** 1 = the request's first booking. */
+  readonly attempt: number;
+  readonly atMs: number;
+  readonly door: string;
+  readonly model: string;
+  readonly routingGroup: string;
+  readonly role: string;
+  readonly mode: string;
+  readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
+  readonly session: {
+    readonly sessionId: string;
+    readonly parentSessionId?: string;
+    readonly sessionFinal?: boolean;
+    readonly inputTrigger?: string;
+  } | null;
+  /** Class it was queued in. */
+  readonly policyClass: string;
+  readonly promptTokens: number;
+  readonly blocks: number;
+  readonly blockSize: number;
+  readonly tokensSource: string;
+  /** Sequence hashes of the prompt as (lo, hi) pairs; only the first is recorded. */
+  readonly sequence: Uint32Array | null;
+  /** Null = no index was asked. */
+  readonly indexVersion: number | null;
+  /** Ms since each worker's last KV event, for those that are heard. */
+  readonly eventAges: readonly { readonly workerId: bigint; readonly ageMs: number }[];
+  readonly columns: DecisionColumns;
+  /** Cost per row of `columns`; NaN = none. */
+  readonly costs: Float64Array;
+  readonly droppedBy: readonly (string | null)[] | null;
+  readonly excluded: DecisionExclusions;
+  /** Chosen row of `columns`. */
+  readonly row: number;
+  /** Weights of the default cost when it decided, for recomputing its terms. */
+  readonly costWeights: Readonly<Record<string, number>> | null;
+  readonly tracksPrefillTokens: boolean;
+  readonly by: string;
+  readonly ties: number;
+  readonly randomDraw: number | null;
+  readonly temperature: number;
+  readonly attemptId: number;
+  readonly prefillTokens: number;
+  readonly decodeBlocks: number;
+  /** Null = no prediction, for example without an index. */
+  readonly predictedTokens: number | null;
+  readonly tokenizeMicros: number;
+  readonly hashMicros: number;
+  readonly lookupMicros: number;
+  readonly selectMicros: number;
+}

@@ -1,0 +1,152 @@
+// Takes a decision down: gathers what the steps of the road know into the one input of the decision ring.
+import type { Fleet } from '../fleet/index.ts';
+import type { HintStageResult } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import type { DecisionExclusions, DecisionRing, IneligibleReason, StoredDecision } from '../observe/index.ts';
+import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
+import type { PromptLookup } from './prompt-lookup.ts';
+import { sentHintRecords } from './sent-hints.ts';
+import type { RoadRequest } from './types.ts';
+
+/** Ages of event streams are recorded for at most this many workers. */
+const MOST_AGES = 64;
+
+/** What the steps of the road know when a booking was just made. */
+export interface BookingFacts {
+  readonly request: RoadRequest;
+  readonly policyClass: string;
+  readonly lookup: PromptLookup;
+  readonly placement: Placement;
+  readonly predictedTokens: number | null;
+  readonly atMs: number;
+  /** Wall clock, in µs. */
+  readonly nowMicros: number;
+}
+
+/** Writes to the ring. */
+export class DecisionWriter {
+  readonly #ring: DecisionRing;
+  readonly #fleet: Fleet;
+  readonly #mode: string;
+  readonly #eventAgeMs: (slot: OwnerSlot) => number | null;
+  readonly #excluded: ExcludedView;
+
+  constructor(
+    ring: DecisionRing,
+    fleet: Fleet,
+    mode: string,
+    eventAgeMs: (slot: OwnerSlot) => number | null,
+  ) {
+    this.#ring = ring;
+    this.#fleet = fleet;
+    this.#mode = mode;
+    this.#eventAgeMs = eventAgeMs;
+    this.#excluded = new ExcludedView(fleet);
+  }
+
+  /** Opens the record of a booking that was just made. */
+  open(facts: BookingFacts): StoredDecision {
+    const { request, policyClass, lookup, placement, predictedTokens, atMs, nowMicros } = facts;
+    const { runtime, hashes, match } = lookup;
+    const { pick, table } = placement;
+    this.#excluded.rows = placement.excluded;
+    return this.#ring.open({
+      requestId: request.requestId,
+      attempt: 1,
+      atMs,
+      door: request.door,
+      model: request.partition.model,
+      routingGroup: request.partition.routingGroup,
+      role: request.role,
+      mode: this.#mode,
+      policy: runtime.policy,
+      session: request.session,
+      policyClass,
+      promptTokens: request.tokens.length,
+      blocks: Math.floor(request.tokens.length / lookup.blockSize),
+      blockSize: lookup.blockSize,
+      tokensSource: request.tokensSource,
+      sequence: hashes?.sequence ?? null,
+      indexVersion: match?.version ?? null,
+      eventAges: match === null ? [] : this.#ages(placement),
+      columns: table,
+      costs: pick.costs,
+      droppedBy: pick.droppedBy,
+      excluded: this.#excluded,
+      row: placement.row,
+      costWeights: placement.costWeights,
+      tracksPrefillTokens: placement.tracksPrefillTokens,
+      by: placement.fellBackOn === null ? pick.by : 'default_after_failure',
+      ties: pick.ties,
+      randomDraw: pick.randomDraw,
+      temperature: request.constraints.temperature ?? placement.costWeights?.router_temperature ?? 0,
+      attemptId: placement.attempt,
+      prefillTokens: placement.prefillTokens,
+      decodeBlocks: placement.decodeBlocks,
+      predictedTokens,
+      tokenizeMicros: request.tokenizeMicros,
+      hashMicros: lookup.hashMicros,
+      lookupMicros: lookup.lookupMicros,
+      selectMicros: nowMicros - lookup.doneMicros,
+    });
+  }
+
+  /** Notes what the hint stage did. */
+  hinted(
+    decision: StoredDecision,
+    requestId: string,
+    result: HintStageResult,
+    withHintsTokens: number | null,
+    micros: number,
+  ): void {
+    this.#ring.hinted(
+      decision,
+      {
+        message_id: result.hint?.message_id ?? requestId,
+        capable: result.capable,
+        sent: sentHintRecords(result),
+        policies: result.policies,
+        commit: null,
+      },
+      withHintsTokens,
+      micros,
+    );
+  }
+
+  #ages({ table }: Placement): { workerId: bigint; ageMs: number }[] {
+    const ages: { workerId: bigint; ageMs: number }[] = [];
+    for (let row = 0; row < table.count && ages.length < MOST_AGES; row += 1) {
+      const slot = table.slots[row] ?? 0;
+      const ageMs = this.#eventAgeMs(slot);
+      const workerId = this.#fleet.slotWorkerId(slot);
+      if (ageMs !== null && workerId !== null) ages.push({ workerId, ageMs });
+    }
+    return ages;
+  }
+}
+
+/** Those who were no candidates, by slot; one object that the ring reads during its call. */
+class ExcludedView implements DecisionExclusions {
+  readonly #fleet: Fleet;
+  rows: ExcludedRows = { count: 0, slots: new Int32Array(0), reasons: new Uint8Array(0) };
+
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet;
+  }
+
+  get count(): number {
+    return this.rows.count;
+  }
+
+  workerId(index: number): bigint {
+    return this.#fleet.slotWorkerId(this.rows.slots[index] ?? -1) ?? 0n;
+  }
+
+  rank(index: number): number {
+    return this.#fleet.slotRank(this.rows.slots[index] ?? -1);
+  }
+
+  reason(index: number): IneligibleReason {
+    return EXCLUSION_REASONS[this.rows.reasons[index] ?? 0] ?? 'gone';
+  }
+}

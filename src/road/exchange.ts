@@ -1,0 +1,286 @@
+// One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
+// with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
+import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
+import type { ReleaseReason, StoredDecision } from '../observe/index.ts';
+import type { KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
+import { lossOf } from './engine-loss.ts';
+import type { RoadState } from './road-state.ts';
+import { SentHints } from './sent-hints.ts';
+import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
+
+/** Status that stands in the record for a request whose client went away; nobody is answered with it. */
+const CLIENT_GONE = 499;
+
+/** What booking tells an exchange. */
+export interface ExchangeBooking {
+  readonly attempt: number;
+  readonly workerId: WorkerId;
+  readonly blockSize: number;
+  readonly decision: StoredDecision | null;
+  /** Cached tokens expected; null = no prediction. */
+  readonly predictedTokens: number | null;
+}
+
+/** A request under way. */
+export class Exchange implements RoadTicket, EngineSink {
+  readonly requestId: string;
+  readonly #state: RoadState;
+  readonly #request: RoadRequest;
+  readonly #sink: ResponseSink;
+  readonly #arrivedAt: number;
+  #over = false;
+  #booking: ExchangeBooking | null = null;
+  #engine: EngineExchange | null = null;
+  #hints: SentHints | null = null;
+  #predictedTokens: number | null = null;
+  #status = 200;
+  #headPassed = false;
+  /** A pause that came before there was an engine to pause. */
+  #paused = false;
+  #generated = 0;
+  /** Blocks of prompt and output so far, the last one perhaps partly filled. */
+  #blocks = 0;
+
+  constructor(state: RoadState, request: RoadRequest, sink: ResponseSink) {
+    this.requestId = request.requestId;
+    this.#state = state;
+    this.#request = request;
+    this.#sink = sink;
+    this.#arrivedAt = state.clock.now();
+  }
+
+  /** Whether the request has ended. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Worker it is booked on; null before booking. */
+  get workerId(): WorkerId | null {
+    return this.#booking?.workerId ?? null;
+  }
+
+  // --- what the road tells ---
+
+  /** Refused before booking. */
+  refuse(error: PointsmanError): void {
+    this.#over = true;
+    try {
+      this.#sink.failed(error, false);
+    } catch {
+      this.#state.metrics.count('pointsman_door_errors_total');
+    }
+  }
+
+  /** A worker is booked: from here on the booking ends with the exchange. */
+  booked(booking: ExchangeBooking): void {
+    this.#booking = booking;
+    this.#predictedTokens = booking.predictedTokens;
+    this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
+    this.#state.exchanges.add(this);
+  }
+
+  /** Tells the door where the request goes. */
+  announce(rank: number): void {
+    const booking = this.#booking;
+    if (this.#over || booking === null) return;
+    try {
+      this.#sink.booked({ workerId: booking.workerId, rank }, booking.decision?.id ?? '');
+    } catch {
+      this.#doorFailed();
+    }
+  }
+
+  /** A hint envelope goes out with the request. */
+  hinted(hint: KvHint, predictedTokens: number | null): void {
+    this.#hints = new SentHints(hint, this.#booking?.decision ?? null, this.#state.metrics);
+    this.#predictedTokens = predictedTokens;
+    this.#state.hintOutcomes.sent(this.#hints);
+  }
+
+  /** The request is with the engine. */
+  dispatched(engine: EngineExchange): void {
+    if (this.#over) engine.abort();
+    else {
+      this.#engine = engine;
+      if (this.#paused) engine.pause();
+    }
+  }
+
+  /** The worker is lost: whatever it still sends does not count. */
+  lose(error: PointsmanError): void {
+    if (this.#over) return;
+    this.#abortEngine();
+    this.#fail(error, 'worker_gone');
+  }
+
+  // --- what the door tells ---
+
+  abort(): void {
+    if (this.#over) return;
+    this.#abortEngine();
+    this.#end('aborted', CLIENT_GONE, null);
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#engine?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#engine?.resume();
+  }
+
+  // --- what the engine tells ---
+
+  head(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    outcomes: readonly ReportedHintOutcome[],
+  ): void {
+    if (this.#over) return;
+    this.#status = status;
+    this.#headPassed = true;
+    if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
+    for (const { actionId, outcome, blocksDone } of outcomes)
+      this.#hints?.report(actionId, outcome, blocksDone);
+    try {
+      this.#sink.head(status, headers);
+    } catch {
+      this.#doorFailed();
+    }
+  }
+
+  data(bytes: Uint8Array): void {
+    if (this.#over) return;
+    try {
+      this.#sink.data(bytes);
+    } catch {
+      this.#doorFailed();
+    }
+  }
+
+  tokens(count: number): void {
+    const booking = this.#booking;
+    if (this.#over || booking === null) return;
+    const { scheduler } = this.#state;
+    if (this.#generated === 0) this.#firstToken(booking);
+    this.#generated += count;
+    const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
+    if (blocks > this.#blocks) {
+      scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
+      this.#blocks = blocks;
+    }
+    try {
+      this.#sink.tokens(count);
+    } catch {
+      this.#doorFailed();
+    }
+  }
+
+  finished(report: EngineReport): void {
+    if (this.#over) return;
+    this.#end('finished', this.#status, report);
+    try {
+      this.#sink.finished(report);
+    } catch {
+      this.#state.metrics.count('pointsman_door_errors_total');
+    }
+  }
+
+  failed(error: PointsmanError): void {
+    if (this.#over) return;
+    if (this.#booking !== null) {
+      const loss = lossOf(error);
+      if (loss === 'refused') this.#state.health?.connectionRefused(this.#booking.workerId);
+      else if (loss === 'reset') this.#state.health?.streamReset(this.#booking.workerId);
+      // Losing the worker may have ended this exchange with all others.
+      if (this.#over) return;
+    }
+    this.#fail(error, 'failed');
+  }
+
+  // --- endings ---
+
+  #firstToken(booking: ExchangeBooking): void {
+    const { scheduler, clock, metrics } = this.#state;
+    const now = clock.now();
+    scheduler.prefillCompleted(booking.attempt);
+    booking.decision?.firstToken(now);
+    const labels = this.#state.modelLabels(this.#request.partition.model);
+    metrics.observe('pointsman_time_to_first_token_seconds', (now - this.#arrivedAt) / 1000, labels);
+  }
+
+  #fail(error: PointsmanError, reason: ReleaseReason): void {
+    this.#end(reason, error.status, null);
+    try {
+      this.#sink.failed(error, this.#headPassed);
+    } catch {
+      this.#state.metrics.count('pointsman_door_errors_total');
+    }
+  }
+
+  /** The door threw while taking the answer: there is nobody to answer any more. */
+  #doorFailed(): void {
+    this.#state.metrics.count('pointsman_door_errors_total');
+    if (this.#over) return;
+    this.#abortEngine();
+    this.#end('failed', 500, null);
+  }
+
+  #abortEngine(): void {
+    const engine = this.#engine;
+    this.#engine = null;
+    try {
+      engine?.abort();
+    } catch {
+      // A transport that cannot abort must not keep the booking.
+    }
+  }
+
+  /** Ends once: booking freed, hints closed, record completed. */
+  #end(reason: ReleaseReason, status: number, report: EngineReport | null): void {
+    this.#over = true;
+    this.#engine = null;
+    const { scheduler, decisions, exchanges, hintOutcomes, clock } = this.#state;
+    exchanges.delete(this);
+    const booking = this.#booking;
+    if (booking === null) return;
+    const now = clock.now();
+    scheduler.release(booking.attempt);
+    if (this.#hints !== null) hintOutcomes.ended(this.#hints);
+    if (report !== null) this.#countTokens(report);
+    if (booking.decision === null) return;
+    booking.decision.released(reason, now);
+    decisions?.complete(booking.decision, {
+      status,
+      finish: report?.finishReason ?? null,
+      endMs: now,
+      report:
+        report === null
+          ? null
+          : {
+              cached_tokens: report.cachedTokens,
+              prompt_tokens: report.promptTokens,
+              output_tokens: report.outputTokens,
+              source: report.source,
+            },
+    });
+  }
+
+  #countTokens(report: EngineReport): void {
+    const { metrics } = this.#state;
+    const labels = this.#state.modelLabels(this.#request.partition.model);
+    metrics.count(
+      'pointsman_prompt_tokens_total',
+      labels,
+      report.promptTokens ?? this.#request.tokens.length,
+    );
+    if (this.#predictedTokens !== null) {
+      metrics.count('pointsman_predicted_cached_tokens_total', labels, this.#predictedTokens);
+    }
+    if (report.cachedTokens !== null) {
+      metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
+    }
+  }
+}

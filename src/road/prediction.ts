@@ -1,0 +1,21 @@
+// How many prompt tokens the router expects the engine to find cached.
+import type { KvHint } from '../plugin/index.ts';
+
+/**
+ * Cached tokens of a prompt whose first `blocks` full blocks are resident: engines compute at least the last token, and reuse
+ * full blocks only, so min(blocks, floor((tokens − 1) / block size)) × block size.
+ */
+export function predictedTokens(blocks: number, promptTokens: number, blockSize: number): number {
+  return Math.min(blocks, Math.floor((promptTokens - 1) / blockSize)) * blockSize;
+}
+
+/** Blocks from the root of the prompt that an envelope has fetched once all went well; 0 when it fetches nothing. */
+export function fetchedBlocks(hint: KvHint): number {
+  let blocks = 0;
+  for (const action of hint.actions) {
+    if (action.action_type !== 'kv.fetch') continue;
+    const hashes = action.payload.block_hashes;
+    if (hashes instanceof BigUint64Array || Array.isArray(hashes)) blocks = Math.max(blocks, hashes.length);
+  }
+  return blocks;
+}

@@ -1,0 +1,23 @@
+// What all exchanges of a road share.
+import type { WorkerHealth } from '../fleet/index.ts';
+import type { DecisionRing, MetricLabels, Metrics } from '../observe/index.ts';
+import type { Clock } from '../plugin/index.ts';
+import type { Scheduler } from '../scheduling/index.ts';
+import type { Exchange } from './exchange.ts';
+import type { HintOutcomes } from './sent-hints.ts';
+
+/** Shared parts and the exchanges under way. */
+export interface RoadState {
+  readonly clock: Clock;
+  readonly scheduler: Scheduler;
+  /** Null = nobody keeps record. */
+  readonly decisions: DecisionRing | null;
+  /** Null = nobody watches the workers, as in virtual time. */
+  readonly health: WorkerHealth | null;
+  readonly metrics: Metrics;
+  /** Booked and not ended. */
+  readonly exchanges: Set<Exchange>;
+  readonly hintOutcomes: HintOutcomes;
+  /** Metric labels of a model, the same object every time. */
+  modelLabels(model: string): MetricLabels;
+}

@@ -1,0 +1,93 @@
+// What became of the hint actions that went out: with the response head, later by event, or never.
+import type { HintStageResult } from '../host/index.ts';
+import type { Metrics, SentHintRecord, StoredDecision } from '../observe/index.ts';
+import type { KvHint } from '../plugin/index.ts';
+import { jsonBytes } from './hint-size.ts';
+import type { LateHintOutcome } from './types.ts';
+
+/** One envelope under way. */
+export class SentHints {
+  readonly messageId: string;
+  readonly #decision: StoredDecision | null;
+  readonly #metrics: Metrics;
+  /** Actions that nobody reported on yet. */
+  readonly #open: Set<string>;
+  readonly #actions: ReadonlySet<string>;
+
+  constructor(hint: KvHint, decision: StoredDecision | null, metrics: Metrics) {
+    this.messageId = hint.message_id;
+    this.#decision = decision;
+    this.#metrics = metrics;
+    this.#open = new Set(hint.actions.map((action) => action.action_id));
+    this.#actions = new Set(this.#open);
+  }
+
+  /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
+  report(actionId: string, outcome: NonNullable<SentHintRecord['outcome']>, blocksDone: number | null): void {
+    if (!this.#actions.has(actionId)) return;
+    this.#open.delete(actionId);
+    this.#decision?.hintOutcome(actionId, outcome, blocksDone);
+    this.#metrics.count('pointsman_hint_outcomes_total', { outcome });
+  }
+
+  /** The request ended: what was not reported on counts as unreported until something is heard. */
+  ended(): void {
+    for (const actionId of [...this.#open]) this.report(actionId, 'unreported', null);
+  }
+}
+
+/** Envelopes by message id, those of ended requests among them for a while, because engines report late. */
+export class HintOutcomes {
+  readonly #byMessage = new Map<string, SentHints>();
+  /** Ended envelopes, oldest first. */
+  readonly #ended = new Set<SentHints>();
+  readonly #endedLimit: number;
+
+  /** @param endedLimit how many envelopes of ended requests can still be reported on. */
+  constructor(endedLimit = 1024) {
+    this.#endedLimit = endedLimit;
+  }
+
+  /** Envelopes that a report would reach. */
+  get size(): number {
+    return this.#byMessage.size;
+  }
+
+  /** An envelope goes out. Of two with the same message id the newer gets the reports. */
+  sent(hints: SentHints): void {
+    const older = this.#byMessage.get(hints.messageId);
+    if (older !== undefined) this.#ended.delete(older);
+    this.#byMessage.set(hints.messageId, hints);
+  }
+
+  /** The request of an envelope ended. */
+  ended(hints: SentHints): void {
+    hints.ended();
+    if (this.#byMessage.get(hints.messageId) !== hints) return;
+    this.#ended.add(hints);
+    if (this.#ended.size <= this.#endedLimit) return;
+    for (const oldest of this.#ended) {
+      this.#ended.delete(oldest);
+      this.#byMessage.delete(oldest.messageId);
+      return;
+    }
+  }
+
+  /** Takes a late report. */
+  report({ messageId, actionId, outcome, blocks }: LateHintOutcome): void {
+    this.#byMessage.get(messageId)?.report(actionId, outcome, blocks);
+  }
+}
+
+/** Actions of an envelope as the decision record lists them. */
+export function sentHintRecords(result: HintStageResult): SentHintRecord[] {
+  const actions = result.hint?.actions ?? [];
+  return actions.map((action, index) => ({
+    action_id: action.action_id,
+    type: `${action.action_type}@${action.action_version}`,
+    policy: result.actionPolicies[index] ?? 'incoming',
+    bytes: jsonBytes(action.payload),
+    outcome: null,
+    blocks_done: null,
+  }));
+}

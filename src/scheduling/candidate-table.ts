@@ -1,0 +1,117 @@
+// The columns of one decision: eligible candidates with what the index found and the load they carry. One table is reused by
+// every decision; columns only ever grow.
+import type { PartitionCandidates } from '../fleet/index.ts';
+import type { PrefixMatch } from '../kv/index.ts';
+import type { SlotLoads } from './slot-loads.ts';
+import type { PlacementTable } from './types.ts';
+
+/** Reused candidate columns. */
+export class CandidateColumns implements PlacementTable {
+  count = 0;
+  slots = new Int32Array(0);
+  workerIds = new BigUint64Array(0);
+  idWords = new Uint32Array(0);
+  ranks = new Int32Array(0);
+  effectiveOverlapBlocks = new Float64Array(0);
+  cachedTokens = new Float64Array(0);
+  deviceBlocks = new Float64Array(0);
+  hostBlocks = new Float64Array(0);
+  diskBlocks = new Float64Array(0);
+  hasTierMatches = false;
+  loadAvailable = new Float64Array(0);
+  activePrefillTokens = new Float64Array(0);
+  decodeCostBlocks = new Float64Array(0);
+  activeRequests = new Float64Array(0);
+  preferredTaintMultiplier = new Float64Array(0);
+  occupancy = new Float64Array(0);
+  activeDecodeBlocks = new Float64Array(0);
+  additionalBlocks = new Float64Array(0);
+
+  /** Row of each slot in this table; stale entries are told by comparing `slots`. */
+  #rowOfSlot = new Int32Array(0);
+
+  /** Empties the table and makes room. */
+  begin(candidates: number, slotCapacity: number): void {
+    this.count = 0;
+    if (slotCapacity > this.#rowOfSlot.length) this.#rowOfSlot = new Int32Array(slotCapacity * 2);
+    if (candidates > this.slots.length) this.#grow(Math.max(16, candidates * 2));
+  }
+
+  /** Takes candidate `index` of a partition in as the next row. */
+  admit(candidates: PartitionCandidates, index: number): void {
+    const row = this.count++;
+    const slot = candidates.slots[index] ?? 0;
+    this.slots[row] = slot;
+    this.ranks[row] = candidates.ranks[index] ?? 0;
+    this.idWords[2 * row] = candidates.idWords[2 * index] ?? 0;
+    this.idWords[2 * row + 1] = candidates.idWords[2 * index + 1] ?? 0;
+    this.#rowOfSlot[slot] = row;
+  }
+
+  /**
+   * Fills the cache columns. Host and disk blocks extend the shallower tiers; disk and external count as one.
+   * Effective overlap = device + host × weight + disk × weight; cached tokens = round(effective overlap × block size).
+   */
+  fillCache(match: PrefixMatch | null, hostWeight: number, diskWeight: number, blockSize: number): void {
+    const { count } = this;
+    this.deviceBlocks.fill(0, 0, count);
+    this.hostBlocks.fill(0, 0, count);
+    this.diskBlocks.fill(0, 0, count);
+    this.effectiveOverlapBlocks.fill(0, 0, count);
+    this.cachedTokens.fill(0, 0, count);
+    this.hasTierMatches = match !== null && match.count > 0;
+    if (match === null) return;
+    const [device, host, disk, external] = match.depthPerTier;
+    for (let found = 0; found < match.count; found += 1) {
+      const slot = match.owners[found] ?? -1;
+      const row = this.#rowOfSlot[slot] ?? -1;
+      if (row < 0 || row >= count || this.slots[row] !== slot) continue;
+      const onDevice = device?.[found] ?? 0;
+      const onHost = host?.[found] ?? 0;
+      const onDisk = (disk?.[found] ?? 0) + (external?.[found] ?? 0);
+      const overlap = onDevice + onHost * hostWeight + onDisk * diskWeight;
+      this.deviceBlocks[row] = onDevice;
+      this.hostBlocks[row] = onHost;
+      this.diskBlocks[row] = onDisk;
+      this.effectiveOverlapBlocks[row] = overlap;
+      this.cachedTokens[row] = Math.round(overlap * blockSize);
+    }
+  }
+
+  /** Fills the load columns; `loads.measure` must have been called for the prompt of `blocks` full blocks. */
+  fillLoad(loads: SlotLoads, blocks: number): void {
+    for (let row = 0; row < this.count; row += 1) {
+      const slot = this.slots[row] ?? 0;
+      const held = loads.activeDecodeBlocks[slot] ?? 0;
+      const additional = loads.additionalBlocks(slot, blocks);
+      const requests = loads.activeRequests[slot] ?? 0;
+      this.loadAvailable[row] = 1;
+      this.activePrefillTokens[row] = loads.activePrefillTokens[slot] ?? 0;
+      this.activeDecodeBlocks[row] = held;
+      this.additionalBlocks[row] = additional;
+      this.decodeCostBlocks[row] = held + additional;
+      this.activeRequests[row] = requests;
+      this.occupancy[row] = requests;
+    }
+  }
+
+  #grow(length: number): void {
+    this.slots = new Int32Array(length);
+    this.workerIds = new BigUint64Array(length);
+    this.idWords = new Uint32Array(this.workerIds.buffer);
+    this.ranks = new Int32Array(length);
+    this.effectiveOverlapBlocks = new Float64Array(length);
+    this.cachedTokens = new Float64Array(length);
+    this.deviceBlocks = new Float64Array(length);
+    this.hostBlocks = new Float64Array(length);
+    this.diskBlocks = new Float64Array(length);
+    this.loadAvailable = new Float64Array(length);
+    this.activePrefillTokens = new Float64Array(length);
+    this.decodeCostBlocks = new Float64Array(length);
+    this.activeRequests = new Float64Array(length);
+    this.preferredTaintMultiplier = new Float64Array(length);
+    this.occupancy = new Float64Array(length);
+    this.activeDecodeBlocks = new Float64Array(length);
+    this.additionalBlocks = new Float64Array(length);
+  }
+}

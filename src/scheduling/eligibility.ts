@@ -1,0 +1,87 @@
+// Who may take a request at all: allow-list, pin, required taints, state. These are the host's rules; no policy can widen them.
+import type { Worker } from '../fleet/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import { EXCLUSION_REASONS, type ExclusionReason, type PlacementConstraints } from './types.ts';
+
+/** Number of a reason in {@link EXCLUSION_REASONS}. */
+const REASON = Object.fromEntries(EXCLUSION_REASONS.map((reason, number) => [reason, number])) as Readonly<
+  Record<ExclusionReason, number>
+>;
+
+/** What is asked of candidates, prepared once per request. */
+export interface EligibilityRules {
+  /** Null = any. */
+  readonly allowed: ReadonlySet<bigint> | null;
+  readonly pinnedWorker: bigint | null;
+  /** Null = any rank of the pinned worker. */
+  readonly pinnedRank: number | null;
+  readonly requiredTaints: readonly string[];
+}
+
+/** Rules of a request that asks for nothing. */
+const NO_RULES: EligibilityRules = {
+  allowed: null,
+  pinnedWorker: null,
+  pinnedRank: null,
+  requiredTaints: [],
+};
+
+/** The rules that a request's constraints make. */
+export function rulesOf(constraints: PlacementConstraints): EligibilityRules {
+  const { allowedWorkers, pinnedWorker, requiredTaints } = constraints;
+  if (allowedWorkers === null && pinnedWorker === null && requiredTaints.length === 0) return NO_RULES;
+  return {
+    allowed: allowedWorkers === null ? null : new Set<bigint>(allowedWorkers),
+    pinnedWorker: pinnedWorker?.workerId ?? null,
+    pinnedRank: pinnedWorker?.rank ?? null,
+    requiredTaints,
+  };
+}
+
+/** Number of the first reason why a worker's rank may not take the request; -1 = it may. */
+export function exclusionOf(worker: Worker | null, rank: number, rules: EligibilityRules): number {
+  if (worker === null) return REASON.gone;
+  const { id, taints } = worker.spec;
+  if (rules.allowed !== null && !rules.allowed.has(id)) return REASON.not_allowed;
+  if (rules.pinnedWorker !== null) {
+    if (id !== rules.pinnedWorker) return REASON.not_pinned;
+    if (rules.pinnedRank !== null && rank !== rules.pinnedRank) return REASON.not_pinned;
+  }
+  for (const taint of rules.requiredTaints) if (!taints.includes(taint)) return REASON.missing_taint;
+  const { state } = worker;
+  return state === 'ready' ? -1 : REASON[state];
+}
+
+/** Those that were turned away, with reasons; reused by every decision. */
+export class ExcludedColumns {
+  count = 0;
+  slots = new Int32Array(16);
+  reasons = new Uint8Array(16);
+
+  /** Notes a slot with the number of its reason. */
+  add(slot: OwnerSlot, reason: number): void {
+    if (this.count === this.slots.length) {
+      const slots = new Int32Array(this.count * 2);
+      const reasons = new Uint8Array(this.count * 2);
+      slots.set(this.slots);
+      reasons.set(this.reasons);
+      this.slots = slots;
+      this.reasons = reasons;
+    }
+    this.slots[this.count] = slot;
+    this.reasons[this.count] = reason;
+    this.count += 1;
+  }
+
+  /** How many there are per reason, in words: `2 draining, 1 suspect`; those that a pin leaves out are not worth a word. */
+  summary(): string {
+    const counts = EXCLUSION_REASONS.map((reason, number) => {
+      const count = this.reasons.subarray(0, this.count).filter((one) => one === number).length;
+      return { reason, count };
+    });
+    return counts
+      .filter(({ reason, count }) => count > 0 && reason !== 'not_pinned')
+      .map(({ reason, count }) => `${count} ${reason.replace('_', ' ')}`)
+      .join(', ');
+  }
+}

@@ -1,0 +1,40 @@
+// Why a request cannot be placed, as errors in words.
+import { PointsmanError } from '../plugin/index.ts';
+import type { ExcludedColumns } from './eligibility.ts';
+import type { PlacementConstraints, PlacementRequest } from './types.ts';
+
+/** The error of a pin that the request's own allow-list leaves out; null when they agree. */
+export function pinOutsideAllowList(constraints: PlacementConstraints): PointsmanError | null {
+  const { pinnedWorker, allowedWorkers } = constraints;
+  if (pinnedWorker === null || allowedWorkers === null) return null;
+  if (allowedWorkers.includes(pinnedWorker.workerId)) return null;
+  return new PointsmanError(
+    'PM_SELECTION_PINNED_NOT_ALLOWED',
+    `the request is pinned to worker ${pinnedWorker.workerId}, which is not among its allowed workers; allow it, or drop the pin`,
+    { details: { worker_id: String(pinnedWorker.workerId) } },
+  );
+}
+
+/** The error of a request that no worker of its partition may take. */
+export function noCandidateError(request: PlacementRequest, excluded: ExcludedColumns): PointsmanError {
+  const { partition, role, constraints } = request;
+  const details = { model: partition.model, routing_group: partition.routingGroup, role };
+  const where = `model ${partition.model} in role ${role}`;
+  const reasons = excluded.summary();
+  if (constraints.pinnedWorker !== null) {
+    const { workerId, rank } = constraints.pinnedWorker;
+    const pinned = rank === null ? `worker ${workerId}` : `rank ${rank} of worker ${workerId}`;
+    return new PointsmanError(
+      'PM_SELECTION_PINNED_UNAVAILABLE',
+      `the request is pinned to ${pinned}, which cannot take it now (${reasons || 'no such worker'}); drop the pin, or wait until it is ready`,
+      { details: { ...details, worker_id: String(workerId) } },
+    );
+  }
+  return new PointsmanError(
+    'PM_SELECTION_NO_ENDPOINTS',
+    excluded.count === 0
+      ? `no worker serves ${where}; add one, or wait until one is back`
+      : `none of the ${excluded.count} workers and ranks that serve ${where} can take the request (${reasons})`,
+    { details: { ...details, excluded: excluded.count } },
+  );
+}

@@ -1,0 +1,231 @@
+// Selection and booking as one synchronous step: loads are read, a policy chooses, the choice is booked, and nothing else can
+// happen in between. Budget: no allocation per worker or per block.
+import type { Fleet } from '../fleet/index.ts';
+import type { RoleRuntime, SelectionFacts, SelectionPick } from '../host/index.ts';
+import { type Metrics, NO_METRICS } from '../observe/index.ts';
+import { errorText, PointsmanError } from '../plugin/index.ts';
+import { CandidateColumns } from './candidate-table.ts';
+import type { DefaultChoice } from './default-choice.ts';
+import { ExcludedColumns, exclusionOf, rulesOf } from './eligibility.ts';
+import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
+import { SlotLoads } from './slot-loads.ts';
+import { taintMultiplier } from './taints.ts';
+import type { Placement, PlacementRequest } from './types.ts';
+
+/** Options of {@link Scheduler}. */
+export interface SchedulerOptions {
+  readonly fleet: Fleet;
+  /** What decides when a role's own policy is broken; null = nothing does, such requests fail. */
+  readonly fallback: DefaultChoice | null;
+  /** Worth of a block on the host tier in device blocks, 0 to 1, where the policy states none; default 0.75. */
+  readonly hostCacheHitWeight?: number;
+  /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
+  readonly diskCacheHitWeight?: number;
+  readonly metrics?: Metrics;
+}
+
+/** Codes with which a policy says that nobody is left, rather than that it is broken. */
+const REFUSALS: ReadonlySet<string> = new Set(['PM_SELECTION_ALL_FILTERED', 'PM_SELECTION_NO_ENDPOINTS']);
+
+type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
+
+/** Chooses workers and keeps account of what was booked on them. */
+export class Scheduler {
+  readonly #fleet: Fleet;
+  readonly #fallback: SchedulerOptions['fallback'];
+  readonly #hostWeight: number;
+  readonly #diskWeight: number;
+  readonly #metrics: Metrics;
+  readonly #loads = new SlotLoads();
+  readonly #table = new CandidateColumns();
+  readonly #excluded = new ExcludedColumns();
+  readonly #placement: MutablePlacement;
+  readonly #unlisten: () => void;
+
+  constructor(options: SchedulerOptions) {
+    this.#fleet = options.fleet;
+    this.#fallback = options.fallback;
+    this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
+    this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
+    this.#metrics = options.metrics ?? NO_METRICS;
+    this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
+    this.#placement = {
+      attempt: 0,
+      slot: 0,
+      workerId: 0n,
+      rank: 0,
+      row: 0,
+      pick: { row: 0, costs: new Float64Array(0), droppedBy: null, by: 'policy', ties: 0, randomDraw: null },
+      table: this.#table,
+      excluded: this.#excluded,
+      prefillTokens: 0,
+      decodeBlocks: 0,
+      costWeights: null,
+      tracksPrefillTokens: true,
+      fellBackOn: null,
+    };
+    this.#unlisten = options.fleet.listen({
+      stateChanged: (worker) => {
+        if (worker.state === 'gone') for (const slot of worker.slots) this.#loads.freeSlot(slot);
+      },
+      removed: (worker) => {
+        for (const slot of worker.slots) this.#loads.freeSlot(slot);
+      },
+    });
+  }
+
+  /** Loads per slot, to be read; bookings are changed through the scheduler only. */
+  get loads(): SlotLoads {
+    return this.#loads;
+  }
+
+  /**
+   * Chooses a worker for a request and books it.
+   * @returns the placement, one reused object.
+   * @throws PointsmanError PM_SELECTION_NO_ENDPOINTS, PM_SELECTION_PINNED_NOT_ALLOWED, PM_SELECTION_PINNED_UNAVAILABLE,
+   *   PM_SELECTION_FAILED, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then nothing is booked.
+   */
+  place(request: PlacementRequest): Placement {
+    const { constraints, runtime, hashes, blockSize, promptTokens } = request;
+    const contradiction = pinOutsideAllowList(constraints);
+    if (contradiction !== null) throw contradiction;
+    this.#gather(request);
+    const table = this.#table;
+    if (table.count === 0) throw noCandidateError(request, this.#excluded);
+    const blocks = Math.floor(promptTokens / blockSize);
+    const tracksPrefill = request.role !== 'decode';
+    const facts = factsOf(request, tracksPrefill);
+    const pick = this.#select(runtime, facts, request);
+    const placement = this.#placement;
+    const { row } = pick;
+    const slot = table.slots[row] ?? 0;
+    const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
+    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
+    placement.slot = slot;
+    placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
+    placement.rank = table.ranks[row] ?? 0;
+    placement.row = row;
+    placement.pick = pick;
+    placement.prefillTokens = prefillTokens;
+    placement.tracksPrefillTokens = tracksPrefill;
+    placement.decodeBlocks = table.additionalBlocks[row] ?? 0;
+    return placement;
+  }
+
+  /** The first output token of a booked attempt is out. False when the attempt holds no booking. */
+  prefillCompleted(attempt: number): boolean {
+    return this.#loads.prefillCompleted(attempt);
+  }
+
+  /** The output of a booked attempt grew into `count` more blocks. False when the attempt holds no booking. */
+  outputBlocks(attempt: number, count: number): boolean {
+    return this.#loads.addOutputBlocks(attempt, count);
+  }
+
+  /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */
+  release(attempt: number): boolean {
+    return this.#loads.free(attempt);
+  }
+
+  /** Stops listening to the fleet. */
+  close(): void {
+    this.#unlisten();
+  }
+
+  /** Fills the table with whoever may take the request, and `#excluded` with the others. */
+  #gather(request: PlacementRequest): void {
+    const { constraints, hashes, match, runtime, blockSize, promptTokens } = request;
+    const fleet = this.#fleet;
+    const candidates = fleet.candidates(request.partition, request.role);
+    const table = this.#table;
+    const rules = rulesOf(constraints);
+    table.begin(candidates.slots.length, fleet.slotCapacity);
+    this.#loads.ensureCapacity(fleet.slotCapacity);
+    this.#excluded.count = 0;
+    for (let index = 0; index < candidates.slots.length; index += 1) {
+      const slot = candidates.slots[index] ?? 0;
+      const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
+      if (reason < 0) table.admit(candidates, index);
+      else this.#excluded.add(slot, reason);
+    }
+    const weights = runtime.costWeights;
+    table.fillCache(
+      match,
+      weights?.host_cache_hit_weight ?? this.#hostWeight,
+      weights?.disk_cache_hit_weight ?? this.#diskWeight,
+      blockSize,
+    );
+    this.#loads.measure(hashes?.sequence ?? null);
+    table.fillLoad(this.#loads, Math.floor(promptTokens / blockSize));
+    this.#fillTaints(request);
+  }
+
+  /** A pinned request goes where it is pinned, so its preferences say nothing. */
+  #fillTaints({ constraints }: PlacementRequest): void {
+    const table = this.#table;
+    const preferred = constraints.preferredTaints;
+    if (preferred.size === 0 || constraints.pinnedWorker !== null) {
+      table.preferredTaintMultiplier.fill(1, 0, table.count);
+      return;
+    }
+    for (let row = 0; row < table.count; row += 1) {
+      const worker = this.#fleet.workerOfSlot(table.slots[row] ?? 0);
+      table.preferredTaintMultiplier[row] = taintMultiplier(worker?.spec.taints ?? [], preferred);
+    }
+  }
+
+  /** Asks the policy; when it is broken rather than refusing, the default cost decides and the failure is counted. */
+  #select(runtime: RoleRuntime, facts: SelectionFacts, request: PlacementRequest): SelectionPick {
+    this.#placement.fellBackOn = null;
+    this.#placement.costWeights = runtime.costWeights;
+    try {
+      return inRange(runtime.select(this.#table, facts), this.#table.count);
+    } catch (thrown) {
+      if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;
+      const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+      this.#metrics.count('pointsman_selection_fallbacks_total', { policy: runtime.policy.type, code });
+      this.#placement.fellBackOn = code;
+      return this.#selectByDefault(facts, request, thrown);
+    }
+  }
+
+  #selectByDefault(facts: SelectionFacts, request: PlacementRequest, policyError: unknown): SelectionPick {
+    try {
+      const fallback = this.#fallback;
+      if (fallback === null) throw policyError;
+      this.#placement.costWeights = fallback.weights;
+      return inRange(fallback.select(this.#table, facts, request.role), this.#table.count);
+    } catch (thrown) {
+      throw new PointsmanError(
+        'PM_SELECTION_FAILED',
+        `no worker could be chosen: worker selection policy ${request.runtime.policy.type} failed (${errorText(policyError)})${
+          thrown === policyError ? '' : ` and the default cost as well (${errorText(thrown)})`
+        }`,
+        { cause: policyError, details: { policy: request.runtime.policy.type } },
+      );
+    }
+  }
+}
+
+function inRange(pick: SelectionPick, count: number): SelectionPick {
+  if (Number.isInteger(pick.row) && pick.row >= 0 && pick.row < count) return pick;
+  throw new RangeError(`the policy picked row ${pick.row} of ${count}`);
+}
+
+function factsOf(request: PlacementRequest, tracksPrefillTokens: boolean): SelectionFacts {
+  const { constraints } = request;
+  return {
+    requestId: request.requestId,
+    promptTokens: request.promptTokens,
+    requestBlocks: Math.ceil(request.promptTokens / request.blockSize),
+    blockSize: request.blockSize,
+    tracksPrefillTokens,
+    session: request.session,
+    affinityTarget: null,
+    pinnedWorker: constraints.pinnedWorker,
+    expectedOutputTokens: request.expectedOutputTokens,
+    priority: constraints.priority,
+    strictPriority: constraints.strictPriority,
+    temperatureOverride: constraints.temperature,
+  };
+}

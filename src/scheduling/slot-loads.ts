@@ -1,0 +1,157 @@
+// The load every booking puts on its (worker, rank), as columns indexed by slot, and the bookings themselves. All numbers are
+// whole, so sums are exact and an empty slot is exactly zero.
+import type { HashPairs, OwnerSlot } from '../kv/index.ts';
+import { ActivePrefixes, type HeldPrefix } from './active-prefixes.ts';
+
+interface Booking {
+  readonly attempt: number;
+  readonly slot: OwnerSlot;
+  /** Prompt tokens still to be computed; 0 once the first token is out. */
+  prefillTokens: number;
+  /** Blocks that are this booking's alone: outputs, and the prompt where its hashes are not known. */
+  ownBlocks: number;
+  readonly prefix: HeldPrefix | null;
+  /** Neighbours in the slot's list of bookings. */
+  previous: Booking | null;
+  next: Booking | null;
+}
+
+/** Loads and bookings. Attempt ids are never given out twice, so that a late release cannot free somebody else's booking. */
+export class SlotLoads {
+  /** Prompt tokens booked and not yet computed, per slot. */
+  activePrefillTokens: Float64Array = new Float64Array(16);
+  /** Distinct blocks in use by active requests, per slot; blocks shared by prefix count once. */
+  activeDecodeBlocks: Float64Array = new Float64Array(16);
+  /** Bookings per slot. */
+  activeRequests: Float64Array = new Float64Array(16);
+
+  readonly #prefixes = new ActivePrefixes();
+  readonly #bookings = new Map<number, Booking>();
+  readonly #firstOfSlot: (Booking | null)[] = [];
+  #lastAttempt = 0;
+
+  /** Bookings held now. */
+  get activeBookings(): number {
+    return this.#bookings.size;
+  }
+
+  /** Runs in the tree of active prompts; 0 when idle. */
+  get prefixRuns(): number {
+    return this.#prefixes.nodeCount;
+  }
+
+  /** Makes the columns at least `slots` long, so that readers may index them without a check. */
+  ensureCapacity(slots: number): void {
+    if (slots <= this.activeRequests.length) return;
+    const length = Math.max(slots, this.activeRequests.length * 2);
+    this.activePrefillTokens = grown(this.activePrefillTokens, length);
+    this.activeDecodeBlocks = grown(this.activeDecodeBlocks, length);
+    this.activeRequests = grown(this.activeRequests, length);
+  }
+
+  /**
+   * Prepares `additionalBlocks` for a prompt.
+   * @param sequence sequence hashes of its full blocks; null = not known, nothing is shared.
+   */
+  measure(sequence: HashPairs | null): void {
+    if (sequence === null) this.#prefixes.clearMeasure();
+    else this.#prefixes.measure(sequence, sequence.length >>> 1);
+  }
+
+  /** Full blocks of the measured prompt, of `blocks` in all, that active requests of `slot` do not hold. */
+  additionalBlocks(slot: OwnerSlot, blocks: number): number {
+    return blocks - this.#prefixes.depthOf(slot);
+  }
+
+  /**
+   * Reserves what a request will cost on a slot.
+   * @param sequence sequence hashes of the prompt's full blocks, kept and never written; null = not known.
+   * @param blocks full blocks of the prompt.
+   * @param prefillTokens prompt tokens to compute, ≥ 0.
+   * @returns the attempt id that ends the booking.
+   */
+  book(slot: OwnerSlot, sequence: HashPairs | null, blocks: number, prefillTokens: number): number {
+    this.ensureCapacity(slot + 1);
+    const prefix = sequence === null ? null : this.#prefixes.hold(slot, sequence, blocks);
+    const newBlocks = sequence === null ? blocks : this.#prefixes.changedBlocks;
+    const first = this.#firstOfSlot[slot] ?? null;
+    const booking: Booking = {
+      attempt: ++this.#lastAttempt,
+      slot,
+      prefillTokens,
+      ownBlocks: sequence === null ? blocks : 0,
+      prefix,
+      previous: null,
+      next: first,
+    };
+    if (first !== null) first.previous = booking;
+    this.#firstOfSlot[slot] = booking;
+    this.#bookings.set(booking.attempt, booking);
+    add(this.activePrefillTokens, slot, prefillTokens);
+    add(this.activeDecodeBlocks, slot, newBlocks);
+    add(this.activeRequests, slot, 1);
+    return booking.attempt;
+  }
+
+  /** The first token is out: nothing is left to prefill. False when the attempt holds no booking; repeating changes nothing. */
+  prefillCompleted(attempt: number): boolean {
+    const booking = this.#bookings.get(attempt);
+    if (booking === undefined) return false;
+    add(this.activePrefillTokens, booking.slot, -booking.prefillTokens);
+    booking.prefillTokens = 0;
+    return true;
+  }
+
+  /** The output grew into `count` more blocks. False when the attempt holds no booking. */
+  addOutputBlocks(attempt: number, count: number): boolean {
+    const booking = this.#bookings.get(attempt);
+    if (booking === undefined) return false;
+    booking.ownBlocks += count;
+    add(this.activeDecodeBlocks, booking.slot, count);
+    return true;
+  }
+
+  /** Ends a booking. False, and nothing changes, when the attempt holds none: unknown, or freed before. */
+  free(attempt: number): boolean {
+    const booking = this.#bookings.get(attempt);
+    if (booking === undefined) return false;
+    this.#bookings.delete(attempt);
+    const { slot, previous, next } = booking;
+    if (previous === null) this.#firstOfSlot[slot] = next;
+    else previous.next = next;
+    if (next !== null) next.previous = previous;
+    let freed = booking.ownBlocks;
+    if (booking.prefix !== null) {
+      this.#prefixes.release(slot, booking.prefix);
+      freed += this.#prefixes.changedBlocks;
+    }
+    add(this.activePrefillTokens, slot, -booking.prefillTokens);
+    add(this.activeDecodeBlocks, slot, -freed);
+    add(this.activeRequests, slot, -1);
+    return true;
+  }
+
+  /** Ends every booking of a slot; returns how many there were. */
+  freeSlot(slot: OwnerSlot): number {
+    let count = 0;
+    for (
+      let first = this.#firstOfSlot[slot] ?? null;
+      first !== null;
+      first = this.#firstOfSlot[slot] ?? null
+    ) {
+      this.free(first.attempt);
+      count += 1;
+    }
+    return count;
+  }
+}
+
+function add(column: Float64Array, slot: OwnerSlot, amount: number): void {
+  column[slot] = (column[slot] ?? 0) + amount;
+}
+
+function grown(column: Float64Array, length: number): Float64Array {
+  const longer = new Float64Array(length);
+  longer.set(column);
+  return longer;
+}

@@ -1,0 +1,95 @@
+// What a placement asks and answers.
+import type { CandidateTable, RoleRuntime, SelectionPick } from '../host/index.ts';
+import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
+import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+
+/** What a caller asks of routing. */
+export interface PlacementConstraints {
+  readonly pinnedWorker: { readonly workerId: WorkerId; readonly rank: number | null } | null;
+  readonly allowedWorkers: readonly WorkerId[] | null;
+  readonly requiredTaints: readonly string[];
+  /** Weight per taint: positive draws the request, negative repels it. */
+  readonly preferredTaints: ReadonlyMap<string, number>;
+  readonly temperature: number | null;
+  readonly priority: number;
+  readonly strictPriority: number;
+}
+
+/** One request to be placed on a worker. */
+export interface PlacementRequest {
+  readonly requestId: string;
+  readonly partition: Partition;
+  readonly role: Role;
+  readonly runtime: RoleRuntime;
+  /** Prompt length in tokens, ≥ 1. */
+  readonly promptTokens: number;
+  /** Tokens per block, ≥ 1. */
+  readonly blockSize: number;
+  /** Null when nobody needs them, or when the block size is not known. */
+  readonly hashes: PromptHashes | null;
+  /** What the index found; null when no index was asked. */
+  readonly match: PrefixMatch | null;
+  readonly session: SessionContext | null;
+  readonly constraints: PlacementConstraints;
+  readonly expectedOutputTokens: number | null;
+}
+
+/** Why a (worker, rank) was not a candidate. */
+export type ExclusionReason =
+  | 'not_allowed'
+  | 'not_pinned'
+  | 'missing_taint'
+  | 'suspect'
+  | 'draining'
+  | 'gone';
+
+/** Those of a partition that were not eligible, as columns of `count` rows in (worker id, rank) order. */
+export interface ExcludedRows {
+  readonly count: number;
+  readonly slots: Int32Array;
+  /** Index into {@link EXCLUSION_REASONS}. */
+  readonly reasons: Uint8Array;
+}
+
+/** Reasons by the number that stands for them in {@link ExcludedRows}. */
+export const EXCLUSION_REASONS: readonly ExclusionReason[] = [
+  'not_allowed',
+  'not_pinned',
+  'missing_taint',
+  'suspect',
+  'draining',
+  'gone',
+];
+
+/** Candidate columns with what only the record wants. */
+export interface PlacementTable extends CandidateTable {
+  /** `workerIds` as two u32 words each, low word first: reading them makes no bigint. */
+  idWords: Uint32Array;
+  /** Blocks in use before this request. */
+  activeDecodeBlocks: Float64Array;
+  /** Full prompt blocks that active requests of the slot do not hold. */
+  additionalBlocks: Float64Array;
+}
+
+/** Where a request was placed. One object reused by every placement: read it before the next. */
+export interface Placement {
+  readonly attempt: number;
+  readonly slot: OwnerSlot;
+  readonly workerId: WorkerId;
+  readonly rank: number;
+  /** Row of the chosen candidate in `table`. */
+  readonly row: number;
+  readonly pick: SelectionPick;
+  readonly table: PlacementTable;
+  readonly excluded: ExcludedRows;
+  /** Prompt tokens booked for prefill. */
+  readonly prefillTokens: number;
+  /** Blocks booked that the slot did not hold before. */
+  readonly decodeBlocks: number;
+  /** Weights of the default cost, when it decided. */
+  readonly costWeights: Readonly<Record<string, number>> | null;
+  /** Whether this role's bookings count prompt tokens to prefill. */
+  readonly tracksPrefillTokens: boolean;
+  /** Code of the error for which the policy's choice was replaced by the default cost's; null = the policy chose. */
+  readonly fellBackOn: string | null;
+}
