@@ -47,7 +47,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'replay',
-    summary: 'run a trace against simulated engines in virtual time, one column per routing',
+    summary: 'run a trace against simulated engines in virtual time; one column per routing',
     load: () => import('./replay.ts'),
   },
   {
