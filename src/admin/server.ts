@@ -138,7 +138,7 @@ function notFound(method: string, path: string): PointsmanError {
 
 function fail(response: ServerResponse, thrown: unknown, options: AdminOptions): void {
   const known = thrown instanceof PointsmanError;
-  if (!known) options.log?.error({ error: errorText(thrown) }, 'an admin request failed');
+  if (!known) options.log.error('an admin request failed', { error: errorText(thrown) });
   if (response.headersSent) {
     response.destroy();
     return;

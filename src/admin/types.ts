@@ -1,5 +1,6 @@
 // What the admin API shows and where it gets it: every part is handed in, so that it can run beside any door.
 import type { DecisionReader } from '../observe/index.ts';
+import type { Logger } from '../plugin/index.ts';
 
 /** Something that happened, as `/events` passes it on. */
 export interface AdminEvent {
@@ -39,8 +40,8 @@ export interface AdminOptions {
   readonly events?: AdminEvents;
   /** Addresses to show on the plain page, by name. */
   readonly addresses?: Readonly<Record<string, string>>;
-  /** Told about requests that failed inside; pino's signature. */
-  readonly log?: { error(fields: Readonly<Record<string, unknown>>, message: string): void };
+  /** Told about requests that failed inside. */
+  readonly log: Logger;
 }
 
 /** A running admin API. */

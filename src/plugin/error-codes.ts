@@ -339,6 +339,16 @@ export const ERROR_CODES = {
   PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   // --- replay ---
   // --- cli ---
+  PM_ADMIN_ANSWER: {
+    status: 500,
+    retryable: true,
+    meaning: 'A command got no usable answer from the admin API of a router.',
+  },
+  PM_DECISION_UNKNOWN: {
+    status: 500,
+    retryable: false,
+    meaning: 'The router remembers no decision for a request.',
+  },
   PM_USAGE: {
     status: 500,
     retryable: false,
