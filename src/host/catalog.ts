@@ -1,11 +1,5 @@
 // Every policy type this process knows, built-ins first, then plugins in the order they were listed. Types are unique over all kinds.
-import {
-  type AnyCreateContext,
-  type DefaultHost,
-  type ErrorCode,
-  type HintInput,
-  type Scope,
-} from '../plugin/index.ts';
+import type { AnyCreateContext, DefaultHost, ErrorCode, HintInput, Scope } from '../plugin/index.ts';
 import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
 
