@@ -81,6 +81,32 @@ export const ERROR_CODES = {
     meaning: 'The router mode does not exist yet, or does not fit the policies and hints of a role.',
   },
   // --- kv ---
+  PM_KV_ARGUMENT: {
+    status: 500,
+    retryable: false,
+    meaning: 'A value given to hashing or the index is out of range.',
+  },
+  PM_KV_TOO_LONG: {
+    status: 413,
+    retryable: false,
+    meaning: 'A prompt, chain or name is longer than hashing takes.',
+  },
+  PM_KV_NO_MEMORY: { status: 503, retryable: true, meaning: 'The system gives hashing no more memory.' },
+  PM_KV_TABLE_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A hash table holds as many entries as it can.',
+  },
+  PM_KV_INDEX_FULL: {
+    status: 500,
+    retryable: false,
+    meaning: 'The prefix index holds as many engine hashes as it may.',
+  },
+  PM_KV_BIG_ENDIAN: {
+    status: 500,
+    retryable: false,
+    meaning: 'Block hashing needs a little-endian machine.',
+  },
   // --- events ---
   // --- fleet ---
   // --- scheduling, selection ---

@@ -10,7 +10,10 @@ export interface U64 {
 /** Interleaved (lo, hi) pairs, two entries per hash. */
 export type HashPairs = Uint32Array;
 
-/** The hashes of every full block of a prompt; a partial last block has none. */
+/**
+ * The hashes of every full block of a prompt; a partial last block has none. The two arrays are views of one buffer: copy before
+ * transferring one to another thread.
+ */
 export interface PromptHashes {
   /** Number of full blocks: floor(tokens / block size). */
   readonly blocks: number;

@@ -11,7 +11,10 @@ export const TIERS = ['device', 'host', 'disk', 'external'] as const;
 /** One storage tier. */
 export type Tier = (typeof TIERS)[number];
 
-/** What became of a store: `unknown-parent` and `self-reference` change nothing. */
+/**
+ * What became of a store: all but `stored` change nothing. `duplicate` = every block was held already, or an engine hash stands
+ * for other content with this owner (a conflict: the old meaning stays and the event is dropped whole).
+ */
 export type StoreOutcome = 'stored' | 'duplicate' | 'unknown-parent' | 'self-reference';
 
 /** What a prompt finds. Row r is an owner with at least one matching block on an asked tier. */
@@ -54,19 +57,38 @@ export interface PrefixIndexStats {
   readonly blocks: number;
   /** (owner, tier, block) residencies. */
   readonly residencies: number;
+  /** (owner, engine hash) pairs; more than (owner, block) pairs when owners announce one content under several hashes. */
+  readonly holdings: number;
+  /** Distinct sets of (owner, tiers) that blocks have. */
+  readonly holderSets: number;
   /** Bytes of all array buffers held. */
   readonly bytes: number;
+  /** Table slots looked at by all lookups so far: lookups stay near 1.5 each while hashing is sound. */
+  readonly probes: number;
   readonly version: number;
+  /** Blocks of accepted stores that their owner held on that tier already. */
   readonly duplicateStores: number;
+  /** Stores dropped because an engine hash stands for other content with this owner. */
+  readonly conflictingStores: number;
+  /** Stores dropped because an engine hash stood in them twice. */
+  readonly selfReferences: number;
+  /** Stores dropped because their parent is not known for this owner. */
   readonly unknownParents: number;
+  /** Engine hashes of removes that their owner did not hold on that tier. */
   readonly unknownRemoves: number;
 }
 
-/** Which worker and rank hold which blocks. All calls are synchronous; each store or remove is atomic. */
+/**
+ * Which worker and rank hold which blocks. All calls are synchronous; each store or remove is atomic, and each call that changes
+ * something raises the version by 1. A block that goes leaves those behind it resident: they match again when it comes back.
+ */
 export interface PrefixIndex {
   /**
    * Blocks `external[i]` (the engine's hashes) with contents `local[i]` now lie on `tier` of `owner`, chained behind
-   * `parentExternal` (null = at position 0). The parent must be known for this owner, on any tier.
+   * `parentExternal` (null = at position 0). The parent must be known for this owner, on any tier, else nothing is indexed: at
+   * the root the blocks would match prompts they do not belong to. An engine hash that equals the parent's or stands twice in
+   * the event is a self-reference. Stores are not counted: the second store of an engine hash on a tier changes nothing, and one
+   * remove undoes both. One content may have several engine hashes; the owner holds the block until the last is removed.
    */
   store(
     owner: OwnerSlot,
@@ -79,7 +101,7 @@ export interface PrefixIndex {
   remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number;
   /** Forgets everything of one owner on one tier or all. */
   clear(owner: OwnerSlot, tier: Tier | 'all'): void;
-  /** Binds a slot to a worker, so that `removeWorker` finds it. */
+  /** Binds a slot to a worker, so that `removeWorker` finds it. A slot that was another worker's forgets what it held. */
   bindOwner(owner: OwnerSlot, worker: WorkerId): void;
   /** Forgets every slot of a worker and their binding. */
   removeWorker(worker: WorkerId): void;
@@ -87,7 +109,8 @@ export interface PrefixIndex {
   find(local: HashPairs, sequence: HashPairs, tiers: readonly Tier[]): PrefixMatch;
   /**
    * The engine's hashes of `owner` for blocks [from, to) of a chain of sequence hashes, written to `out` from 0; stops at the
-   * first block the owner does not hold on any tier. Returns how many were written.
+   * first block the owner does not hold on any tier. Of several hashes of one block the one announced last is given. Returns how
+   * many were written.
    */
   externalHashes(
     owner: OwnerSlot,
@@ -98,7 +121,10 @@ export interface PrefixIndex {
   ): number;
   /** Whether `owner` holds the block with this sequence hash on `tier`. */
   holds(owner: OwnerSlot, tier: Tier, sequenceHash: U64): boolean;
-  /** Pages through all residencies; start with cursor 0. Not a snapshot: calls in between may change it. */
+  /**
+   * Pages through all residencies, a row for each engine hash and tier; start with cursor 0. Not a snapshot: calls in between
+   * may change it. Stored again by ascending position, the rows give an index with the same matches.
+   */
   dump(cursor: number, limit: number): DumpPage;
   stats(): PrefixIndexStats;
 }

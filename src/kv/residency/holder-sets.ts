@@ -1,0 +1,169 @@
+// Who holds a block, on which tiers, as one small number per block. Equal sets are one set: interned, immutable and counted by
+// the blocks that have it. Neighbouring blocks of a chain mostly share a set, so a walk sees "nothing changed" by one compare.
+import { mixPair } from './pair-mix.ts';
+import { RowArena } from './row-arena.ts';
+import { TIER_BITS } from './tier-bits.ts';
+import { WordPool } from './word-pool.ts';
+
+const OFFSET = 0;
+const SIZE = 1;
+const BLOCKS = 2;
+const HASH = 3;
+const NEXT = 4;
+const STRIDE = 5;
+const NONE = -1;
+
+/** The set of a block nobody holds; never freed. */
+export const NO_HOLDERS = 0;
+
+/** Interned sets of (owner, tier mask). A holder is one word: owner << TIER_BITS | mask; a set lists them by ascending owner. */
+export class HolderSets {
+  readonly #rows = new RowArena(STRIDE);
+  readonly #pool = new WordPool();
+  #buckets = new Int32Array(64).fill(NONE);
+  #draft = new Int32Array(16);
+  // The last step taken: a store or remove makes the same step for most blocks of its event. It never goes stale: a set is made,
+  // and the set stepped to is left for good, only by another step, which replaces it.
+  #lastFrom = NONE;
+  #lastHolder = 0;
+  #lastTo = NONE;
+
+  constructor() {
+    const words = this.#rows.words;
+    const row = this.#rows.take() * STRIDE;
+    words[row + OFFSET] = 0;
+    words[row + SIZE] = 0;
+  }
+
+  /** Distinct non-empty sets. */
+  get count(): number {
+    return this.#rows.live - 1;
+  }
+
+  /** Bytes of all arrays. */
+  get bytes(): number {
+    return this.#rows.bytes + this.#pool.bytes + this.#buckets.byteLength + this.#draft.byteLength;
+  }
+
+  /** The words holders stand in: `sizeOf(set)` of them from `offsetOf(set)` on. Valid until the next `move`. */
+  get words(): Int32Array {
+    return this.#pool.words;
+  }
+
+  /** Where a set's holders start in `words`. */
+  offsetOf(set: number): number {
+    return this.#rows.words[set * STRIDE + OFFSET]!;
+  }
+
+  /** How many owners a set has. */
+  sizeOf(set: number): number {
+    return this.#rows.words[set * STRIDE + SIZE]!;
+  }
+
+  /**
+   * Moves one block from the set `from` to the set that differs in this owner's tiers only (mask 0: the owner leaves).
+   * Returns the new set; `from` is freed when this was its last block.
+   */
+  move(from: number, owner: number, mask: number): number {
+    const holder = (owner << TIER_BITS) | mask;
+    let to = this.#lastTo;
+    if (from !== this.#lastFrom || holder !== this.#lastHolder) {
+      to = this.#intern(this.#draftOf(from, owner, mask));
+      this.#lastFrom = from;
+      this.#lastHolder = holder;
+      this.#lastTo = to;
+    }
+    const words = this.#rows.words;
+    if (to !== NO_HOLDERS) words[to * STRIDE + BLOCKS]!++;
+    if (from !== NO_HOLDERS && --words[from * STRIDE + BLOCKS]! === 0) this.#drop(from);
+    return to;
+  }
+
+  /** Writes the changed set to the draft and returns its size. */
+  #draftOf(from: number, owner: number, mask: number): number {
+    const size = this.sizeOf(from);
+    if (this.#draft.length < size + 1) this.#draft = new Int32Array(2 * (size + 1));
+    const draft = this.#draft;
+    const words = this.words;
+    const start = this.offsetOf(from);
+    let n = 0;
+    let i = 0;
+    while (i < size && words[start + i]! >> TIER_BITS < owner) draft[n++] = words[start + i++]!;
+    if (mask !== 0) draft[n++] = (owner << TIER_BITS) | mask;
+    if (i < size && words[start + i]! >> TIER_BITS === owner) i++;
+    while (i < size) draft[n++] = words[start + i++]!;
+    return n;
+  }
+
+  /** The set that equals the draft, made when there is none (then with no blocks yet). */
+  #intern(size: number): number {
+    if (size === 0) return NO_HOLDERS;
+    const draft = this.#draft;
+    let hash = size;
+    for (let i = 0; i < size; i++) hash = mixPair(draft[i]!, hash);
+    let set = this.#buckets[hash & (this.#buckets.length - 1)]!;
+    while (set !== NONE && !this.#equalsDraft(set, size, hash)) {
+      set = this.#rows.words[set * STRIDE + NEXT]!;
+    }
+    if (set !== NONE) return set;
+    const offset = this.#pool.take(size);
+    for (let i = 0; i < size; i++) this.#pool.words[offset + i] = draft[i]!;
+    set = this.#rows.take();
+    const row = set * STRIDE;
+    const words = this.#rows.words;
+    words[row + OFFSET] = offset;
+    words[row + SIZE] = size;
+    words[row + BLOCKS] = 0;
+    words[row + HASH] = hash;
+    if (this.count > this.#buckets.length) this.#growBuckets();
+    this.#link(set);
+    return set;
+  }
+
+  #equalsDraft(set: number, size: number, hash: number): boolean {
+    const row = set * STRIDE;
+    const rows = this.#rows.words;
+    if (rows[row + HASH] !== hash || rows[row + SIZE] !== size) return false;
+    const start = rows[row + OFFSET]!;
+    const words = this.words;
+    for (let i = 0; i < size; i++) {
+      if (words[start + i] !== this.#draft[i]) return false;
+    }
+    return true;
+  }
+
+  #link(set: number): void {
+    const row = set * STRIDE;
+    const words = this.#rows.words;
+    const bucket = words[row + HASH]! & (this.#buckets.length - 1);
+    words[row + NEXT] = this.#buckets[bucket]!;
+    this.#buckets[bucket] = set;
+  }
+
+  #growBuckets(): void {
+    const old = this.#buckets;
+    this.#buckets = new Int32Array(old.length * 2).fill(NONE);
+    for (const head of old) {
+      for (let set = head; set !== NONE; ) {
+        const next = this.#rows.words[set * STRIDE + NEXT]!;
+        this.#link(set);
+        set = next;
+      }
+    }
+  }
+
+  #drop(set: number): void {
+    const words = this.#rows.words;
+    const row = set * STRIDE;
+    const bucket = words[row + HASH]! & (this.#buckets.length - 1);
+    if (this.#buckets[bucket] === set) {
+      this.#buckets[bucket] = words[row + NEXT]!;
+    } else {
+      let before = this.#buckets[bucket]!;
+      while (words[before * STRIDE + NEXT] !== set) before = words[before * STRIDE + NEXT]!;
+      words[before * STRIDE + NEXT] = words[row + NEXT]!;
+    }
+    this.#pool.give(words[row + OFFSET]!, words[row + SIZE]!);
+    this.#rows.give(set);
+  }
+}
