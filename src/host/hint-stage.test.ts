@@ -198,7 +198,7 @@ describe('the capability gate', () => {
 });
 
 describe('a policy that misbehaves loses its own actions only', () => {
-  const cases: [string, () => unknown, string][] = [
+  it.each<[string, () => unknown, string]>([
     [
       'throws',
       () => {
@@ -206,47 +206,9 @@ describe('a policy that misbehaves loses its own actions only', () => {
       },
       'threw',
     ],
-    [
-      'throws nothing',
-      () => {
-        throw undefined;
-      },
-      'threw',
-    ],
     ['returns a promise', async () => actions(1), 'promise'],
-    ['returns a promise that rejects', () => Promise.reject(new Error('late')), 'promise'],
-    ['returns a thenable', () => Object.fromEntries([['then', () => undefined]]), 'promise'],
     ['returns nothing', () => undefined, 'malformed'],
-    ['returns an object', () => ({ length: 0 }), 'malformed'],
-    ['returns a list of strings', () => ['kv.fetch'], 'malformed'],
-    ['gives a numeric version', () => [{ ...action(0), version: 1 }], 'malformed'],
-    ['gives an empty type', () => [{ ...action(0), type: '' }], 'malformed'],
-    ['gives no payload', () => [{ type: 'a', version: '1' }], 'malformed'],
-    ['gives a function in a payload', () => [{ ...action(0), payload: { f() {} } }], 'malformed'],
-    ['has one bad action among good ones', () => [action(0), null], 'malformed'],
-    [
-      'has a getter that throws',
-      () => [
-        Object.defineProperty({}, 'type', {
-          get() {
-            throw new Error('no');
-          },
-        }),
-      ],
-      'malformed',
-    ],
-    [
-      'returns a revoked proxy',
-      () => {
-        const { proxy, revoke } = Proxy.revocable([], {});
-        revoke();
-        return proxy;
-      },
-      'malformed',
-    ],
-  ];
-
-  it.each(cases)('%s', async (_, build, reason) => {
+  ])('when it %s', async (_, build, reason) => {
     const stage = await stageOf([sends('before', 1), policy('bad', build), sends('after', 2)]);
     const result = stage.run(booking());
     expect(outcomes(result)).toEqual(['before sent', `bad dropped ${reason}`, 'after sent']);

@@ -19,18 +19,16 @@ type Made = (context: {
   readonly rng: { integer(n: number): number; next(): number };
 }) => WorkerSelectionPolicy;
 
-const policy = (
-  create: Made,
-  options: { exclusiveAffinity?: boolean } = {},
-): WorkerSelectionPolicyDefinition => defineWorkerSelectionPolicy({ type: 'mine', ...options, create });
+const policy = (create: Made): WorkerSelectionPolicyDefinition =>
+  defineWorkerSelectionPolicy({ type: 'mine', create });
 
 const first = pickWorker({ pick: () => 0 });
 const byRequests = scoreEachWorker({ inputs: ['load'], cost: ({ load }) => load.activeRequests });
 const requests = (...counts: number[]): TrialCandidate[] =>
   counts.map((activeRequests) => ({ load: { activeRequests } }));
 
-async function decide(create: Made, trial: SelectionTrial, options: { exclusiveAffinity?: boolean } = {}) {
-  return (await testWorkerSelection(policy(create, options), trial)).decisions[0];
+async function decide(create: Made, trial: SelectionTrial) {
+  return (await testWorkerSelection(policy(create), trial)).decisions[0];
 }
 
 async function failure(create: Made, trial: SelectionTrial = { candidates: requests(1, 2) }) {
@@ -186,64 +184,6 @@ describe('scorers', () => {
   });
 });
 
-describe('what a component sees', () => {
-  it('is what it declared and nothing else', async () => {
-    const seen: string[][] = [];
-    const look = (object: object): boolean => {
-      const names: string[] = [];
-      for (const name of ['cache', 'load', 'occupancy', 'preferredTaintMultiplier']) {
-        if (name in object) names.push(name);
-      }
-      seen.push(names);
-      return true;
-    };
-    await decide(
-      () => ({
-        filters: [filterWorkers({ inputs: ['occupancy'], keep: (one) => look(one) })],
-        scorers: [
-          scoreWorkers({ inputs: ['cache'], score: (all, costs) => void costs.fill(look(all) ? 1 : 2) }),
-        ],
-        picker: pickWorker({ inputs: ['load'], pick: (table) => (look(table) ? 0 : 1) }),
-      }),
-      { candidates: [{}] },
-    );
-    expect(seen).toEqual([['occupancy'], ['cache'], ['load']]);
-  });
-
-  it('is a copy: writing to a column changes nothing outside the policy', async () => {
-    let calls = 0;
-    const vandal = scoreWorkers({
-      inputs: ['load'],
-      score({ load }, costs) {
-        calls += 1;
-        if (calls === 1) Reflect.set(load.activeRequests, 0, 99);
-        costs.fill(0);
-      },
-    });
-    const result = await testWorkerSelection(
-      policy(() => ({ scorers: [vandal, byRequests], picker: first })),
-      { candidates: requests(1), decisions: 2 },
-    );
-    // Seen by the policy's own later component, gone by the next decision over the same table.
-    expect(result.decisions.map(({ costs }) => costs[0])).toEqual([99, 1]);
-  });
-
-  it('is exactly what the host prepares', async () => {
-    const { needs } = await testWorkerSelection(
-      policy(() => ({
-        filters: [filterWorkers({ inputs: ['occupancy'], keep: () => true })],
-        scorers: [byRequests],
-        picker: first,
-      })),
-      { candidates: [{}] },
-    );
-    expect(Object.entries(needs).filter(([, needed]) => needed)).toEqual([
-      ['load', true],
-      ['occupancy', true],
-    ]);
-  });
-});
-
 describe('the picker', () => {
   it('may take any row, whatever it costs', async () => {
     const dearest = pickWorker({
@@ -347,56 +287,6 @@ describe('a policy that throws', () => {
   });
 });
 
-describe('pins', () => {
-  const never = pickWorker({
-    pick: () => {
-      throw new Error('the picker must not be asked');
-    },
-  });
-  const ranks: TrialCandidate[] = [
-    { workerId: 1n, rank: 0, load: { activeRequests: 0 } },
-    { workerId: 2n, rank: 0, load: { activeRequests: 5 } },
-    { workerId: 2n, rank: 1, load: { activeRequests: 4 } },
-    { workerId: 2n, rank: 2, load: { activeRequests: 4 } },
-  ];
-  const pin = (workerId: bigint, rank: number | null) => ({ pinnedWorker: { workerId, rank } });
-
-  it('decide without the picker', async () => {
-    const decision = await decide(() => ({ scorers: [byRequests], picker: never }), {
-      candidates: ranks,
-      request: pin(2n, 0),
-    });
-    expect(decision).toMatchObject({ row: 1, by: 'pinned', costs: [Number.NaN, 5, Number.NaN, Number.NaN] });
-  });
-
-  it('that leave the rank open take its cheapest rank, the first of equals', async () => {
-    const decision = await decide(() => ({ scorers: [byRequests], picker: never }), {
-      candidates: ranks,
-      request: pin(2n, null),
-    });
-    expect(decision).toMatchObject({ row: 2, by: 'pinned' });
-  });
-
-  it('to a worker that is not eligible fail', async () => {
-    const error = await failure(() => ({ picker: first }), { candidates: ranks, request: pin(9n, null) });
-    expect(error.code).toBe('PM_SELECTION_NO_ENDPOINTS');
-    expect(error.message).toBe(
-      'no worker for role aggregated: the pinned worker is not among the eligible ones',
-    );
-  });
-
-  it('by affinity hold only for policies that are exclusive about it, and only while the target is there', async () => {
-    const made: Made = ({ rng }) => ({ scorers: [byRequests], picker: pickLowestCost(rng) });
-    const trial = (workerId: bigint) => ({
-      candidates: ranks,
-      request: { affinityTarget: { workerId, rank: null } },
-    });
-    expect((await decide(made, trial(2n), { exclusiveAffinity: true })).row).toBe(2);
-    expect((await decide(made, trial(2n))).row).toBe(0);
-    expect((await decide(made, trial(9n), { exclusiveAffinity: true })).row).toBe(0);
-  });
-});
-
 it('nobody eligible is an error before any policy runs', async () => {
   const error = await failure(() => ({ picker: first }), { candidates: [] });
   expect(error.code).toBe('PM_SELECTION_NO_ENDPOINTS');
@@ -412,48 +302,4 @@ it('columns grow with the fleet and shrink with it', async () => {
     { candidates: Array.from({ length: 300 }, (_, at) => ({ load: { decodeCostBlocks: 300 - at } })) },
   );
   expect(made.decisions[0]).toMatchObject({ row: 299, by: 'lowest_cost', ties: 1 });
-});
-
-describe('what create returns', () => {
-  it.each<[string, unknown, string]>([
-    [
-      'disopse',
-      { picker: first, disopse() {} },
-      'returned the unknown member "disopse" (did you mean "dispose"?)',
-    ],
-    ['no picker', {}, 'returned no picker; add picker: pickWorker({...}) or pickLowestCost(rng)'],
-    [
-      'a cost and a picker',
-      { cost: linearCost(), picker: first },
-      'returned cost together with scorers or a picker; a declared cost brings its own',
-    ],
-    ['a promise', Promise.resolve({ picker: first }), 'must return a policy, got a promise'],
-    [
-      'a bare scorer',
-      { scorers: [{ score() {} }], picker: first },
-      ': scorers[0] must be made with scoreWorkers or scoreEachWorker',
-    ],
-    ['a list as filters', { filters: {}, picker: first }, ': filters must be a list, got an object'],
-    ['a plain cost', { cost: {} }, ': cost must be made with linearCost'],
-  ])('is refused with %s', async (_, made, text) => {
-    const error = await failure(() => made as never);
-    expect(error.code).toBe('PM_PLUGIN_INVALID');
-    expect(error.message).toBe(`create of worker-selection policy mine ${text}`.replace(' :', ':'));
-  });
-
-  it('is refused when a component declares an input that does not exist', async () => {
-    const scorer = scoreWorkers({ inputs: ['loda'] as never, score: () => undefined });
-    const error = await failure(() => ({ scorers: [scorer], picker: first }));
-    expect(error.message).toBe(
-      'scorers[0] of worker-selection policy mine: unknown input "loda"; known: cache, load, preferred-taint, occupancy (did you mean "load"?)',
-    );
-  });
-
-  it('may be an instance of a class with fields of its own', async () => {
-    class Turns {
-      readonly turn = 1;
-      readonly picker = pickWorker({ pick: () => this.turn });
-    }
-    expect((await decide(() => new Turns() as never, { candidates: [{}, {}] })).row).toBe(1);
-  });
 });
