@@ -26,7 +26,7 @@ export class TextSource implements ConfigSource {
   }
 
   render(problem: ConfigProblem, options: { readonly excerpt?: boolean } = {}): string {
-    const at = this.#locate(problem);
+    const at = this.locate(problem);
     const where = at === null ? this.file : `${this.file}:${at.line}:${at.column}`;
     const path = renderPath(problem.path);
     const sentence = `${where}: ${path === '' ? '' : `${path}: `}${problem.message}`;
@@ -38,13 +38,13 @@ export class TextSource implements ConfigSource {
   inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
     const places = problems.map((problem) => ({
       problem,
-      at: this.#locate(problem) ?? { line: 0, column: 0 },
+      at: this.locate(problem) ?? { line: 0, column: 0 },
     }));
     places.sort((a, b) => a.at.line - b.at.line || a.at.column - b.at.column);
     return places.map(({ problem }) => problem);
   }
 
-  #locate(problem: ConfigProblem): { readonly line: number; readonly column: number } | null {
+  locate(problem: ConfigProblem): { readonly line: number; readonly column: number } | null {
     return problem.at ?? this.#position(problem.path, problem.anchor);
   }
 

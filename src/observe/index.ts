@@ -8,5 +8,8 @@ export type {
   ReleaseReason,
   SentHintRecord,
 } from './decision-record.ts';
-export { METRICS, type MetricName, type MetricRow } from './metric-table.ts';
+export { renderDecision } from './explain.ts';
+export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
+export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
+export { type TextCell, textTable } from './text-table.ts';

@@ -140,9 +140,38 @@ export const ERROR_CODES = {
   // --- tokens ---
   // --- gateway ---
   // --- admin ---
+  PM_ADMIN_HOST: {
+    status: 403,
+    retryable: false,
+    meaning: 'An admin request without token was not addressed to this machine.',
+  },
+  PM_ADMIN_UNAUTHORIZED: {
+    status: 401,
+    retryable: false,
+    meaning: 'An admin request lacks the right token.',
+  },
+  PM_ADMIN_NOT_FOUND: { status: 404, retryable: false, meaning: 'The admin API has no such path or record.' },
+  PM_ADMIN_QUERY: {
+    status: 400,
+    retryable: false,
+    meaning: 'A query parameter of an admin request is wrong.',
+  },
+  PM_ADMIN_BODY: { status: 413, retryable: false, meaning: 'The body of an admin request is too large.' },
+  PM_ADMIN_BUSY: { status: 503, retryable: true, meaning: 'Too many event streams are open.' },
+  PM_ADMIN_FAILED: { status: 500, retryable: true, meaning: 'The admin API failed inside.' },
   // --- simulator ---
   // --- replay ---
   // --- cli ---
+  PM_ADMIN_ANSWER: {
+    status: 500,
+    retryable: true,
+    meaning: 'A command got no usable answer from the admin API of a router.',
+  },
+  PM_DECISION_UNKNOWN: {
+    status: 500,
+    retryable: false,
+    meaning: 'The router remembers no decision for a request.',
+  },
   PM_USAGE: {
     status: 500,
     retryable: false,

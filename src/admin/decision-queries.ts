@@ -1,0 +1,54 @@
+// Reads the query of `/decisions` and answers it from the ring of records.
+import { didYouMean } from '../config/index.ts';
+import type { DecisionReader } from '../observe/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 1000;
+const KEYS = ['limit', 'session', 'worker', 'request'];
+
+/**
+ * `?request=ID`: all attempts of a request in full, oldest first. Otherwise the newest decisions without candidates, by
+ * `limit` (1–1000, default 50), `session` (the record's `id_hash`) and `worker` (u64).
+ * @throws PointsmanError PM_ADMIN_QUERY on anything else
+ */
+export function listDecisions(decisions: DecisionReader, query: URLSearchParams): unknown {
+  for (const key of query.keys()) {
+    if (!KEYS.includes(key))
+      throw queryError(`unknown parameter "${key.slice(0, 40)}"${didYouMean(key, KEYS)}`);
+  }
+  const request = query.get('request');
+  if (request !== null) {
+    if (query.size > 1) throw queryError('request stands alone; leave out the other parameters');
+    return decisions.ofRequest(request);
+  }
+  const session = query.get('session');
+  if (session !== null && !/^[0-9a-f]{8}$/.test(session)) {
+    throw queryError("session must be the 8 hexadecimal digits of a record's session.id_hash");
+  }
+  const worker = query.get('worker');
+  if (worker !== null && !/^\d{1,20}$/.test(worker)) throw queryError('worker must be a worker id');
+  const limit = query.get('limit') ?? String(DEFAULT_LIMIT);
+  if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+    throw queryError(`limit must be a whole number from 1 to ${MAX_LIMIT}`);
+  }
+  const filter = {
+    ...(session === null ? {} : { sessionIdHash: session }),
+    ...(worker === null ? {} : { workerId: BigInt(worker) }),
+  };
+  return decisions.list(Number(limit), filter).map(({ candidates: _, ...rest }) => rest);
+}
+
+/** One decision in full; throws PM_ADMIN_NOT_FOUND. */
+export function oneDecision(decisions: DecisionReader, id: string): unknown {
+  const record = decisions.get(id);
+  if (record !== null) return record;
+  throw new PointsmanError(
+    'PM_ADMIN_NOT_FOUND',
+    `no decision has the id "${id.slice(0, 80)}"; the ring holds the newest within limits.decision_bytes`,
+  );
+}
+
+function queryError(message: string): PointsmanError {
+  return new PointsmanError('PM_ADMIN_QUERY', message);
+}

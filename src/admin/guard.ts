@@ -1,0 +1,49 @@
+// Who may call the admin API: holders of the token; without one, only requests that name this machine, so that a web page
+// whose host name was pointed at 127.0.0.1 (DNS rebinding) gets nothing.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { isLoopback } from '../config/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+
+/** Largest body an admin request may announce, in bytes. No endpoint reads one yet. */
+const MAX_BODY = 65_536;
+
+/** Throws PM_ADMIN_UNAUTHORIZED, PM_ADMIN_HOST or PM_ADMIN_BODY when a request may not pass. */
+export function guardRequest(request: IncomingMessage, token: string | null): void {
+  if (token === null) {
+    if (!namesThisMachine(request.headers.host ?? '')) {
+      throw new PointsmanError(
+        'PM_ADMIN_HOST',
+        'without a token the admin API answers only requests whose Host is a loopback name or address; call http://127.0.0.1, or set admin.token',
+      );
+    }
+  } else if (!sameSecret(bearerOf(request.headers.authorization ?? ''), token)) {
+    throw new PointsmanError(
+      'PM_ADMIN_UNAUTHORIZED',
+      'the admin API needs the header authorization: Bearer TOKEN',
+    );
+  }
+  const announced = Number(request.headers['content-length'] ?? 0);
+  if (announced > MAX_BODY || request.headers['transfer-encoding'] !== undefined) {
+    throw new PointsmanError(
+      'PM_ADMIN_BODY',
+      `an admin request may have a body of at most ${MAX_BODY} bytes, of stated length`,
+    );
+  }
+}
+
+/** Whether a Host header names a loopback address, with or without port. */
+export function namesThisMachine(host: string): boolean {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host);
+  return match !== null && isLoopback((match[1] ?? match[2] ?? '').toLowerCase());
+}
+
+function bearerOf(header: string): string {
+  return /^bearer +(\S+) *$/i.exec(header)?.[1] ?? '';
+}
+
+/** Compares digests, so that neither the content nor the length of the token shows in the time it takes. */
+function sameSecret(given: string, expected: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(given), digest(expected));
+}

@@ -1,0 +1,62 @@
+// How commands ask a running router: GET on its admin API, answers read as exact JSON.
+import { parseExactJson } from '../config/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+
+/** Where a router's admin API is unless it is said otherwise. */
+export const DEFAULT_ADMIN = 'http://127.0.0.1:8001';
+
+/** How long an answer may take. */
+const TIMEOUT_MS = 10_000;
+
+/**
+ * The parsed answer of `GET base/path`, or null for 404. `token` goes along as bearer.
+ * @throws PointsmanError PM_USAGE for a base that is no http url, PM_ADMIN_ANSWER when there is no usable answer
+ */
+export async function adminGet(base: string, path: string, token: string | undefined): Promise<unknown> {
+  if (!/^https?:\/\//.test(base) || !URL.canParse(base)) {
+    throw new PointsmanError(
+      'PM_USAGE',
+      `--admin must be a url such as ${DEFAULT_ADMIN}, not "${base.slice(0, 80)}"`,
+    );
+  }
+  const url = `${base.replace(/\/+$/, '')}${path}`;
+  let status: number;
+  let text: string;
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      headers: token ? { authorization: `Bearer ${token}` } : {},
+    });
+    status = response.status;
+    text = await response.text();
+  } catch (thrown) {
+    throw new PointsmanError(
+      'PM_ADMIN_ANSWER',
+      `no answer from the admin API at ${base} (${reason(thrown)}); is the router running there? --admin names another address`,
+      { cause: thrown },
+    );
+  }
+  if (status === 404) return null;
+  if (status === 401 || status === 403) {
+    throw new PointsmanError(
+      'PM_ADMIN_ANSWER',
+      `the admin API at ${base} refused with status ${status}; put its token into POINTSMAN_ADMIN_TOKEN`,
+    );
+  }
+  try {
+    if (status === 200) return parseExactJson(text);
+  } catch {
+    // Falls through to the one answer for everything that is not this API.
+  }
+  throw new PointsmanError(
+    'PM_ADMIN_ANSWER',
+    `${url} answered status ${status} without the JSON expected of the admin API`,
+  );
+}
+
+/** The innermost code of a failed fetch, such as ECONNREFUSED. */
+function reason(thrown: unknown): string {
+  const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
+  if (cause instanceof Error && 'code' in cause && typeof cause.code === 'string') return cause.code;
+  return cause instanceof Error ? cause.message : String(cause);
+}

@@ -1,0 +1,116 @@
+// `pointsman check`: everything a start validates, with the same texts and positions, without starting.
+import type { Command } from 'commander';
+import {
+  applyOverrides,
+  ConfigError,
+  type ConfigProblem,
+  type ConfigSource,
+  loadConfig,
+  overridesFromEnv,
+  renderPath,
+} from '../config/index.ts';
+import { createPluginHost, type RoleResolution } from '../host/index.ts';
+import { textTable } from '../observe/index.ts';
+import { NO_LOG } from '../plugin/index.ts';
+import { type CliIo, writeJson } from './output.ts';
+import { systemClock } from './system-clock.ts';
+
+/** Adds the command. */
+export function register(program: Command, io: CliIo): void {
+  program
+    .command('check')
+    .description('validate a configuration or policy file and show what each role resolves to')
+    .argument('<file>', 'router.yaml, or a file with policy sections alone')
+    .option('--json', 'problems and roles as JSON on stdout')
+    .addHelpText(
+      'after',
+      `
+Problems go to stderr with file, line and column; the roles go to stdout. Exit 2 when a start would refuse the file.
+
+Examples:
+  $ pointsman check router.yaml
+  $ pointsman check policy.yaml --json`,
+    )
+    .action(async (file: string, options: { json?: true }) => {
+      const found = await checkFile(file, io.env);
+      if (options.json) writeJson(io, asJson(file, found));
+      else print(io, file, found);
+      io.exit(found.problems.some((problem) => problem.severity === 'error') ? 2 : 0);
+    });
+}
+
+/** What a check found. */
+interface Findings {
+  readonly source: ConfigSource;
+  readonly problems: readonly ConfigProblem[];
+  /** Null when the file cannot be used. */
+  readonly roles: readonly RoleResolution[] | null;
+}
+
+async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
+  try {
+    const { config: written, source, warnings } = loadConfig(file);
+    const config = applyOverrides(written, overridesFromEnv(env));
+    const early: ConfigProblem[] = [...warnings];
+    try {
+      const host = await createPluginHost({ config, source, clock: systemClock(), log: NO_LOG });
+      const roles = host.resolution();
+      await host.dispose();
+      return { source, problems: [...early, ...host.warnings], roles };
+    } catch (thrown) {
+      if (!(thrown instanceof ConfigError)) throw thrown;
+      return { source, problems: [...early, ...thrown.problems], roles: null };
+    }
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+    return { source: thrown.source, problems: thrown.problems, roles: null };
+  }
+}
+
+function print(io: CliIo, file: string, { problems, roles, source }: Findings): void {
+  for (const problem of problems) {
+    const word = problem.severity === 'warning' ? 'warning: ' : '';
+    io.err(`${word}${source.render(problem, { excerpt: true })}\n`);
+  }
+  if (roles === null) return;
+  const rows = roles.map((role) => [
+    role.role,
+    policyName(role),
+    role.kvPath ? 'yes' : 'no',
+    hintNames(role),
+  ]);
+  io.out(`${textTable(['role', 'worker selection', 'KV path', 'hints'], rows)}\n`);
+  const count = `${problems.length} warning${problems.length === 1 ? '' : 's'}`;
+  io.out(`${file}: no errors, ${count}; router mode ${roles[0]?.mode}\n`);
+}
+
+function policyName({ policy }: RoleResolution): string {
+  const instance = policy.instance === null ? '' : ` (instance ${policy.instance})`;
+  return `${policy.type}${instance} ${policy.version}`;
+}
+
+function hintNames({ dormantHints, hints }: RoleResolution): string {
+  const named = hints.map(({ listed, name, type }) => {
+    return `${name}${name === type ? '' : ` (${type})`}${listed ? '' : ' by default'}`;
+  });
+  const dormant = dormantHints.map((name) => `${name} not run off the KV path`);
+  return [...named, ...dormant].join(', ') || 'none';
+}
+
+function asJson(file: string, { problems, roles, source }: Findings): unknown {
+  return {
+    file,
+    ok: roles !== null,
+    problems: problems.map((problem) => ({
+      severity: problem.severity,
+      code: problem.code,
+      path: renderPath(problem.path),
+      ...(source.locate?.(problem) ?? { line: null, column: null }),
+      message: problem.message,
+      text: source.render(problem),
+    })),
+    roles: roles?.map(({ dormantHints, hints, kvPath, mode, policy, role }) => {
+      return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints };
+    }),
+  };
+}

@@ -1,0 +1,183 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PointsmanError } from '../plugin/index.ts';
+import { COMMANDS, type CommandEntry } from './commands.ts';
+import type { CliIo } from './output.ts';
+import { runCli } from './run.ts';
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function run(args: readonly string[], commands: readonly CommandEntry[] = COMMANDS): Promise<Ran> {
+  let out = '';
+  let err = '';
+  const io: CliIo = {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    env: {},
+    fancy: false,
+    exit: () => {},
+  };
+  const code = await runCli(args, io, commands);
+  return { code, out, err };
+}
+
+/** A command whose file must not be loaded. */
+const UNTOUCHED: CommandEntry = {
+  name: 'heavy',
+  summary: 'does much',
+  load: () => Promise.reject(new Error('loaded')),
+};
+
+const failing = (thrown: unknown): CommandEntry => ({
+  name: 'fail',
+  summary: 'fails',
+  load: async () => ({
+    register: (program) => {
+      program.command('fail').action(() => {
+        throw thrown;
+      });
+    },
+  }),
+});
+
+test.each([[['--help']], [['-h']], [['help']]])(
+  '%s lists every command without loading one',
+  async (args) => {
+    const { code, out, err } = await run(args, [UNTOUCHED]);
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toContain('heavy');
+    expect(out).toContain('does much');
+  },
+);
+
+test('without a command the help goes to stderr and the exit code is 2', async () => {
+  const { code, out, err } = await run([], [UNTOUCHED]);
+  expect([code, out]).toEqual([2, '']);
+  expect(err).toContain('Usage: pointsman');
+});
+
+test('every command has a summary, a help with examples, and --json', async () => {
+  for (const { name, summary } of COMMANDS) {
+    const { code, out } = await run([name, '--help']);
+    expect([name, code]).toEqual([name, 0]);
+    expect(out).toContain(summary);
+    expect(out).toContain('Examples:\n  $ pointsman ');
+    expect(out).toContain('--json');
+    expect((await run(['help', name])).out).toBe(out);
+  }
+});
+
+test('an unknown command names the nearest and exits 2', async () => {
+  expect(await run(['chekc', 'x.yaml'])).toEqual({
+    code: 2,
+    out: '',
+    err: 'error: unknown command "chekc" (did you mean "check"?) [PM_USAGE]\n',
+  });
+  expect((await run(['zebra'])).err).toBe(
+    'error: unknown command "zebra"; known: check, explain [PM_USAGE]\n',
+  );
+});
+
+test('an unknown option and a missing argument exit 2', async () => {
+  const option = await run(['check', 'x.yaml', '--jsn']);
+  expect([option.code, option.err]).toEqual([2, "error: unknown option '--jsn'\n(Did you mean --json?)\n"]);
+  expect((await run(['check'])).code).toBe(2);
+  expect((await run(['--zebra'])).code).toBe(2);
+});
+
+test('the version is that of the package', async () => {
+  const { code, out } = await run(['--version']);
+  expect(code).toBe(0);
+  expect(out).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
+
+test('mistakes of the user exit 2, a refusal of the world exits 1, and a defect shows its stack', async () => {
+  const usage = await run(['fail'], [failing(new PointsmanError('PM_USAGE', 'no such thing'))]);
+  expect(usage).toEqual({ code: 2, out: '', err: 'error: no such thing [PM_USAGE]\n' });
+  expect((await run(['fail'], [failing(new PointsmanError('PM_PLUGIN_LOAD', 'x'))])).code).toBe(2);
+  expect((await run(['fail'], [failing(new PointsmanError('PM_ADMIN_ANSWER', 'x'))])).code).toBe(1);
+  const defect = await run(['fail'], [failing(new TypeError('oops'))]);
+  expect(defect.code).toBe(1);
+  expect(defect.err).toContain('internal error: TypeError: oops\n    at ');
+});
+
+let folder = '';
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-cli-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function file(name: string, lines: readonly string[]): string {
+  const path = join(folder, name);
+  writeFileSync(path, lines.join('\n'));
+  return path;
+}
+
+test('check shows what each role resolves to and exits 0, warnings included', async () => {
+  const path = file('good.yaml', ['worker_selection:', '  decode:', '    type: random', '    hints:']);
+  const { code, out, err } = await run(['check', path]);
+  expect(code).toBe(0);
+  expect(err).toBe(
+    [
+      `warning: ${path}:4:5: worker_selection.decode.hints: has no value, which counts as absent; write hints: [] to run none`,
+      '   4 |     hints:',
+      '     |     ^',
+      '',
+    ].join('\n'),
+  );
+  expect(out.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
+    ['role', 'worker selection', 'KV path', 'hints'],
+    ['aggregated', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
+    ['prefill', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
+    ['decode', 'random builtin', 'yes', 'none'],
+    ['encode', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
+    [`${path}: no errors, 1 warning; router mode kv`],
+    [''],
+  ]);
+});
+
+test('check prints problems of the file with position and excerpt and exits 2', async () => {
+  const path = file('bad.yaml', ['router:', '  mode: kw']);
+  expect(await run(['check', path])).toEqual({
+    code: 2,
+    out: '',
+    err: [
+      `${path}:2:9: router.mode: expected one of kv, round-robin, random, power-of-two, least-loaded, direct, found "kw" (did you mean "kv"?)`,
+      '   2 |   mode: kw',
+      '     |         ^',
+      '',
+    ].join('\n'),
+  });
+});
+
+test('check finds what only the plugin host can see, and writes it as JSON', async () => {
+  const path = file('policy.yaml', ['worker_selection:', '  decode: { type: ruond-robin }']);
+  const { code, out, err } = await run(['check', path, '--json']);
+  expect([code, err]).toEqual([2, '']);
+  const answer: unknown = JSON.parse(out);
+  expect(answer).toMatchObject({
+    file: path,
+    ok: false,
+    problems: [{ severity: 'error', path: 'worker_selection.decode.type', line: 2, column: 19 }],
+  });
+  expect(out).toContain('(did you mean \\"round-robin\\"?)');
+});
+
+test('check of a file that is not there exits 2', async () => {
+  const path = join(folder, 'gone.yaml');
+  expect(await run(['check', path])).toEqual({
+    code: 2,
+    out: '',
+    err: `error: cannot read the configuration file ${path}: no such file [PM_CONFIG_UNREADABLE]\n`,
+  });
+});

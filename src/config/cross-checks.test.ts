@@ -1,0 +1,141 @@
+// What rests on several keys: secrets, clashes, keys without effect.
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { ConfigError } from './config-error.ts';
+import { parseConfig } from './load.ts';
+import type { ConfigSurroundings } from './secrets.ts';
+
+const NOTHING: ConfigSurroundings = {
+  env: {},
+  readFile: () => {
+    throw Object.assign(new Error('gone'), { code: 'ENOENT' });
+  },
+};
+
+/** Every problem of a text, rendered. */
+function problems(text: string, file = 'router.yaml', surroundings = NOTHING): string[] {
+  try {
+    parseConfig(text, file, surroundings);
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+    return thrown.report().split('\n');
+  }
+  return [];
+}
+
+const warnings = (text: string): string[] => {
+  const { source, warnings: found } = parseConfig(text, 'router.yaml', NOTHING);
+  return found.map((warning) => source.render(warning));
+};
+
+test('each key of a part that is not built yet gives one warning', () => {
+  const found = warnings(
+    [
+      'request_classifier: { type: mine }',
+      'policy_classes: [{ name: a, quantum: 1 }]',
+      'discovery: { nats: { url: x } }',
+      'replicas: { enabled: true }',
+      'services: { selection: { port: 8092 } }',
+      'containment: { soft_budget: 1ms }',
+      'router_policy_config: policy.yaml',
+      'limits: { index_bytes: 512MiB }',
+      'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
+    ].join('\n'),
+  );
+  expect(found).toEqual([
+    'router.yaml:1:1: request_classifier: request classifiers other than pass-through are not built yet; it has no effect in this version',
+    'router.yaml:2:1: policy_classes: admission queues are not built yet; it has no effect in this version',
+    'router.yaml:3:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
+    'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
+    'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
+    'router.yaml:6:1: containment: budgets and breakers are not built yet; it has no effect in this version',
+    'router.yaml:7:1: router_policy_config: separate policy files are not built yet; it has no effect in this version',
+    'router.yaml:8:11: limits.index_bytes: the cap on the index is not built yet; it has no effect in this version',
+    'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+  ]);
+});
+
+test('secrets come from the environment or a file beside the configuration', () => {
+  const text =
+    'admin: { token: { file: ./admin.token } }\nauth: { api_keys: [{ name: a, sha256: { env: KEY }, tenant: t }] }';
+  const hash = 'AB'.repeat(32);
+  const read: string[] = [];
+  const { config } = parseConfig(text, 'conf/router.yaml', {
+    env: { KEY: hash },
+    readFile: (path) => {
+      read.push(path);
+      return 'secret\n';
+    },
+  });
+  expect(config.admin.token).toBe('secret');
+  expect(config.auth).toEqual({
+    apiKeys: [{ name: 'a', sha256: 'ab'.repeat(32), models: null, tenant: 't' }],
+  });
+  expect(read).toEqual([resolve('conf', 'admin.token')]);
+});
+
+test('secrets that are not there are problems, and none is ever repeated', () => {
+  const text =
+    'admin: { token: { env: GONE } }\nauth: { api_keys: [{ name: a, sha256: { file: x } }, { name: b, sha256: { env: BAD } }] }';
+  expect(problems(text, 'router.yaml', { ...NOTHING, env: { BAD: 'hunter2' } })).toEqual([
+    'router.yaml:1:17: admin.token: environment variable GONE is not set',
+    'router.yaml:2:39: auth.api_keys[0].sha256: secret file x cannot be read: no such file',
+    'router.yaml:2:73: auth.api_keys[1].sha256: the secret it names must be 64 hexadecimal digits (SHA-256 of the key)',
+  ]);
+  try {
+    parseConfig('admin: { port: x, token: hunter2 }', 'router.yaml', NOTHING);
+  } catch (thrown) {
+    expect(thrown instanceof ConfigError && thrown.report({ excerpt: true })).toBe(
+      [
+        'router.yaml:1:16: admin.port: expected a whole number from 0 to 65535, found "x"',
+        '   1 | admin: { port: x, token: ******* }',
+        '     |                ^',
+        'router.yaml:1:26: admin.token: expected { env: NAME } or { file: PATH }, found a plain value; the secret itself never stands in the file',
+        '   1 | admin: { port: x, token: ******* }',
+        '     |                          ^',
+      ].join('\n'),
+    );
+  }
+  expect.assertions(2);
+});
+
+test('the admin API off loopback needs a token', () => {
+  expect(problems('admin:\n  host: 0.0.0.0\n')).toEqual([
+    'router.yaml:2:9: admin.host: the admin API on 0.0.0.0 can be reached from other machines, so it needs a token; add token: { env: NAME }, or use 127.0.0.1',
+  ]);
+  expect(
+    problems('admin: { host: 0.0.0.0, token: { env: T } }', 'r.yaml', { ...NOTHING, env: { T: 'x' } }),
+  ).toEqual([]);
+  expect(problems('admin: { host: "::1" }')).toEqual([]);
+});
+
+test('names, ids, urls and ranks that clash are reported where the second stands', () => {
+  const text = [
+    'models: { a: { aliases: [b] }, b: {}, c: { tokens: { source: local } }, d: { tokens: { source: engine, tokenizer: t } } }',
+    'workers:',
+    '  - { id: 1, model: a, url: http://127.0.0.1:1 }',
+    '  - { id: 1, model: a, url: http://127.0.0.1:1/, kv_events: { 1: { connect: "tcp://127.0.0.1:2" } } }',
+    '  - { url: http://127.0.0.1:3 }',
+    'worker_selection:',
+    '  decode: { type: x, instance: y, hints: [{ type: h }, { type: h }] }',
+    '  instances: [{ name: default, type: x }, { name: s, type: x }, { name: s, type: y }]',
+    'auth: { api_keys: [{ name: k, sha256: { env: H }, models: [z] }, { name: k, sha256: { env: H } }] }',
+    'admin: { port: 8000 }',
+  ].join('\n');
+  expect(problems(text, 'r.yaml', { ...NOTHING, env: { H: 'a'.repeat(64) } })).toEqual([
+    'r.yaml:1:26: models.a.aliases[0]: "b" already names model "b"',
+    'r.yaml:1:44: models.c.tokens.tokenizer: is required with source: local: the path of a tokenizer.json',
+    'r.yaml:1:104: models.d.tokens.tokenizer: is read only with source: local, not source: engine',
+    'r.yaml:4:11: workers[1].id: worker id 1 is given twice',
+    'r.yaml:4:29: workers[1].url: a worker with the url http://127.0.0.1:1 is already listed',
+    'r.yaml:4:63: workers[1].kv_events.1: this worker has only rank 0, not "1"',
+    'r.yaml:5:5: workers[2].model: is required: several models are configured, so each worker says which key of models it serves',
+    'r.yaml:7:22: worker_selection.decode.instance: a role has either a type or an instance, not both',
+    'r.yaml:7:56: worker_selection.decode.hints[1]: hint policy name "h" is used twice in decode; give one of them another name',
+    'r.yaml:8:23: worker_selection.instances[0].name: "default" names the built-in policy; use another name',
+    'r.yaml:8:73: worker_selection.instances[2].name: instance "s" is defined twice',
+    'r.yaml:9:60: auth.api_keys[0].models[0]: no model or alias is named "z" (did you mean "a"?)',
+    'r.yaml:9:74: auth.api_keys[1].name: API key name "k" is given twice',
+    'r.yaml:10:16: admin.port: port 8000 is also listen.port; the two APIs need different ports',
+  ]);
+});

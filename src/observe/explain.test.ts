@@ -1,0 +1,187 @@
+import { expect, test } from 'vitest';
+import type { DecisionRecord } from './decision-record.ts';
+import { renderDecision } from './explain.ts';
+import { textTable } from './text-table.ts';
+
+const overlap = (device: number) => ({ device, host: 0, disk: 0, shared: 0 });
+
+const RECORD: DecisionRecord = {
+  schema: 1,
+  id: 'd-1',
+  request_id: 'req-7f3a',
+  attempt: 1,
+  at_ms: 1764421463123.4,
+  door: 'gateway',
+  model: 'tiny',
+  partition: { model: 'tiny', routing_group: 'default' },
+  role: 'aggregated',
+  mode: 'kv',
+  policy: { type: 'dynamo-default-cost-fn', instance: null, version: 'builtin' },
+  session: { id_hash: '5b1e09aa', parent_hash: null, final: false, trigger: 'user_message' },
+  prompt: {
+    tokens: 4096,
+    blocks: 256,
+    block_size: 16,
+    tokens_source: 'local',
+    head_hash: 16900403811276279622n,
+  },
+  queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
+  index: { kind: 'events', version: 88213, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [] },
+  candidates_total: 4,
+  candidates: [
+    {
+      worker_id: 2n,
+      dp_rank: 0,
+      eligible: true,
+      overlap_blocks: overlap(0),
+      active_prefill_tokens: 0,
+      active_decode_blocks: 0,
+      additional_blocks: 256,
+      active_requests: 0,
+      terms: {
+        raw_prefill_blocks: 256,
+        credit: 0,
+        decay: 1,
+        prefill: 256,
+        decode_blocks: 256,
+        request_weight: 0,
+        taint: 1,
+      },
+      cost: 512,
+      rank: 2,
+    },
+    {
+      worker_id: 18446744073709551615n,
+      dp_rank: 0,
+      eligible: true,
+      overlap_blocks: overlap(200),
+      active_prefill_tokens: 0,
+      active_decode_blocks: 120,
+      additional_blocks: 256,
+      active_requests: 2,
+      terms: {
+        raw_prefill_blocks: 256,
+        credit: 200,
+        decay: 1,
+        prefill: 56,
+        decode_blocks: 376,
+        request_weight: 0,
+        taint: 1,
+      },
+      cost: 432.123456,
+      rank: 1,
+    },
+    { worker_id: 3n, dp_rank: 0, eligible: false, reason: 'draining' },
+    { worker_id: 4n, dp_rank: 1, eligible: false, reason: 'filtered', filter: 'acme-zone' },
+  ],
+  pick: {
+    worker_id: 18446744073709551615n,
+    dp_rank: 0,
+    by: 'lowest_cost',
+    ties: 1,
+    random_draw: null,
+    temperature: 0,
+  },
+  booking: { attempt_id: 991, prefill_tokens: 896, decode_blocks: 256, released: 'finished', held_ms: 843.2 },
+  hints: {
+    message_id: 'req-7f3a',
+    capable: true,
+    sent: [
+      {
+        action_id: 'a1',
+        type: 'kv.fetch@1.0',
+        policy: 'kv_fetch',
+        bytes: 4213,
+        outcome: 'accepted',
+        blocks_done: 40,
+      },
+    ],
+    policies: [
+      { name: 'bomb', result: 'dropped', reason: 'threw', error_code: 'PM_PLUGIN_THREW', us: 12 },
+      { name: 'kv_fetch', result: 'sent', actions: 1, us: 48 },
+    ],
+    commit: null,
+  },
+  prediction: { cached_tokens: 3200, with_hints_tokens: 3840 },
+  report: { cached_tokens: 3840, prompt_tokens: 4096, output_tokens: 96, source: 'usage' },
+  outcome: { status: 200, finish: 'stop', ttft_ms: 61.2, e2e_ms: 843.2, retries: 0 },
+  wall: { tokenize_us: 812, hash_us: 6, lookup_us: 11, select_us: 3, hint_us: 60 },
+};
+
+test('a finished decision shows every candidate, every cost term, hints, and prediction against report', () => {
+  expect(renderDecision(RECORD)).toBe(
+    `decision d-1  request req-7f3a  attempt 1  2025-11-29T13:04:23.123Z
+door gateway  model tiny  routing group default  role aggregated  mode kv
+policy dynamo-default-cost-fn builtin
+prompt 4096 tokens (local), 256 blocks of 16, head hash 16900403811276279622
+queue default: direct, waited 0 ms
+index events, version 88213, last event 1: 14 ms, 2: 9 ms
+session 5b1e09aa, trigger user_message
+
+candidates (4), lowest cost first, terms in blocks
+place                worker  rank      cost  device  host  disk  shared  prefill tokens  decode blocks  new blocks  requests             raw prefill  credit  decay  prefill  decode  request weight  taint
+    1  18446744073709551615     0  432.1235     200     0     0       0               0            120         256         2  <- picked          256     200      1       56     376               0      1
+    2                     2     0       512       0     0     0       0               0              0         256         0                     256       0      1      256     256               0      1
+worker 3 rank 0: not eligible, draining
+worker 4 rank 1: not eligible, filtered by acme-zone
+
+picked worker 18446744073709551615 rank 0 by lowest_cost, temperature 0
+booked 896 prefill tokens and 256 decode blocks as attempt 991, released (finished) after 843.2 ms
+
+hints (message req-7f3a)
+policy    result   actions  µs  why
+bomb      dropped           12  threw PM_PLUGIN_THREW
+kv_fetch  sent           1  48
+action  type          policy    bytes  outcome   blocks done
+a1      kv.fetch@1.0  kv_fetch   4213  accepted           40
+
+cached tokens: predicted 3200 (78.125 %), with hints 3840 (93.75 %); reported 3840 (93.75 %) from usage
+outcome: status 200, stop, first token after 61.2 ms, ended after 843.2 ms, 96 output tokens, 0 retries
+
+wall: tokenize 812 µs, hash 6 µs, lookup 11 µs, select 3 µs, hint 60 µs`,
+  );
+});
+
+test('a decision under way, without hints, session or prediction, says so', () => {
+  const text = renderDecision({
+    ...RECORD,
+    session: null,
+    hints: null,
+    prediction: null,
+    report: null,
+    outcome: null,
+    candidates_total: 900,
+    booking: { ...RECORD.booking, released: null, held_ms: null },
+  });
+  expect(text).toContain('candidates (4 of 900)');
+  expect(text).toContain('as attempt 991, still held');
+  expect(text).toContain('\n\noutcome: under way\n\n');
+  expect(text).not.toContain('session');
+  expect(text).not.toContain('hints');
+});
+
+test('policies without cost terms leave their columns empty', () => {
+  const candidates = RECORD.candidates.map((row) =>
+    row.eligible ? { ...row, terms: null, cost: null } : row,
+  );
+  const rows = renderDecision({ ...RECORD, candidates }).split('\n');
+  expect(
+    rows
+      .find((row) => row.includes('<- picked'))
+      ?.trim()
+      .endsWith('<- picked'),
+  ).toBe(true);
+});
+
+test('a table aligns numbers to the right and words to the left', () => {
+  expect(
+    textTable(
+      ['name', 'n'],
+      [
+        ['a', 5],
+        ['long', 1234n],
+        ['', null],
+      ],
+    ),
+  ).toBe(['name     n', 'a        5', 'long  1234', ''].join('\n'));
+});

@@ -1,0 +1,183 @@
+// A decision record as text for people: every candidate with every cost term, then what was picked, booked, hinted, predicted
+// and what came of it.
+import type { CandidateRecord, DecisionRecord } from './decision-record.ts';
+import { type TextCell, textTable } from './text-table.ts';
+
+/** The text of one record, several lines without one at the end. */
+export function renderDecision(record: DecisionRecord): string {
+  return [
+    heading(record),
+    candidates(record),
+    picked(record),
+    ...hints(record),
+    ...outcome(record),
+    `wall: ${Object.entries(record.wall)
+      .map(([name, micros]) => `${name.replace(/_us$/, '')} ${number(micros)} µs`)
+      .join(', ')}`,
+  ].join('\n\n');
+}
+
+function heading(record: DecisionRecord): string {
+  const { index, policy, prompt, queue, session } = record;
+  const instance = policy.instance === null ? '' : ` (instance ${policy.instance})`;
+  const ages = Object.entries(index.per_worker_age_ms).map(([worker, age]) => `${worker}: ${number(age)} ms`);
+  const lines = [
+    `decision ${record.id}  request ${record.request_id}  attempt ${record.attempt}  ${isoTime(record.at_ms)}`,
+    `door ${record.door}  model ${record.model}  routing group ${record.partition.routing_group}  role ${record.role}  mode ${record.mode}`,
+    `policy ${policy.type}${instance} ${policy.version}`,
+    `prompt ${prompt.tokens} tokens (${prompt.tokens_source}), ${prompt.blocks} blocks of ${prompt.block_size}` +
+      (prompt.head_hash === null ? '' : `, head hash ${prompt.head_hash}`),
+    `queue ${queue.class}: ${queue.outcome}, waited ${number(queue.waited_ms)} ms`,
+    `index ${index.kind}, version ${index.version}` +
+      (ages.length === 0 ? '' : `, last event ${ages.join(', ')}`) +
+      (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
+  ];
+  if (session !== null) {
+    const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
+    const trigger = session.trigger === null ? '' : `, trigger ${session.trigger}`;
+    lines.push(`session ${session.id_hash}${parent}${trigger}${session.final ? ', final request' : ''}`);
+  }
+  return lines.join('\n');
+}
+
+const CANDIDATE_COLUMNS = [
+  ...[
+    'place',
+    'worker',
+    'rank',
+    'cost',
+    'device',
+    'host',
+    'disk',
+    'shared',
+    'prefill tokens',
+    'decode blocks',
+  ],
+  ...[
+    'new blocks',
+    'requests',
+    '',
+    'raw prefill',
+    'credit',
+    'decay',
+    'prefill',
+    'decode',
+    'request weight',
+    'taint',
+  ],
+];
+
+function candidates(record: DecisionRecord): string {
+  const eligible = record.candidates.filter((candidate) => candidate.eligible);
+  const others = record.candidates.filter((candidate) => !candidate.eligible);
+  const shown =
+    record.candidates.length === record.candidates_total
+      ? String(record.candidates_total)
+      : `${record.candidates.length} of ${record.candidates_total}`;
+  const rows = [...eligible].sort((a, b) => a.rank - b.rank).map((row) => candidateRow(row, record));
+  const parts = [`candidates (${shown}), lowest cost first, terms in blocks`];
+  if (rows.length > 0) parts.push(textTable(CANDIDATE_COLUMNS, rows));
+  for (const candidate of others) {
+    const filter = candidate.filter === undefined ? '' : ` by ${candidate.filter}`;
+    parts.push(
+      `worker ${candidate.worker_id} rank ${candidate.dp_rank}: not eligible, ${candidate.reason}${filter}`,
+    );
+  }
+  return parts.join('\n');
+}
+
+function candidateRow(row: Extract<CandidateRecord, { eligible: true }>, record: DecisionRecord): TextCell[] {
+  const { overlap_blocks: overlap, terms } = row;
+  const chosen = row.worker_id === record.pick.worker_id && row.dp_rank === record.pick.dp_rank;
+  return [
+    row.rank,
+    row.worker_id,
+    row.dp_rank,
+    row.cost,
+    overlap.device,
+    overlap.host,
+    overlap.disk,
+    overlap.shared,
+    row.active_prefill_tokens,
+    row.active_decode_blocks,
+    row.additional_blocks,
+    row.active_requests,
+    chosen ? '<- picked' : '',
+    terms?.raw_prefill_blocks ?? null,
+    terms?.credit ?? null,
+    terms?.decay ?? null,
+    terms?.prefill ?? null,
+    terms?.decode_blocks ?? null,
+    terms?.request_weight ?? null,
+    terms?.taint ?? null,
+  ];
+}
+
+function picked({ booking, pick }: DecisionRecord): string {
+  const draw = pick.random_draw === null ? '' : `, drew ${number(pick.random_draw)}`;
+  const ties = pick.ties > 1 ? ` among ${pick.ties} equal` : '';
+  const end =
+    booking.released === null
+      ? 'still held'
+      : `released (${booking.released}) after ${number(booking.held_ms ?? 0)} ms`;
+  return [
+    `picked worker ${pick.worker_id} rank ${pick.dp_rank} by ${pick.by}${ties}, temperature ${number(pick.temperature)}${draw}`,
+    `booked ${booking.prefill_tokens} prefill tokens and ${booking.decode_blocks} decode blocks as attempt ${booking.attempt_id}, ${end}`,
+  ].join('\n');
+}
+
+function hints({ hints: stage }: DecisionRecord): string[] {
+  if (stage === null) return [];
+  const capable = stage.capable ? '' : ', the engine takes no hints';
+  const parts = [`hints (message ${stage.message_id}${capable})`];
+  if (stage.policies.length > 0) {
+    const rows = stage.policies.map(({ actions, error_code, name, reason, result, us }): TextCell[] => {
+      return [
+        name,
+        result,
+        actions ?? null,
+        us,
+        [reason, error_code].filter((word) => word !== undefined).join(' '),
+      ];
+    });
+    parts.push(textTable(['policy', 'result', 'actions', 'µs', 'why'], rows));
+  }
+  if (stage.sent.length > 0) {
+    const rows = stage.sent.map(
+      ({ action_id, blocks_done, bytes, outcome: end, policy, type }): TextCell[] => {
+        return [action_id, type, policy, bytes, end ?? 'not yet known', blocks_done];
+      },
+    );
+    parts.push(textTable(['action', 'type', 'policy', 'bytes', 'outcome', 'blocks done'], rows));
+  }
+  return [parts.join('\n')];
+}
+
+/** Prediction against report, and how the request ended. */
+function outcome({ outcome: end, prediction, prompt, report }: DecisionRecord): string[] {
+  const lines: string[] = [];
+  const share = (tokens: number): string =>
+    prompt.tokens > 0 ? `${tokens} (${number((100 * tokens) / prompt.tokens)} %)` : String(tokens);
+  if (prediction !== null || report !== null) {
+    const predicted = prediction === null ? 'nothing' : share(prediction.cached_tokens);
+    const withHints = prediction === null ? '' : `, with hints ${share(prediction.with_hints_tokens)}`;
+    const cached = report?.cached_tokens ?? null;
+    const reported = cached === null ? 'nothing' : `${share(cached)} from ${report?.source}`;
+    lines.push(`cached tokens: predicted ${predicted}${withHints}; reported ${reported}`);
+  }
+  if (end === null) return [[...lines, 'outcome: under way'].join('\n')];
+  const ttft = end.ttft_ms === null ? 'no token' : `first token after ${number(end.ttft_ms)} ms`;
+  const tokens = report?.output_tokens == null ? '' : `, ${report.output_tokens} output tokens`;
+  lines.push(
+    `outcome: status ${end.status}, ${end.finish ?? 'no finish reason'}, ${ttft}, ended after ${number(end.e2e_ms)} ms${tokens}, ${end.retries} retries`,
+  );
+  return [lines.join('\n')];
+}
+
+function number(value: number): string {
+  return String(Number(value.toFixed(3)));
+}
+
+function isoTime(ms: number): string {
+  return Number.isFinite(ms) && Math.abs(ms) < 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`;
+}
