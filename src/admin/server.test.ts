@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { createMetrics, type DecisionReader, type DecisionRecord } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { createAdminServer } from './server.ts';
-import type { AdminEvent, AdminOptions, AdminServer } from './types.ts';
+import type { AdminOptions, AdminServer } from './types.ts';
 
 const record = (id: string, request: string): DecisionRecord => ({
   schema: 1,
@@ -293,88 +293,4 @@ test('HEAD answers the headers alone', async () => {
 test('an address that is taken rejects the start', async () => {
   const server = await start();
   await expect(start({ port: server.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
-});
-
-/** An event source whose listeners can be counted. */
-function eventSource() {
-  const listeners = new Set<(event: AdminEvent) => void>();
-  return {
-    listeners,
-    emit(event: AdminEvent) {
-      for (const listener of listeners) listener(event);
-    },
-    subscribe(listener: (event: AdminEvent) => void) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-  };
-}
-
-/** Opens a stream and waits until its text contains `until`. */
-function stream(server: AdminServer): {
-  read(until: string): Promise<string>;
-  leave(): void;
-  ended: Promise<void>;
-} {
-  let text = '';
-  let wake = (): void => {};
-  const request = httpRequest({ host: '127.0.0.1', port: server.port, path: '/events' });
-  const ended = new Promise<void>((resolve) => {
-    request.on('response', (response) => {
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => {
-        text += chunk;
-        wake();
-      });
-      response.on('close', resolve);
-      response.on('error', () => {});
-    });
-    request.on('error', () => resolve());
-  });
-  request.end();
-  return {
-    ended,
-    leave: () => request.destroy(),
-    async read(until) {
-      while (!text.includes(until)) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-      return text;
-    },
-  };
-}
-
-test('events are streamed as exact JSON until the client leaves', async () => {
-  const events = eventSource();
-  const server = await start({ events });
-  const client = stream(server);
-  await client.read(': connected\n\n');
-  events.emit({ type: 'worker\ndata: x', data: { id: 18446744073709551615n } });
-  expect(await client.read('615')).toBe(
-    ': connected\n\nevent: worker data: x\ndata: {"id":18446744073709551615}\n\n',
-  );
-  const left = new Promise<void>((resolve) => {
-    const remove = events.listeners.delete.bind(events.listeners);
-    events.listeners.delete = (listener) => {
-      resolve();
-      return remove(listener);
-    };
-  });
-  client.leave();
-  await left;
-  expect(events.listeners.size).toBe(0);
-});
-
-test('more than 32 streams are refused, and closing the server ends those that run', async () => {
-  const events = eventSource();
-  const server = await start({ events });
-  const clients = Array.from({ length: 32 }, () => stream(server));
-  await Promise.all(clients.map((client) => client.read(': connected')));
-  const refused = await call(server, '/events');
-  expect([refused.status, JSON.parse(refused.text).error.code]).toEqual([503, 'PM_ADMIN_BUSY']);
-  await open.splice(0)[0]?.close();
-  await Promise.all(clients.map((client) => client.ended));
-  expect(events.listeners.size).toBe(0);
 });

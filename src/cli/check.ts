@@ -80,7 +80,8 @@ function print(io: CliIo, file: string, { problems, roles, source }: Findings): 
     hintNames(role),
   ]);
   io.out(`${textTable(['role', 'worker selection', 'KV path', 'hints'], rows)}\n`);
-  io.out(`${file}: no errors, ${problems.length} warnings; router mode ${roles[0]?.mode}\n`);
+  const count = `${problems.length} warning${problems.length === 1 ? '' : 's'}`;
+  io.out(`${file}: no errors, ${count}; router mode ${roles[0]?.mode}\n`);
 }
 
 function policyName({ policy }: RoleResolution): string {

@@ -47,7 +47,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'replay',
-    summary: 'run a trace against simulated engines in virtual time, one column per routing',
+    summary: 'run a trace against simulated engines in virtual time; one column per routing',
     load: () => import('./replay.ts'),
+  },
+  {
+    name: 'sim',
+    summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
+    load: () => import('./sim.ts'),
   },
 ];

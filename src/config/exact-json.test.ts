@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { exactJsonStringify } from '../plugin/exact-json.ts';
+import { exactJsonStringify } from '../plugin/index.ts';
 import { parseExactJson } from './exact-json.ts';
 
 test('integers beyond 2^53 - 1 come back as exact bigint, all other numbers as number', () => {

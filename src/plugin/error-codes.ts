@@ -348,6 +348,37 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A setting of a simulated engine is out of range.',
   },
+  PM_SIM_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'The body of a request to a simulated engine is not what the API asks for.',
+  },
+  PM_SIM_NOT_FOUND: {
+    status: 404,
+    retryable: false,
+    meaning: 'A simulated engine has no such path or model.',
+  },
+  PM_SIM_METHOD: {
+    status: 405,
+    retryable: false,
+    meaning: 'A path of a simulated engine was called with another HTTP method.',
+  },
+  PM_SIM_TOO_LARGE: {
+    status: 413,
+    retryable: false,
+    meaning: 'The body of a request to a simulated engine is larger than it accepts.',
+  },
+  PM_SIM_BUSY: {
+    status: 503,
+    retryable: true,
+    meaning: 'A simulated engine has too many requests, or stops.',
+  },
+  PM_SIM_CONTROL: {
+    status: 500,
+    retryable: false,
+    meaning: 'A message on the control channel between simulated engines is malformed.',
+  },
+  PM_SIM_START: { status: 500, retryable: false, meaning: 'Simulated engines cannot be started.' },
   PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   PM_SIM_WORKER: {
     status: 500,

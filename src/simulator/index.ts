@@ -24,3 +24,11 @@ export {
   type VirtualWorker,
 } from './virtual/virtual-fleet.ts';
 export { VirtualTime } from './virtual/virtual-time.ts';
+export {
+  DEFAULT_SIM_BODY_BYTES,
+  MAX_SIMULATORS,
+  type RunningSimulators,
+  type SimulatorAddress,
+  type StartSimulatorsOptions,
+  startSimulators,
+} from './wire/start-simulators.ts';

@@ -35,25 +35,29 @@ describe('U64Map', () => {
       fc.property(fc.array(operation, { maxLength: 400, size: 'max' }), (operations) => {
         const map = new U64Map();
         const model = new Map<bigint, number>();
+        const answers: number[] = [];
+        const expected: number[] = [];
         for (const [kind, [lo, hi], value] of operations) {
           const id = big(lo, hi);
-          const before = model.get(id) ?? -1;
-          if (kind === 'set') {
-            expect(map.set(lo, hi, value)).toBe(before);
-            model.set(id, value);
-          } else if (kind === 'delete') {
-            expect(map.delete(lo, hi)).toBe(before);
-            model.delete(id);
-          } else if (kind === 'get') {
-            expect(map.get(lo, hi)).toBe(before);
-            expect(map.has(lo, hi)).toBe(before >= 0);
-          } else {
+          if (kind === 'clear') {
             map.clear();
             model.clear();
+          } else {
+            answers.push(
+              kind === 'set'
+                ? map.set(lo, hi, value)
+                : kind === 'delete'
+                  ? map.delete(lo, hi)
+                  : map.get(lo, hi),
+            );
+            expected.push(model.get(id) ?? -1);
+            if (kind === 'set') model.set(id, value);
+            if (kind === 'delete') model.delete(id);
           }
-          expect(map.size).toBe(model.size);
-          expect(map.size).toBeLessThanOrEqual(map.capacity * 0.6);
+          answers.push(map.size, map.size <= map.capacity * 0.6 ? 1 : 0, map.has(lo, hi) ? 1 : 0);
+          expected.push(model.size, 1, model.has(id) ? 1 : 0);
         }
+        expect(answers).toEqual(expected);
         expect(contents(map)).toEqual(model);
       }),
       { numRuns: 200 },
@@ -63,15 +67,14 @@ describe('U64Map', () => {
   it('keeps all other keys reachable when keys are deleted from full runs', () => {
     const map = new U64Map();
     // 9 entries are the most a 16-slot table takes, so every deletion has a run to repair.
-    for (let round = 0; round < 2000; round += 1) {
+    for (let round = 0; round < 300; round += 1) {
       const keys = Array.from({ length: 9 }, (_, i) => Math.imul(round * 9 + i + 1, 0x9e3779b1) >>> 0);
       keys.forEach((lo, i) => void map.set(lo, i & 1, i));
       expect(map.capacity).toBe(16);
       for (let gone = 0; gone < keys.length; gone += 1) {
         expect(map.delete(keys[gone]!, gone & 1)).toBe(gone);
-        for (let i = 0; i < keys.length; i += 1) {
-          expect(map.get(keys[i]!, i & 1)).toBe(i <= gone ? -1 : i);
-        }
+        const values = keys.map((lo, i) => map.get(lo, i & 1));
+        expect(values).toEqual(keys.map((_, i) => (i <= gone ? -1 : i)));
       }
     }
   });
@@ -107,7 +110,9 @@ describe('U64Map', () => {
     for (let i = 0; i < count; i += 1) map.set(keyOf(i)[0]!, keyOf(i)[1]!, i);
     expect(map.size).toBe(count);
     const before = map.probes;
-    for (let i = 0; i < count; i += 1) expect(map.get(keyOf(i)[0]!, keyOf(i)[1]!)).toBe(i);
+    let wrong = 0;
+    for (let i = 0; i < count; i += 1) if (map.get(keyOf(i)[0]!, keyOf(i)[1]!) !== i) wrong += 1;
+    expect(wrong).toBe(0);
     // Linear probing at load 0.5 expects 1.5 probes per hit (Knuth, The Art of Computer Programming 3, section 6.4).
     expect((map.probes - before) / count).toBeLessThan(2);
   });

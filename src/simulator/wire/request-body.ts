@@ -1,0 +1,50 @@
+// Reads a request's body up to a cap and parses it as JSON with exact 64-bit integers.
+import type { IncomingMessage } from 'node:http';
+import { parseExactJson } from '../../config/index.ts';
+import { PointsmanError } from '../../plugin/index.ts';
+
+/**
+ * The parsed body.
+ * @param maxBytes larger bodies are refused without being read to the end.
+ * @throws PointsmanError PM_SIM_TOO_LARGE, or PM_SIM_INVALID when it is not JSON or the client left.
+ */
+export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const text = await readText(request, maxBytes);
+  try {
+    return parseExactJson(text);
+  } catch {
+    // The parser's message may quote the prompt.
+    throw new PointsmanError('PM_SIM_INVALID', 'the body is not valid JSON');
+  }
+}
+
+// Listeners rather than iteration: leaving an iteration early destroys the connection before the refusal is written.
+function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const tooLarge = (): void => {
+      request.removeAllListeners('data');
+      request.pause();
+      reject(
+        new PointsmanError(
+          'PM_SIM_TOO_LARGE',
+          `the body is larger than the ${maxBytes} bytes this engine accepts`,
+        ),
+      );
+    };
+    if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
+      tooLarge();
+      return;
+    }
+    const chunks: Buffer[] = [];
+    let size = 0;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > maxBytes) tooLarge();
+      else chunks.push(chunk);
+    });
+    request.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    request.on('error', (cause) => {
+      reject(new PointsmanError('PM_SIM_INVALID', 'the client left before its body was complete', { cause }));
+    });
+  });
+}
