@@ -1,13 +1,15 @@
 // Simulated engines behind the ports of real ones: transport in, KV events out, peers among each other.
 import { describe, expect, it } from 'vitest';
-import type { EngineReport, EngineRequest, EngineSink, ReportedHintOutcome } from '../../engines/index.ts';
-import { createKvEventApplier, encodeEventBatch } from '../../events/index.ts';
-import { blockHashSeed, createBlockHasher, createPrefixIndex, type PrefixIndex } from '../../kv/index.ts';
-import { NO_METRICS } from '../../observe/index.ts';
-import { DEFAULT_ENGINE_SETTINGS } from '../core/create-engine.ts';
-import type { SimulatedEngineSettings } from '../types.ts';
-import { VirtualFleet } from './virtual-fleet.ts';
-import { VirtualTime } from './virtual-time.ts';
+import type { EngineReport, EngineRequest, EngineSink, ReportedHintOutcome } from '../src/engines/index.ts';
+import { createKvEventApplier, encodeEventBatch } from '../src/events/index.ts';
+import { blockHashSeed, createBlockHasher, createPrefixIndex, type PrefixIndex } from '../src/kv/index.ts';
+import { NO_METRICS } from '../src/observe/index.ts';
+import {
+  DEFAULT_ENGINE_SETTINGS,
+  type SimulatedEngineSettings,
+  VirtualFleet,
+  VirtualTime,
+} from '../src/simulator/index.ts';
 
 const hasher = createBlockHasher();
 
