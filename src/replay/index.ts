@@ -1,5 +1,5 @@
 // Traces through the router onto simulated engines, and the report.
-export { parseCompare, REPLAY_MODES } from './compare.ts';
+export { parseCompare } from './compare.ts';
 export { readTrace } from './read-trace.ts';
 export { checkReplaySettings, type ReplayOptions, replay } from './replay.ts';
 export { busiestOverMean, reportTable } from './report-table.ts';
