@@ -110,7 +110,7 @@ static int ascending(const void *a, const void *b) {
 
 static double median_ns(const uint8_t *p, int blocks, int bytes, uint64_t *local, uint64_t *sequence, int samples) {
   double *taken = malloc(sizeof(double) * (size_t)samples);
-  int repeats = 200000 / blocks + 1;
+  int repeats = 20000 / blocks + 1;
   for (int s = 0; s < samples; s++) {
     double start = now_ns();
     for (int r = 0; r < repeats; r++) {

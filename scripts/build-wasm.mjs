@@ -9,16 +9,13 @@ import asc from 'assemblyscript/asc';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const output = process.argv[2] ?? join(root, 'src/kv/hashing/kernel.generated.ts');
 
-const OPTIONS = [
-  ...['--runtime', 'stub', '--use', 'abort='],
-  ...['--enable', 'simd', '--disable', 'sign-extension,mutable-globals,nontrapping-f2i'],
-  ...['-O3', '--converge', '--noAssert'],
-  // 64 KiB pages. The maximum has room for the longest prompt and two hashes per token: 16 + 2 × 32 MiB and one page more.
-  ...['--initialMemory', '2', '--maximumMemory', '1282'],
-];
+// 64 KiB pages. The maximum has room for the longest prompt and two hashes per token: 16 + 2 × 32 MiB, and the kernel's own.
+const PAGES = '--initialMemory 2 --maximumMemory 1282';
+const FEATURES = '--enable simd --disable sign-extension,mutable-globals,nontrapping-f2i';
+const OPTIONS = `--runtime stub --use abort= -O3 --converge --noAssert ${FEATURES} ${PAGES}`.split(' ');
 
 let binary;
-const { error, stderr } = await asc.main(
+const { error } = await asc.main(
   ['wasm/kernel.ts', '--baseDir', root, ...OPTIONS, '--outFile', 'kernel.wasm'],
   {
     readFile: (name, base) => readFile(join(base, name), 'utf8').catch(() => null),
@@ -26,10 +23,11 @@ const { error, stderr } = await asc.main(
       binary = contents;
     },
     listFiles: () => [],
+    stderr: process.stderr,
   },
 );
 if (error !== null || binary === undefined) {
-  process.stderr.write(`${stderr.toString()}\n${error?.message ?? 'the compiler wrote no binary'}\n`);
+  process.stderr.write(`${error?.message ?? 'the compiler wrote no binary'}\n`);
   process.exit(1);
 }
 

@@ -6,8 +6,32 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const runs = [
-  ['--compare', 'kv,round-robin,random,least-loaded', '--workers', '4', '--block-size', '512', '--kv-blocks', '2000', '--seed', '3'],
-  ['--compare', 'kv', '--workers', '3', '--block-size', '64', '--kv-blocks', '8000', '--seed', '1', '--speedup', '8'],
+  [
+    '--compare',
+    'kv,round-robin,random,least-loaded',
+    '--workers',
+    '4',
+    '--block-size',
+    '512',
+    '--kv-blocks',
+    '2000',
+    '--seed',
+    '3',
+  ],
+  [
+    '--compare',
+    'kv',
+    '--workers',
+    '3',
+    '--block-size',
+    '64',
+    '--kv-blocks',
+    '8000',
+    '--seed',
+    '1',
+    '--speedup',
+    '8',
+  ],
 ];
 for (const trace of ['mooncake_conversation_sample.jsonl', 'mooncake_synthetic_sample.jsonl']) {
   for (const options of runs) {

@@ -51,7 +51,7 @@ export function heapBase(): usize {
   return __heap_base;
 }
 
-/** Blocks of any length; as with pairs, a turn hashes the next block and chains the one before it. */
+/** Blocks of any length, one after the other. */
 function hashOneByOne(tokens: usize, blocks: i32, bytes: i32, local: usize, sequence: usize): void {
   let own = hashAny(tokens, bytes);
   let hash = own;

@@ -45,4 +45,14 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'show one decision: candidates, cost terms, hints, prediction against outcome',
     load: () => import('./explain.ts'),
   },
+  {
+    name: 'replay',
+    summary: 'run a trace against simulated engines in virtual time; one column per routing',
+    load: () => import('./replay.ts'),
+  },
+  {
+    name: 'sim',
+    summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
+    load: () => import('./sim.ts'),
+  },
 ];

@@ -56,5 +56,11 @@ export async function reportFailure(io: CliIo, thrown: unknown): Promise<1 | 2> 
 
 /** What a start would refuse, whichever command met it. */
 function isUsersMistake({ code }: PointsmanError): boolean {
-  return code === 'PM_USAGE' || code.startsWith('PM_CONFIG_') || code.startsWith('PM_PLUGIN_');
+  return (
+    code === 'PM_USAGE' ||
+    code === 'PM_REPLAY_SETTINGS' ||
+    code === 'PM_REPLAY_TRACE' ||
+    code.startsWith('PM_CONFIG_') ||
+    code.startsWith('PM_PLUGIN_')
+  );
 }

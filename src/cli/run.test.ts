@@ -84,7 +84,7 @@ test('an unknown command names the nearest and exits 2', async () => {
     err: 'error: unknown command "chekc" (did you mean "check"?) [PM_USAGE]\n',
   });
   expect((await run(['zebra'])).err).toBe(
-    'error: unknown command "zebra"; known: check, explain [PM_USAGE]\n',
+    `error: unknown command "zebra"; known: ${COMMANDS.map(({ name }) => name).join(', ')} [PM_USAGE]\n`,
   );
 });
 

@@ -3,10 +3,9 @@ export { ConfigError } from './config-error.ts';
 export { isLoopback } from './cross-checks.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
-export { defaultConfig, loadConfig, MAX_CONFIG_BYTES, parseConfig } from './load.ts';
-export { didYouMean, nearestName } from './nearest.ts';
+export { defaultConfig, loadConfig, parseConfig } from './load.ts';
+export { didYouMean } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';
-export { ROUTER_MODES } from './schema.ts';
 export { ROLES } from './schema-selection.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { renderPath } from './text-source.ts';
@@ -26,4 +25,3 @@ export type {
   TokensSetting,
   WorkerConfig,
 } from './types.ts';
-export { formatDuration, formatSize, parseDuration, parseSize } from './units.ts';

@@ -10,7 +10,8 @@ import type { KvEvent, KvEventBatch } from './types.ts';
 export const MAX_BATCH_EVENTS = 65_536;
 
 /**
- * Decodes the payload frame of one message. The arrays of the result are fresh; nothing refers to `bytes` afterwards.
+ * Decodes the payload frame of one message. The arrays of the result are fresh, slices of a few buffers; nothing refers to
+ * `bytes` afterwards.
  * Unknown tags, fields and mediums are skipped and counted in `skipped`.
  * @throws PointsmanError PM_EVENT_DECODE when the bytes are not one complete batch, a known event lacks a field or has one of a
  *   wrong type, or a cap is passed (65,536 events, 4 Mi token ids, 1 Mi hashes, strings of 4 KiB, 8 levels).

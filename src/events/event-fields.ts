@@ -13,6 +13,8 @@ export const MAX_BATCH_HASHES = 1024 * 1024;
 /** Largest block size an engine may announce, in tokens. */
 export const MAX_BLOCK_SIZE = 1024 * 1024;
 
+const NO_WORDS = new Uint32Array(0);
+
 const OUTCOMES: readonly string[] = [
   'accepted',
   'clipped',
@@ -51,6 +53,8 @@ export class EventFields {
   #blocks: number | null = null;
   #tokensOfBatch = 0;
   #hashesOfBatch = 0;
+  #arena = NO_WORDS;
+  #taken = 0;
 
   constructor(reader: MsgpackReader) {
     this.#reader = reader;
@@ -203,6 +207,18 @@ export class EventFields {
     return { kind: 'hint-outcome', messageId, actionId, outcome, reason: this.#reason, blocks: this.#blocks };
   }
 
+  // Arrays are cut from a few large ones: one allocation per array costs more than decoding what goes into it.
+  #take(length: number): Uint32Array {
+    if (this.#taken + length > this.#arena.length) {
+      // Half a word per byte holds the arrays of a usual batch, whose tokens take three bytes and hashes nine.
+      this.#arena = new Uint32Array(Math.max(length, this.#reader.bytes.length >>> 1));
+      this.#taken = 0;
+    }
+    const from = this.#taken;
+    this.#taken += length;
+    return this.#arena.subarray(from, this.#taken);
+  }
+
   #readHash(): U64 {
     this.#reader.hash('parent_block_hash');
     return { lo: this.#reader.lo, hi: this.#reader.hi };
@@ -216,12 +232,8 @@ export class EventFields {
     if (this.#hashesOfBatch > MAX_BATCH_HASHES) {
       reader.fail(`a batch holds at most ${MAX_BATCH_HASHES} block hashes`, at);
     }
-    const pairs = new Uint32Array(length * 2);
-    for (let i = 0; i < length; i += 1) {
-      reader.hash('a block hash');
-      pairs[2 * i] = reader.lo;
-      pairs[2 * i + 1] = reader.hi;
-    }
+    const pairs = this.#take(length * 2);
+    reader.hashes(pairs, 'a block hash');
     return pairs;
   }
 
@@ -237,17 +249,10 @@ export class EventFields {
       // Pairs of ids (EAGLE): the router has no hash for them.
       this.#bigrams = true;
       for (let i = 0; i < length; i += 1) reader.skip();
-      return new Uint32Array(0);
+      return this.#take(0);
     }
-    const tokens = new Uint32Array(length);
-    const bytes = reader.bytes;
-    for (let i = 0; i < length; i += 1) {
-      const byte = bytes[reader.at];
-      if (byte !== undefined && byte <= 0x7f) {
-        tokens[i] = byte;
-        reader.at += 1;
-      } else tokens[i] = reader.unsigned('a token id', 0xffffffff);
-    }
+    const tokens = this.#take(length);
+    reader.unsigned32s(tokens, 'a token id');
     return tokens;
   }
 

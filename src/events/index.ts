@@ -1,8 +1,7 @@
 // From engines to the prefix index: sources, decoding, application.
-export { decodeEventBatch, MAX_BATCH_EVENTS } from './decode-batch.ts';
+export { decodeEventBatch } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
 export type { EventFeed, RejectReason } from './event-feed.ts';
-export { MAX_BATCH_HASHES, MAX_BATCH_TOKENS } from './event-fields.ts';
 export {
   createKvEventApplier,
   type KvEventApplier,

@@ -209,6 +209,46 @@ export class MsgpackReader {
     this.lo = this.#view.getUint32(this.at - 4);
   }
 
+  /** Fills `out` with integers from 0 to 2³² − 1. The widths token ids come in are read without a call per value. */
+  unsigned32s(out: Uint32Array, what: string): void {
+    const { bytes } = this;
+    const end = bytes.length;
+    let { at } = this;
+    for (let i = 0; i < out.length; i += 1) {
+      const byte = at < end ? bytes[at]! : 0xc1;
+      if (byte <= 0x7f) {
+        out[i] = byte;
+        at += 1;
+      } else if (byte === 0xcd && at + 3 <= end) {
+        out[i] = (bytes[at + 1]! << 8) | bytes[at + 2]!;
+        at += 3;
+      } else if (byte === 0xce && at + 5 <= end) {
+        out[i] = (bytes[at + 1]! << 24) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 8) | bytes[at + 4]!;
+        at += 5;
+      } else {
+        this.at = at;
+        out[i] = this.unsigned(what, 0xffffffff);
+        at = this.at;
+      }
+    }
+    this.at = at;
+  }
+
+  /** Fills `pairs` with hashes as (lo, hi); see `hash`. */
+  hashes(pairs: Uint32Array, what: string): void {
+    for (let i = 0; i < pairs.length; i += 2) {
+      if (this.bytes[this.at] === 0xcf && this.at + 9 <= this.bytes.length) {
+        pairs[i] = this.#view.getUint32(this.at + 5);
+        pairs[i + 1] = this.#view.getUint32(this.at + 1);
+        this.at += 9;
+      } else {
+        this.hash(what);
+        pairs[i] = this.lo;
+        pairs[i + 1] = this.hi;
+      }
+    }
+  }
+
   /** Skips one value of any type; `nesting` more levels may open inside it. */
   skip(nesting: number = MAX_NESTING): void {
     const byte = this.peek();

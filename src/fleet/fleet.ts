@@ -47,6 +47,7 @@ export class Fleet {
   readonly #listeners = new Set<FleetListener>();
   readonly #routingGroupOf: (model: string) => string;
   readonly #metrics: Metrics;
+  #version = 0;
 
   constructor(options: FleetOptions = {}) {
     this.#slots = new SlotTable(options.maxSlots ?? 65_536);
@@ -72,6 +73,7 @@ export class Fleet {
     const worker: MutableWorker = { spec, state: 'ready', capabilities, slots: [] };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
     this.#workers.set(spec.id, worker);
+    this.#version += 1;
     this.#partitions.changed(spec.model);
     for (const listener of [...this.#listeners]) listener.added?.(worker);
     return worker;
@@ -103,6 +105,7 @@ export class Fleet {
     const from = worker.state;
     if (from === state) return;
     worker.state = state;
+    this.#version += 1;
     this.#metrics.count('pointsman_worker_state_changes_total', { state });
     for (const listener of [...this.#listeners]) listener.stateChanged?.(worker, from);
   }
@@ -114,6 +117,7 @@ export class Fleet {
     this.#workers.delete(id);
     this.#partitions.changed(worker.spec.model);
     worker.state = 'gone';
+    this.#version += 1;
     for (const listener of [...this.#listeners]) listener.removed?.(worker);
     this.#slots.release(worker.slots);
     return true;
@@ -127,6 +131,11 @@ export class Fleet {
   /** All workers, by ascending id. */
   workers(): readonly Worker[] {
     return [...this.#workers.values()].sort((a, b) => (a.spec.id < b.spec.id ? -1 : 1));
+  }
+
+  /** Changes whenever a worker joins, leaves or changes state: what was found out about eligibility holds while it stays. */
+  get version(): number {
+    return this.#version;
   }
 
   /** Number of workers. */

@@ -1,20 +1,6 @@
 // Every policy type this process knows, built-ins first, then plugins in the order they were listed. Types are unique over all kinds.
-import type { RouterSettings } from '../config/index.ts';
-import {
-  type AnyCreateContext,
-  type DefaultHost,
-  type ErrorCode,
-  errorText,
-  type HintInput,
-  type PluginRegistry,
-  type Scope,
-} from '../plugin/index.ts';
-import {
-  type AnyDefinition,
-  checkHintDeclarations,
-  checkType,
-  type AnyDefinition as Definition,
-} from './definition-check.ts';
+import type { AnyCreateContext, DefaultHost, ErrorCode, HintInput, Scope } from '../plugin/index.ts';
+import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
 
 /** Where a type came from. */
@@ -66,21 +52,21 @@ export interface RegistrationFault {
   readonly message: string;
 }
 
-/** Parameters a built-in takes from the `router` section where a role leaves them out. */
-export type RouterDefaults = (router: RouterSettings) => Readonly<Record<string, unknown>>;
-
 /** The known types. */
 export class PolicyCatalog {
   readonly selections = new Map<string, CatalogEntry<PreparedSelection>>();
   readonly hints = new Map<string, CatalogEntry<PreparedHint>>();
 
-  /** Adds a checked definition; answers what is wrong, or null. */
+  /**
+   * Adds a checked definition; answers what is wrong, or null.
+   * @param defaults parameters it takes where a configuration leaves them out
+   */
   add(
-    definition: Definition,
+    definition: AnyDefinition,
     origin: Origin,
     defaults: Readonly<Record<string, unknown>> = {},
   ): RegistrationFault | null {
-    const fault = this.#collision(definition.type, origin);
+    const fault = this.collision(definition.type, origin);
     if (fault !== null) return fault;
     const common = { type: definition.type, origin };
     const parse = async (given: unknown) => {
@@ -123,75 +109,8 @@ export class PolicyCatalog {
     return null;
   }
 
-  /** The registry handed to a module's `register`; what is wrong with a registration is reported, not thrown. */
-  registry(origin: Origin, report: (fault: RegistrationFault) => void): PluginRegistry {
-    const admit = (type: string, provider: unknown, hosts: readonly DefaultHost[]): boolean => {
-      const label = `a registration in ${origin.name}`;
-      const message =
-        checkType(type, label) ??
-        (typeof provider === 'function' ? null : `${label}: the provider of ${type} must be a function`) ??
-        checkHintDeclarations({ defaultHosts: hosts }, label);
-      const fault =
-        message === null
-          ? this.#collision(type, origin)
-          : { code: 'PM_PLUGIN_INVALID' as const, message: message };
-      if (fault !== null) report(fault);
-      return fault === null;
-    };
-    return {
-      registerWorkerSelection: (type, provider) => {
-        if (!admit(type, provider, [])) return;
-        this.selections.set(type, {
-          type,
-          origin,
-          defaultHosts: [],
-          prepare: async (given) =>
-            provide(() => provider(given ?? {})).then((made) =>
-              made.faults
-                ? made
-                : {
-                    faults: null,
-                    prepared: {
-                      type,
-                      origin,
-                      scope: 'partition',
-                      exclusiveAffinity: made.value.exclusiveAffinity === true,
-                      create: (context) => made.value.create(context),
-                    },
-                  },
-            ),
-        });
-      },
-      registerHintPolicy: (type, provider, hosts = []) => {
-        if (!admit(type, provider, hosts)) return;
-        this.hints.set(type, {
-          type,
-          origin,
-          defaultHosts: hosts,
-          prepare: async (given) =>
-            provide(() => provider(given ?? {})).then((made) => {
-              if (made.faults) return made;
-              const fault = checkHintDeclarations(made.value, `hint policy ${type}`);
-              if (fault !== null) return wrong(fault);
-              const { inputs = [], actions } = made.value;
-              return {
-                faults: null,
-                prepared: {
-                  type,
-                  origin,
-                  scope: 'partition',
-                  inputs,
-                  actions: actions ? new Set(actions) : null,
-                  create: (context) => made.value.create(context),
-                },
-              };
-            }),
-        });
-      },
-    };
-  }
-
-  #collision(type: string, origin: Origin): RegistrationFault | null {
+  /** What is wrong with taking a type, or null. */
+  collision(type: string, origin: Origin): RegistrationFault | null {
     const taken = this.selections.get(type) ?? this.hints.get(type);
     if (!taken) return null;
     const where =
@@ -209,25 +128,4 @@ function isHint(
   definition: AnyDefinition,
 ): definition is Extract<AnyDefinition, { '~pointsman': { kind: 'hint-policy' } }> {
   return definition['~pointsman'].kind === 'hint-policy';
-}
-
-type Provided<T> =
-  | { readonly value: T; readonly faults: null }
-  | { readonly faults: readonly ParameterFault[] };
-
-/** Asks a provider for its factory; a provider says that parameters are wrong by throwing. */
-async function provide<T>(ask: () => T): Promise<Provided<T>> {
-  try {
-    const value = await ask();
-    if (typeof value === 'object' && value !== null && typeof Reflect.get(value, 'create') === 'function') {
-      return { value, faults: null };
-    }
-    return wrong('the provider must return an object with a create function');
-  } catch (thrown) {
-    return wrong(errorText(thrown));
-  }
-}
-
-function wrong(message: string): { readonly faults: readonly ParameterFault[] } {
-  return { faults: [{ path: [], anchor: 'key', message }] };
 }

@@ -1,5 +1,5 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
-export { createCandidateTable, growCandidateTable } from './candidate-table.ts';
+export { createCandidateTable } from './candidate-table.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
 export { evaluateLinearCost } from './linear-cost.ts';
 export {

@@ -43,6 +43,7 @@ export function evaluateLinearCost(
   const { promptTokens, requestBlocks, blockSize, tracksPrefillTokens } = facts;
   // An undeclared cache does not exist for the formula, whatever the columns hold.
   const cache = creditWeight > 0;
+  const taints = setting.taints;
   const decays = tracksPrefillTokens && decayWeight > 0;
   const leastActive = decays ? leastActivePrefill(table, count) : 0;
   const creditAgainstDecode = setting.decode && !tracksPrefillTokens && cache;
@@ -70,14 +71,13 @@ export function evaluateLinearCost(
     } else {
       let tokens = 0;
       if (tracksPrefillTokens) {
+        // The prompt less its cached part plus that part: the larger of the two, as more may be cached than asked.
         tokens =
-          loadAvailable[row]! > 0
-            ? activePrefillTokens[row]! + Math.max(0, promptTokens - cached) + cached
-            : promptTokens;
+          loadAvailable[row]! > 0 ? activePrefillTokens[row]! + Math.max(promptTokens, cached) : promptTokens;
       }
       base = prefillScale * Math.max(0, tokens / blockSize - credit) + decodeCostBlocks[row]! + requests;
     }
-    const value = setting.taints ? base * preferredTaintMultiplier[row]! : base;
+    const value = taints ? base * preferredTaintMultiplier[row]! : base;
     check += value - value;
     costs[row] = value;
   }

@@ -69,7 +69,11 @@ function knownKeys(schema: ParameterSchema, path: ConfigPath): readonly string[]
   const input = field(jsonSchema, 'input');
   if (typeof input !== 'function') return [];
   try {
-    let node: unknown = input.call(jsonSchema, { target: 'draft-2020-12' });
+    let node: unknown = input.call(jsonSchema, {
+      target: 'draft-2020-12',
+      // zod refuses bigint and dates otherwise; only the names of the keys matter here.
+      libraryOptions: { unrepresentable: 'any' },
+    });
     for (const step of path) {
       node = typeof step === 'number' ? field(node, 'items') : field(field(node, 'properties'), step);
     }

@@ -1,6 +1,7 @@
 // Finds the definitions in a loaded module and puts them into the catalog.
 import { errorText } from '../plugin/index.ts';
 import type { Origin, PolicyCatalog, RegistrationFault } from './catalog.ts';
+import { catalogRegistry } from './catalog-registry.ts';
 import { checkDefinition, isBranded } from './definition-check.ts';
 import type { LoadedModule } from './plugin-loader.ts';
 
@@ -50,7 +51,7 @@ export class ExportCollector {
     this.#seen.add(register);
     try {
       await Reflect.apply(register, undefined, [
-        this.#catalog.registry(origin, (fault) => faults.push(fault)),
+        catalogRegistry(this.#catalog, origin, (fault) => faults.push(fault)),
       ]);
     } catch (thrown) {
       faults.push({

@@ -59,6 +59,8 @@ export class RoleResolver {
         'value',
         `router mode ${mode} is not available yet; use kv, ${PLAIN_MODES.join(', ')}`,
       );
+      // What a role may be depends on the mode, so nothing more can be said.
+      return [];
     }
     await this.#prepareInstances();
     const roles: ResolvedRole[] = [];

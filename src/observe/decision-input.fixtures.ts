@@ -59,7 +59,8 @@ export function decisionInput(
     blocks: 256,
     blockSize: 16,
     tokensSource: 'local',
-    sequence: Uint32Array.of(7, 1),
+    headLow: 7,
+    headHigh: 1,
     indexVersion: 5,
     eventAges: [],
     columns: {

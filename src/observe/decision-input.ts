@@ -1,4 +1,5 @@
-// What the road hands over when it has booked: read during the call only, so the road may pass its reused columns.
+// What the road hands over when it has booked. The object itself is kept, so that a decision costs no second copy of its facts;
+// columns, costs and exclusions are read during the call only, because the road uses them again.
 import type { IneligibleReason } from './decision-record.ts';
 
 /** Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. */
@@ -49,8 +50,9 @@ export interface DecisionInput {
   readonly blocks: number;
   readonly blockSize: number;
   readonly tokensSource: string;
-  /** Sequence hashes of the prompt as (lo, hi) pairs; only the first is recorded. */
-  readonly sequence: Uint32Array | null;
+  /** Sequence hash of the prompt's first block in two halves; null = no block was hashed. */
+  readonly headLow: number | null;
+  readonly headHigh: number;
   /** Null = no index was asked. */
   readonly indexVersion: number | null;
   /** Ms since each worker's last KV event, for those that are heard. */

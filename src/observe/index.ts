@@ -11,7 +11,7 @@ export type {
 } from './decision-record.ts';
 export { type DecisionListener, DecisionRing, type DecisionRingOptions } from './decision-ring.ts';
 export { renderDecision } from './explain.ts';
-export { METRICS, type MetricName, type MetricRow } from './metric-table.ts';
+export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
 export type { DecisionEnd, StoredDecision } from './stored-decision.ts';

@@ -8,6 +8,8 @@ export interface MetricRow {
   readonly labels: readonly string[];
   /** Upper bounds of a histogram's buckets, in the unit of its name. */
   readonly buckets?: readonly number[];
+  /** Name of the Rust router's metric for the same thing, for docs/metrics.md. */
+  readonly dynamo?: string;
 }
 
 /** Every metric, by name. */
@@ -16,6 +18,7 @@ export const METRICS = {
   pointsman_requests_total: {
     kind: 'counter',
     help: 'Requests answered, by door, model and HTTP status.',
+    dynamo: 'dynamo_component_router_requests_total',
     labels: ['door', 'model', 'status'],
   },
   pointsman_stripped_fields_total: {
@@ -33,6 +36,7 @@ export const METRICS = {
   pointsman_time_to_first_token_seconds: {
     kind: 'histogram',
     help: 'From arrival to the first output token relayed.',
+    dynamo: 'dynamo_component_router_time_to_first_token_seconds',
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },

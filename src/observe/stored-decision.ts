@@ -1,7 +1,7 @@
 // One decision as the ring keeps it: facts of the booking, then what became of it, written in place.
 import { ROW_STRIDE, readCandidates, writeCandidate, writeExcluded } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
-import type { DecisionRecord, ReleaseReason, SentHintRecord } from './decision-record.ts';
+import type { CandidateRecord, DecisionRecord, ReleaseReason, SentHintRecord } from './decision-record.ts';
 import type { RowChooser } from './decision-rows.ts';
 
 type Hints = NonNullable<DecisionRecord['hints']>;
@@ -25,26 +25,17 @@ const BYTES_PER_POLICY = 160;
 export class StoredDecision {
   readonly id: string;
   readonly requestId: string;
-  readonly sessionIdHash: string | null;
-  readonly workerId: bigint;
   /** What this decision counts for in the ring's budget. */
   bytes: number;
 
-  /** The record less candidates and less what comes later. */
-  readonly #fixed: Omit<
-    DecisionRecord,
-    'candidates' | 'booking' | 'hints' | 'prediction' | 'report' | 'outcome' | 'wall'
-  >;
-  readonly #booking: {
-    readonly attempt_id: number;
-    readonly prefill_tokens: number;
-    readonly decode_blocks: number;
-  };
-  readonly #wall: Omit<DecisionRecord['wall'], 'hint_us'>;
-  readonly #weights: Readonly<Record<string, number>> | null;
-  readonly #tracksPrefillTokens: boolean;
+  readonly #input: DecisionInput;
+  readonly #session: DecisionRecord['session'];
+  /** Chosen worker id in two halves: a bigint is made only when somebody asks. */
+  readonly #workerLow: number;
+  readonly #workerHigh: number;
+  readonly #rank: number;
+  readonly #candidatesTotal: number;
   #leastActivePrefill = 0;
-  readonly #predictedTokens: number | null;
   /** Rows of the ring's array that are this decision's. */
   #columns: Float64Array;
   readonly #start: number;
@@ -76,25 +67,23 @@ export class StoredDecision {
     this.#columns = columns;
     this.#start = start;
     this.#copyRows(input, limit, chooser);
-    const session = sessionRecord(input.session, hashId);
-    this.sessionIdHash = session?.id_hash ?? null;
-    this.workerId = idOf(input.columns.idWords, input.row);
-    this.#fixed = fixedPart(id, input, session, this.workerId);
-    this.#booking = {
-      attempt_id: input.attemptId,
-      prefill_tokens: input.prefillTokens,
-      decode_blocks: input.decodeBlocks,
-    };
-    this.#wall = {
-      tokenize_us: input.tokenizeMicros,
-      hash_us: input.hashMicros,
-      lookup_us: input.lookupMicros,
-      select_us: input.selectMicros,
-    };
-    this.#weights = input.costWeights;
-    this.#tracksPrefillTokens = input.tracksPrefillTokens;
-    this.#predictedTokens = input.predictedTokens;
+    const { columns: candidates, row } = input;
+    this.#input = input;
+    this.#session = sessionRecord(input.session, hashId);
+    this.#workerLow = candidates.idWords[2 * row] ?? 0;
+    this.#workerHigh = candidates.idWords[2 * row + 1] ?? 0;
+    this.#rank = candidates.ranks[row] ?? 0;
+    this.#candidatesTotal = candidates.count + input.excluded.count;
     this.bytes = BASE_BYTES + 2 * (input.requestId.length + input.eventAges.length * 32);
+  }
+
+  get sessionIdHash(): string | null {
+    return this.#session?.id_hash ?? null;
+  }
+
+  /** The chosen worker. */
+  get workerId(): bigint {
+    return u64(this.#workerLow, this.#workerHigh);
   }
 
   /** Rows taken of the ring's array. */
@@ -137,13 +126,13 @@ export class StoredDecision {
 
   /** The first output token was relayed. */
   firstToken(atMs: number): void {
-    this.#ttftMs ??= atMs - this.#fixed.at_ms;
+    this.#ttftMs ??= atMs - this.#input.atMs;
   }
 
   /** The booking ended. */
   released(reason: ReleaseReason, atMs: number): void {
     this.#released = reason;
-    this.#heldMs = atMs - this.#fixed.at_ms;
+    this.#heldMs = atMs - this.#input.atMs;
   }
 
   /** The request ended; actions nobody reported on become `unreported`. */
@@ -154,29 +143,61 @@ export class StoredDecision {
       status: end.status,
       finish: end.finish,
       ttft_ms: this.#ttftMs,
-      e2e_ms: end.endMs - this.#fixed.at_ms,
+      e2e_ms: end.endMs - this.#input.atMs,
       retries: 0,
     };
   }
 
   /** The record as it stands now. */
   record(): DecisionRecord {
-    const predicted = this.#predictedTokens;
+    const input = this.#input;
+    const predicted = input.predictedTokens;
     return {
-      ...this.#fixed,
-      candidates: readCandidates(this.#columns, this.#start, this.#rows, {
-        weights: this.#weights,
-        facts: {
-          promptTokens: this.#fixed.prompt.tokens,
-          blockSize: this.#fixed.prompt.block_size,
-          requestBlocks: Math.ceil(this.#fixed.prompt.tokens / this.#fixed.prompt.block_size),
-          role: this.#fixed.role,
-          tracksPrefillTokens: this.#tracksPrefillTokens,
-          leastActivePrefill: this.#leastActivePrefill,
-        },
-        filters: this.#filters,
-      }),
-      booking: { ...this.#booking, released: this.#released, held_ms: this.#heldMs },
+      schema: 1,
+      id: this.id,
+      request_id: this.requestId,
+      attempt: input.attempt,
+      at_ms: input.atMs,
+      door: input.door,
+      model: input.model,
+      partition: { model: input.model, routing_group: input.routingGroup },
+      role: input.role,
+      mode: input.mode,
+      policy: input.policy,
+      session: this.#session,
+      prompt: {
+        tokens: input.promptTokens,
+        blocks: input.blocks,
+        block_size: input.blockSize,
+        tokens_source: input.tokensSource,
+        head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
+      },
+      queue: { class: input.policyClass, waited_ms: 0, outcome: 'direct' },
+      index: {
+        kind: input.indexVersion === null ? 'none' : 'events',
+        version: input.indexVersion ?? 0,
+        per_worker_age_ms: Object.fromEntries(
+          input.eventAges.map((age) => [String(age.workerId), age.ageMs]),
+        ),
+        stale_workers: [],
+      },
+      candidates_total: this.#candidatesTotal,
+      candidates: this.#candidates(),
+      pick: {
+        worker_id: this.workerId,
+        dp_rank: this.#rank,
+        by: input.by,
+        ties: input.ties,
+        random_draw: input.randomDraw,
+        temperature: input.temperature,
+      },
+      booking: {
+        attempt_id: input.attemptId,
+        prefill_tokens: input.prefillTokens,
+        decode_blocks: input.decodeBlocks,
+        released: this.#released,
+        held_ms: this.#heldMs,
+      },
       hints:
         this.#hints === null
           ? null
@@ -187,8 +208,30 @@ export class StoredDecision {
           : { cached_tokens: predicted, with_hints_tokens: this.#withHintsTokens ?? predicted },
       report: this.#report,
       outcome: this.#outcome,
-      wall: { ...this.#wall, hint_us: this.#hintMicros },
+      wall: {
+        tokenize_us: input.tokenizeMicros,
+        hash_us: input.hashMicros,
+        lookup_us: input.lookupMicros,
+        select_us: input.selectMicros,
+        hint_us: this.#hintMicros,
+      },
     };
+  }
+
+  #candidates(): CandidateRecord[] {
+    const input = this.#input;
+    return readCandidates(this.#columns, this.#start, this.#rows, {
+      weights: input.costWeights,
+      facts: {
+        promptTokens: input.promptTokens,
+        blockSize: input.blockSize,
+        requestBlocks: Math.ceil(input.promptTokens / input.blockSize),
+        role: input.role,
+        tracksPrefillTokens: input.tracksPrefillTokens,
+        leastActivePrefill: this.#leastActivePrefill,
+      },
+      filters: this.#filters,
+    });
   }
 
   #copyRows(input: DecisionInput, limit: number, chooser: RowChooser): void {
@@ -215,47 +258,6 @@ export class StoredDecision {
   }
 }
 
-function fixedPart(id: string, input: DecisionInput, session: DecisionRecord['session'], workerId: bigint) {
-  const { columns, row } = input;
-  return {
-    schema: 1 as const,
-    id,
-    request_id: input.requestId,
-    attempt: input.attempt,
-    at_ms: input.atMs,
-    door: input.door,
-    model: input.model,
-    partition: { model: input.model, routing_group: input.routingGroup },
-    role: input.role,
-    mode: input.mode,
-    policy: input.policy,
-    session,
-    prompt: {
-      tokens: input.promptTokens,
-      blocks: input.blocks,
-      block_size: input.blockSize,
-      tokens_source: input.tokensSource,
-      head_hash: input.sequence === null || input.sequence.length === 0 ? null : idOf(input.sequence, 0),
-    },
-    queue: { class: input.policyClass, waited_ms: 0, outcome: 'direct' as const },
-    index: {
-      kind: input.indexVersion === null ? ('none' as const) : ('events' as const),
-      version: input.indexVersion ?? 0,
-      per_worker_age_ms: Object.fromEntries(input.eventAges.map((age) => [String(age.workerId), age.ageMs])),
-      stale_workers: [],
-    },
-    candidates_total: columns.count + input.excluded.count,
-    pick: {
-      worker_id: workerId,
-      dp_rank: columns.ranks[row] ?? 0,
-      by: input.by,
-      ties: input.ties,
-      random_draw: input.randomDraw,
-      temperature: input.temperature,
-    },
-  };
-}
-
 function sessionRecord(
   session: DecisionInput['session'],
   hashId: (text: string) => string,
@@ -269,6 +271,6 @@ function sessionRecord(
   };
 }
 
-function idOf(words: Uint32Array, index: number): bigint {
-  return (BigInt(words[2 * index + 1] ?? 0) << 32n) | BigInt(words[2 * index] ?? 0);
+function u64(low: number, high: number): bigint {
+  return (BigInt(high) << 32n) | BigInt(low);
 }

@@ -129,8 +129,16 @@ export const ERROR_CODES = {
     meaning: 'A message on an engine’s KV event socket was no KV event message and was ignored.',
   },
   // --- fleet ---
-  PM_WORKER_INVALID: { status: 400, retryable: false, meaning: 'What was said about a worker cannot be right.' },
-  PM_WORKER_EXISTS: { status: 409, retryable: false, meaning: 'A worker with this id is already in the fleet.' },
+  PM_WORKER_INVALID: {
+    status: 400,
+    retryable: false,
+    meaning: 'What was said about a worker cannot be right.',
+  },
+  PM_WORKER_EXISTS: {
+    status: 409,
+    retryable: false,
+    meaning: 'A worker with this id is already in the fleet.',
+  },
   PM_WORKER_UNKNOWN: { status: 404, retryable: false, meaning: 'No worker with this id is in the fleet.' },
   PM_FLEET_FULL: {
     status: 409,
@@ -310,7 +318,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The client stopped reading its answer.',
   },
-  PM_INTERNAL: { status: 500, retryable: true, meaning: 'Something failed inside the router; the log has more.' },
+  PM_INTERNAL: {
+    status: 500,
+    retryable: true,
+    meaning: 'Something failed inside the router; the log has more.',
+  },
   // --- admin ---
   PM_ADMIN_HOST: {
     status: 403,
@@ -385,6 +397,7 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The options of a replay do not fit together or do not fit the trace.',
   },
+  PM_REPLAY_INTERRUPTED: { status: 500, retryable: true, meaning: 'A replay was stopped by a signal.' },
   PM_REPLAY_STUCK: {
     status: 500,
     retryable: false,

@@ -2,7 +2,8 @@
 import { TRACE_BLOCK_SIZE, type TraceBuilder } from './trace.ts';
 import { wrong } from './trace-error.ts';
 
-const MAX_LENGTH = 16_777_216;
+/** As many tokens as a prompt that is hashed may have. */
+const MAX_LENGTH = 4_194_304;
 const MAX_ID = 0xffffffff;
 const MAX_TIMESTAMP = 1e15;
 

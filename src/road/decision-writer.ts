@@ -10,6 +10,7 @@ import type { RoadRequest } from './types.ts';
 
 /** Ages of event streams are recorded for at most this many workers. */
 const MOST_AGES = 64;
+const NO_AGES: readonly never[] = [];
 
 /** What the steps of the road know when a booking was just made. */
 export interface BookingFacts {
@@ -66,9 +67,10 @@ export class DecisionWriter {
       blocks: Math.floor(request.tokens.length / lookup.blockSize),
       blockSize: lookup.blockSize,
       tokensSource: request.tokensSource,
-      sequence: hashes?.sequence ?? null,
+      headLow: hashes?.sequence[0] ?? null,
+      headHigh: hashes?.sequence[1] ?? 0,
       indexVersion: match?.version ?? null,
-      eventAges: match === null ? [] : this.#ages(placement),
+      eventAges: match === null ? NO_AGES : this.#ages(placement),
       columns: table,
       costs: pick.costs,
       droppedBy: pick.droppedBy,

@@ -27,6 +27,8 @@ export class CandidateColumns implements PlacementTable {
   activeDecodeBlocks = new Float64Array(0);
   additionalBlocks = new Float64Array(0);
 
+  /** Rows from 0 whose taint multiplier is known to be 1. */
+  #neutralRows = 0;
   /** Row of each slot in this table; stale entries are told by comparing `slots`. */
   #rowOfSlot = new Int32Array(0);
 
@@ -95,7 +97,21 @@ export class CandidateColumns implements PlacementTable {
     }
   }
 
+  /** Makes every taint multiplier 1. */
+  neutralTaints(): void {
+    if (this.#neutralRows >= this.count) return;
+    this.preferredTaintMultiplier.fill(1, 0, this.count);
+    this.#neutralRows = this.count;
+  }
+
+  /** Sets the taint multiplier of a row. */
+  setTaint(row: number, multiplier: number): void {
+    this.preferredTaintMultiplier[row] = multiplier;
+    this.#neutralRows = Math.min(this.#neutralRows, row);
+  }
+
   #grow(length: number): void {
+    this.#neutralRows = 0;
     this.slots = new Int32Array(length);
     this.workerIds = new BigUint64Array(length);
     this.idWords = new Uint32Array(this.workerIds.buffer);

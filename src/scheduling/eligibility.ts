@@ -18,8 +18,8 @@ export interface EligibilityRules {
   readonly requiredTaints: readonly string[];
 }
 
-/** Rules of a request that asks for nothing. */
-const NO_RULES: EligibilityRules = {
+/** Rules of a request that asks for nothing; `rulesOf` answers this very object then. */
+export const NO_RULES: EligibilityRules = {
   allowed: null,
   pinnedWorker: null,
   pinnedRank: null,

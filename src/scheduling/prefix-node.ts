@@ -15,7 +15,7 @@ export class PrefixNode {
   parent: PrefixNode | null;
   children: Map<number, PrefixNode> | null = null;
   childCount = 0;
-  /** Next sibling under the same map key (53 of 64 hash bits). */
+  /** Next sibling under the same map key (half of the hash). */
   sibling: PrefixNode | null = null;
 
   /** Holding slots, in no order; `counts[i]` = active requests of `slots[i]` through this node. */
@@ -126,9 +126,9 @@ export function sameBlock(a: HashPairs, b: HashPairs, at: number): boolean {
   return a[2 * at] === b[2 * at] && a[2 * at + 1] === b[2 * at + 1];
 }
 
-/** 53 bits of a hash as an exact number. */
+/** The low half of a hash as a signed number, which a map takes without allocating; siblings that share it form a list. */
 function childKey(sequence: HashPairs, at: number): number {
-  return (sequence[2 * at] ?? 0) + ((sequence[2 * at + 1] ?? 0) & 0x1fffff) * 4294967296;
+  return (sequence[2 * at] ?? 0) | 0;
 }
 
 function placesOf(slots: readonly OwnerSlot[]): Map<OwnerSlot, number> {

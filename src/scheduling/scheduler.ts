@@ -1,12 +1,12 @@
 // Selection and booking as one synchronous step: loads are read, a policy chooses, the choice is booked, and nothing else can
 // happen in between. Budget: no allocation per worker or per block.
-import type { Fleet } from '../fleet/index.ts';
+import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
 import type { RoleRuntime, SelectionFacts, SelectionPick } from '../host/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
 import type { DefaultChoice } from './default-choice.ts';
-import { ExcludedColumns, exclusionOf, rulesOf } from './eligibility.ts';
+import { type EligibilityRules, ExcludedColumns, exclusionOf, NO_RULES, rulesOf } from './eligibility.ts';
 import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
@@ -41,6 +41,9 @@ export class Scheduler {
   readonly #excluded = new ExcludedColumns();
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
+  /** Whose rows the table holds when they were found without any rules, and for which version of the fleet. */
+  #plainCandidates: PartitionCandidates | null = null;
+  #plainVersion = -1;
 
   constructor(options: SchedulerOptions) {
     this.#fleet = options.fleet;
@@ -135,19 +138,8 @@ export class Scheduler {
   /** Fills the table with whoever may take the request, and `#excluded` with the others. */
   #gather(request: PlacementRequest): void {
     const { constraints, hashes, match, runtime, blockSize, promptTokens } = request;
-    const fleet = this.#fleet;
-    const candidates = fleet.candidates(request.partition, request.role);
     const table = this.#table;
-    const rules = rulesOf(constraints);
-    table.begin(candidates.slots.length, fleet.slotCapacity);
-    this.#loads.ensureCapacity(fleet.slotCapacity);
-    this.#excluded.count = 0;
-    for (let index = 0; index < candidates.slots.length; index += 1) {
-      const slot = candidates.slots[index] ?? 0;
-      const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
-      if (reason < 0) table.admit(candidates, index);
-      else this.#excluded.add(slot, reason);
-    }
+    this.#findEligible(this.#fleet.candidates(request.partition, request.role), rulesOf(constraints));
     const weights = runtime.costWeights;
     table.fillCache(
       match,
@@ -160,17 +152,36 @@ export class Scheduler {
     this.#fillTaints(request);
   }
 
+  /** Requests that ask for nothing find the same rows until the fleet changes: then the table is left as it is. */
+  #findEligible(candidates: PartitionCandidates, rules: EligibilityRules): void {
+    const fleet = this.#fleet;
+    const table = this.#table;
+    const plain = rules === NO_RULES;
+    if (plain && candidates === this.#plainCandidates && fleet.version === this.#plainVersion) return;
+    table.begin(candidates.slots.length, fleet.slotCapacity);
+    this.#loads.ensureCapacity(fleet.slotCapacity);
+    this.#excluded.count = 0;
+    for (let index = 0; index < candidates.slots.length; index += 1) {
+      const slot = candidates.slots[index] ?? 0;
+      const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
+      if (reason < 0) table.admit(candidates, index);
+      else this.#excluded.add(slot, reason);
+    }
+    this.#plainCandidates = plain ? candidates : null;
+    this.#plainVersion = fleet.version;
+  }
+
   /** A pinned request goes where it is pinned, so its preferences say nothing. */
   #fillTaints({ constraints }: PlacementRequest): void {
     const table = this.#table;
     const preferred = constraints.preferredTaints;
     if (preferred.size === 0 || constraints.pinnedWorker !== null) {
-      table.preferredTaintMultiplier.fill(1, 0, table.count);
+      table.neutralTaints();
       return;
     }
     for (let row = 0; row < table.count; row += 1) {
       const worker = this.#fleet.workerOfSlot(table.slots[row] ?? 0);
-      table.preferredTaintMultiplier[row] = taintMultiplier(worker?.spec.taints ?? [], preferred);
+      table.setTaint(row, taintMultiplier(worker?.spec.taints ?? [], preferred));
     }
   }
 

@@ -1,5 +1,5 @@
 // The embedded engine: a pure core with a wire shell and a virtual shell.
-export { createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from './core/create-engine.ts';
+export { DEFAULT_ENGINE_SETTINGS } from './core/create-engine.ts';
 export type {
   FetchAnswer,
   FetchGrantRequest,

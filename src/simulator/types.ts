@@ -128,7 +128,7 @@ export interface SimulatedEngine {
   /** When something happens next; null = idle. */
   nextEventAt(): number | null;
   advance(now: number, sink: SimulatorSink): void;
-  /** Source side of a fetch: pins the blocks that are resident now, contiguous from `from`. */
+  /** Source side of a fetch: pins the prefix that is resident now, when it reaches beyond `from`. */
   grantFetch(request: FetchGrantRequest, now: number): FetchAnswer;
   /** Unpins a grant; an unknown key is ignored. */
   releaseFetch(key: string, now: number): void;
@@ -138,7 +138,7 @@ export interface SimulatedEngine {
 /** What a fetch target asks of a source rank. Both shells implement it: a map in memory, ZeroMQ between processes. */
 export interface PeerDirectory {
   /**
-   * Asks `endpoint` which contiguous part of `blockHashes` it holds from index `from` on (root-aligned, at most 4,096). The
+   * Asks `endpoint` how long a prefix of `blockHashes` (root-aligned, at most 4,096) it holds; [from, held) will move. The
    * answer comes through `answered`, at once or later, once. The engine stops waiting after `fetchReserveTimeoutMs` by itself
    * and releases the id; a later answer is ignored.
    * @param request `deadlineMs`: how long the source may keep the blocks pinned.

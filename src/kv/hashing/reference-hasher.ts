@@ -5,7 +5,7 @@ import type { BlockHasher, HashPairs, PromptHashes, U64 } from './types.ts';
 import { xxh3, xxh3Of16 } from './xxh3.ts';
 import { xxh3Keys } from './xxh3-keys.ts';
 
-/** A block hasher that needs nothing but JavaScript; about ten times slower than the kernel. Throws as `createBlockHasher`. */
+/** A block hasher that needs nothing but JavaScript; ten to thirty times as slow as the kernel. Throws as `createBlockHasher`. */
 export function createReferenceHasher(): BlockHasher {
   return { kind: 'typescript', hashPrompt, chain, hashBytes };
 }

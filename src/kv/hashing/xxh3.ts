@@ -20,10 +20,18 @@ let accLo = 0;
 let accHi = 0;
 /** The eight accumulators above 240 bytes, low word first. */
 const lanes = new Int32Array(16);
-/** Their start: primes 32-3, 64-1, 64-2, 64-3, 64-4, 32-2, 64-5, 32-1 of the specification, low word first. */
-const LANES_START = Int32Array.of(
-  ...[0xc2b2ae3d, 0, 0x85ebca87, 0x9e3779b1, 0x27d4eb4f, 0xc2b2ae3d, 0x9e3779f9, 0x165667b1],
-  ...[0xc2b2ae63, 0x85ebca77, 0x85ebca77, 0, 0x165667c5, 0x27d4eb2f, 0x9e3779b1, 0],
+/** Their start: primes 32-3, 64-1, 64-2, 64-3, 64-4, 32-2, 64-5, 32-1 of the specification. */
+const LANES_START = new Int32Array(
+  BigUint64Array.of(
+    0xc2b2ae3dn,
+    0x9e3779b185ebca87n,
+    0xc2b2ae3d27d4eb4fn,
+    0x165667b19e3779f9n,
+    0x85ebca77c2b2ae63n,
+    0x85ebca77n,
+    0x27d4eb2f165667c5n,
+    0x9e3779b1n,
+  ).buffer,
 );
 const STRIPE_BYTES = 64;
 /** Stripes between two scrambles: (192 − 64) / 8. */

@@ -161,8 +161,9 @@ class CanonicalChainIndex implements PrefixIndex {
     requireWholePairs(sequence);
     requireRange(from, to, sequence.length >> 1, out.length);
     const pairs = new Uint32Array(out.buffer, out.byteOffset, 2 * out.length);
+    let block = NONE;
     for (let i = from; i < to; i++) {
-      const block = this.#blocks.find(sequence, i);
+      block = i === from ? this.#blocks.find(sequence, i) : this.#blocks.findAfter(block, sequence, i);
       const holding = block === NONE ? NONE : this.#holdings.first(block, owner);
       if (holding === NONE) return i - from;
       pairs[2 * (i - from)] = this.#holdings.externalLo(holding);
@@ -200,10 +201,7 @@ class CanonicalChainIndex implements PrefixIndex {
     };
   }
 
-  /**
-   * Looks up which holdings the event's engine hashes have. Returns how many have none, or −1 when one stands for another block
-   * than the event says.
-   */
+  /** Notes which holdings the event's engine hashes have; how many have none, −1 when one stands for another block. */
   #match(owner: number, external: HashPairs, sequence: Uint32Array): number {
     const blocks = external.length >> 1;
     const known = this.#scratch.holdings(blocks);
@@ -259,9 +257,10 @@ class CanonicalChainIndex implements PrefixIndex {
   #release(holding: number, tiers: number): void {
     const block = this.#holdings.blockOf(holding);
     const owner = this.#holdings.ownerOf(holding);
-    const before = this.#holdings.tiersFrom(this.#holdings.first(block, owner));
-    this.#holdings.takeTiers(holding, tiers);
-    this.#setTiers(block, owner, before, this.#holdings.tiersFrom(this.#holdings.first(block, owner)));
+    const first = this.#holdings.first(block, owner);
+    const before = this.#holdings.tiersFrom(first);
+    const left = this.#holdings.takeTiers(holding, tiers, first);
+    this.#setTiers(block, owner, before, this.#holdings.tiersFrom(left));
   }
 
   #setTiers(block: number, owner: number, before: number, after: number): void {

@@ -4,8 +4,6 @@ import type { Holdings } from './holdings.ts';
 import { BLOCK, type ResidentBlocks } from './resident-blocks.ts';
 import { type DumpedBlock, type DumpPage, TIERS } from './types.ts';
 
-const FREE = -1;
-
 /** Up to `limit` rows from `cursor` on. */
 export function dumpPage(
   holdings: Holdings,
@@ -19,8 +17,8 @@ export function dumpPage(
   for (; at < end && page.length < limit; at++) {
     const holding = Math.floor(at / TIERS.length);
     const tier = at % TIERS.length;
+    if (((holdings.tiersOf(holding) >> tier) & 1) === 0) continue;
     const block = holdings.blockOf(holding);
-    if (block === FREE || ((holdings.tiersOf(holding) >> tier) & 1) === 0) continue;
     const position = blocks.positionOf(block);
     page.push({
       owner: holdings.ownerOf(holding),

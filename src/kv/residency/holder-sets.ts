@@ -22,7 +22,8 @@ export class HolderSets {
   readonly #pool = new WordPool();
   #buckets = new Int32Array(64).fill(NONE);
   #draft = new Int32Array(16);
-  // The last step taken. A store or remove makes the same step for most blocks of its event.
+  // The last step taken: a store or remove makes the same step for most blocks of its event. It never goes stale: a set is made,
+  // and the set stepped to is left for good, only by another step, which replaces it.
   #lastFrom = NONE;
   #lastHolder = 0;
   #lastTo = NONE;
@@ -164,6 +165,5 @@ export class HolderSets {
     }
     this.#pool.give(words[row + OFFSET]!, words[row + SIZE]!);
     this.#rows.give(set);
-    if (set === this.#lastFrom || set === this.#lastTo) this.#lastFrom = NONE;
   }
 }

@@ -56,7 +56,7 @@ export class Holdings {
     return this.#heads.find(block, owner);
   }
 
-  /** The block of a holding; −1 when the id is free. */
+  /** The block of a holding in use. */
   blockOf(holding: number): number {
     return this.#rows.words[holding * STRIDE + BLOCK]!;
   }
@@ -66,7 +66,7 @@ export class Holdings {
     return this.#rows.words[holding * STRIDE + OWNER]!;
   }
 
-  /** The tiers of a holding. */
+  /** The tiers of a holding; 0 when the id is free. */
   tiersOf(holding: number): number {
     return this.#rows.words[holding * STRIDE + LINK]! & TIERS_MASK;
   }
@@ -115,15 +115,18 @@ export class Holdings {
     this.#rows.words[holding * STRIDE + LINK]! |= tiers;
   }
 
-  /** Takes tiers off a holding; without any left the holding is gone. */
-  takeTiers(holding: number, tiers: number): void {
+  /**
+   * Takes tiers off a holding; without any left the holding is gone.
+   * @param first the owner's newest holding of the same block; returns which it is afterwards, −1 for none.
+   */
+  takeTiers(holding: number, tiers: number, first: number): number {
     const link = holding * STRIDE + LINK;
     this.#rows.words[link]! &= ~tiers;
-    if ((this.#rows.words[link]! & TIERS_MASK) !== 0) return;
+    if ((this.#rows.words[link]! & TIERS_MASK) !== 0) return first;
     this.#tableOf(this.ownerOf(holding)).delete(holding);
-    this.#unlink(holding);
-    this.#rows.words[holding * STRIDE + BLOCK] = NONE;
+    const left = this.#unlink(holding, first);
     this.#rows.give(holding);
+    return left;
   }
 
   /** Ids of all holdings of an owner; a fresh array. */
@@ -143,19 +146,18 @@ export class Holdings {
     return (this.#rows.words[holding * STRIDE + LINK]! >> TIER_BITS) - 1;
   }
 
-  #unlink(holding: number): void {
+  #unlink(holding: number, first: number): number {
     const words = this.#rows.words;
     const next = this.#next(holding);
-    const head = this.first(this.blockOf(holding), this.ownerOf(holding));
-    if (head !== holding) {
-      let before = head;
+    if (first !== holding) {
+      let before = first;
       while (this.#next(before) !== holding) before = this.#next(before);
       words[before * STRIDE + LINK] = ((next + 1) << TIER_BITS) | this.tiersOf(before);
-    } else if (next === NONE) {
-      this.#heads.delete(holding);
-    } else {
-      this.#heads.replace(holding, next);
+      return first;
     }
+    if (next === NONE) this.#heads.delete(holding);
+    else this.#heads.replace(holding, next);
+    return next;
   }
 
   #tableOf(owner: number): RowTable {

@@ -63,7 +63,7 @@ export class PrefixWalk {
     let runStart = 0;
     let i = 1;
     for (; i < blocks && this.#activeCount > 0; i++) {
-      block = resident.find(sequence, i);
+      block = resident.findAfter(block, sequence, i);
       if (block === NONE) break;
       const holders = rows[block * BLOCK_STRIDE + BLOCK.HOLDERS]!;
       if (holders === set) continue;

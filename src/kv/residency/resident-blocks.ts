@@ -39,6 +39,25 @@ export class ResidentBlocks {
     return this.bySequence.find(sequence[2 * index]! | 0, sequence[2 * index + 1]! | 0);
   }
 
+  /**
+   * The same, when the block before it in the list is `before`. Blocks of an event lie row by row, so the next row is tried first:
+   * a walk along one event reads memory in order and needs the table only where chains fork or rows were reused.
+   */
+  findAfter(before: number, sequence: HashPairs, index: number): number {
+    const row = (before + 1) * BLOCK_STRIDE;
+    const words = this.rows.words;
+    if (
+      row < words.length &&
+      words[row + BLOCK.SEQUENCE] === (sequence[2 * index]! | 0) &&
+      words[row + BLOCK.SEQUENCE + 1] === (sequence[2 * index + 1]! | 0) &&
+      // A row given back keeps some of its words, but nobody holds it.
+      words[row + BLOCK.HOLDERS] !== NO_HOLDERS
+    ) {
+      return before + 1;
+    }
+    return this.find(sequence, index);
+  }
+
   /** Whether a block is the one at `index` of a list of sequence hashes. */
   is(block: number, sequence: HashPairs, index: number): boolean {
     const row = block * BLOCK_STRIDE + BLOCK.SEQUENCE;

@@ -43,6 +43,8 @@ export class PassEngine implements SimulatedEngine {
   #time = 0;
   /** The last pass found nothing to do; only a change from outside can help. */
   #stalled = false;
+  /** When it last stopped being stalled. */
+  #wokenAt = 0;
   #lastPassEnd = 0;
   /** Set while `advance` runs. */
   #sink: SimulatorSink | null = null;
@@ -62,7 +64,7 @@ export class PassEngine implements SimulatedEngine {
     this.#target = new FetchTarget(settings, this.#pool, link, parts.peers ?? null, {
       started: (request, blocks, at) => this.#sink?.transfer('start', request.id, blocks, at),
       arrived: (request, from, held, at) => this.#arrived(request, from, held, at),
-      resumed: (request) => this.#resumed(request),
+      resumed: (request, at) => this.#resumed(request, at),
     });
     this.#scheduler = new PassScheduler(
       settings,
@@ -87,7 +89,7 @@ export class PassEngine implements SimulatedEngine {
     const footprint = Math.ceil((request.tokens.length + request.outputTokens) / blockSize);
     if (kvBlocks !== null && footprint > kvBlocks) this.#rejected.push(state);
     else this.#scheduler.waiting.push(state);
-    this.#stalled = false;
+    this.#wake(this.#time);
   }
 
   abort(id: string, now: number): void {
@@ -101,7 +103,7 @@ export class PassEngine implements SimulatedEngine {
     withdraw(this.#rejected, request);
     request.status = 'gone';
     this.#scheduler.releaseBlocks(request);
-    this.#stalled = false;
+    this.#wake(this.#time);
   }
 
   nextEventAt(): number | null {
@@ -117,11 +119,12 @@ export class PassEngine implements SimulatedEngine {
   advance(now: number, sink: SimulatorSink): void {
     this.#sink = sink;
     this.#tellRejected(sink, Math.max(this.#time, now));
+    if (this.#target.hasNotices) this.#target.takeNotices(Math.max(this.#time, now));
     for (;;) {
-      if (this.#target.hasNotices) this.#target.takeNotices(Math.max(this.#time, now));
+      // A peer may answer while it is asked.
+      if (this.#target.hasNotices) this.#target.takeNotices(this.#time);
       const next = this.nextEventAt();
       if (next === null || next > now) break;
-      if (this.#target.hasNotices) continue;
       this.#time = Math.max(this.#time, next);
       if (this.#source.nextExpiry <= next) this.#expireGrants(next);
       else if (this.#target.nextDue <= next) this.#target.advance(next);
@@ -137,7 +140,7 @@ export class PassEngine implements SimulatedEngine {
   }
 
   releaseFetch(key: string, now: number): void {
-    if (this.#source.release(key, now)) this.#stalled = false;
+    if (this.#source.release(key, now)) this.#wake(now);
   }
 
   stats(): SimulatedEngineStats {
@@ -156,7 +159,8 @@ export class PassEngine implements SimulatedEngine {
     if (this.#stalled) return Number.POSITIVE_INFINITY;
     if (this.#scheduler.running.length > 0) return this.#lastPassEnd;
     const head = this.#scheduler.waiting[0];
-    return head === undefined ? Number.POSITIVE_INFINITY : Math.max(this.#lastPassEnd, head.readyAt);
+    if (head === undefined) return Number.POSITIVE_INFINITY;
+    return Math.max(this.#lastPassEnd, this.#wokenAt, head.readyAt);
   }
 
   #startPass(start: number, sink: SimulatorSink): void {
@@ -216,15 +220,23 @@ export class PassEngine implements SimulatedEngine {
     this.#publish(at, this.#sink);
   }
 
-  #resumed(request: RequestState): void {
+  #resumed(request: RequestState, at: number): void {
     request.status = 'waiting';
+    request.readyAt = at;
     this.#scheduler.waiting.unshift(request);
+    this.#wake(at);
+  }
+
+  /** Something changed that may let a stalled queue go on. */
+  #wake(at: number): void {
+    if (!this.#stalled) return;
     this.#stalled = false;
+    this.#wokenAt = at;
   }
 
   #expireGrants(now: number): void {
     this.#source.expire(now);
-    this.#stalled = false;
+    this.#wake(now);
   }
 
   #publish(at: number, sink: SimulatorSink): void {

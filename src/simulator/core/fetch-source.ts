@@ -10,7 +10,6 @@ const MAX_GRANTS = 256;
 
 interface Grant {
   readonly table: Int32Array;
-  readonly from: number;
   readonly held: number;
   readonly expiresAt: number;
 }
@@ -44,17 +43,18 @@ export class FetchSource {
     return next;
   }
 
-  /** Pins what is resident now, contiguous from `from`. */
+  /** Pins the resident prefix when it reaches beyond `from`. */
   grant(request: FetchGrantRequest, now: number): FetchAnswer {
     const { blockHashes, from, key } = request;
     if (blockHashes.length > MAX_FETCH_HASHES) return { error: 'too_many' };
     if (this.#grants.size >= MAX_GRANTS || this.#grants.has(key)) return { error: 'busy' };
     const hashes = fromBigUint64Array(blockHashes);
-    const held = this.#pool.residentUntil(hashes, from, blockHashes.length);
+    const held = this.#pool.residentUntil(hashes, 0, blockHashes.length);
     if (held <= from) return { error: 'nothing_held' };
     const table = new Int32Array(held);
-    this.#pool.acquire(hashes, from, held, table);
-    this.#grants.set(key, { table, from, held, expiresAt: now + request.deadlineMs });
+    // The whole prefix, so that its beginning does not grow older than its end meanwhile.
+    this.#pool.acquire(hashes, 0, held, table);
+    this.#grants.set(key, { table, held, expiresAt: now + request.deadlineMs });
     this.#link.join(now);
     return { held, bytes: (held - from) * this.#bytesPerBlock, gbps: this.#link.share };
   }
@@ -64,7 +64,7 @@ export class FetchSource {
     const grant = this.#grants.get(key);
     if (grant === undefined) return false;
     this.#grants.delete(key);
-    this.#pool.release(grant.table, grant.from, grant.held);
+    this.#pool.release(grant.table, 0, grant.held);
     this.#link.leave(now);
     return true;
   }

@@ -14,7 +14,7 @@ export interface FetchListener {
   /** Blocks [from, held) arrived and belong to the request, private so far. */
   arrived(request: RequestState, from: number, held: number, at: number): void;
   /** The request is to be queued again, at the head; after a failed fetch it holds nothing. */
-  resumed(request: RequestState): void;
+  resumed(request: RequestState, at: number): void;
 }
 
 interface Fetch {
@@ -200,7 +200,7 @@ export class FetchTarget {
     });
     this.#close(fetch, 'done', now);
     this.#listener.arrived(fetch.request, fetch.from, fetch.held, now);
-    this.#listener.resumed(fetch.request);
+    this.#listener.resumed(fetch.request, now);
   }
 
   #fail(fetch: Fetch, kind: SimulatedHintOutcome['outcome'], reason: string, now: number): void {
@@ -210,7 +210,7 @@ export class FetchTarget {
     this.#pool.release(request.table, 0, request.blocks);
     request.blocks = 0;
     request.cachedBlocks = 0;
-    this.#listener.resumed(request);
+    this.#listener.resumed(request, now);
   }
 
   #close(fetch: Fetch, how: 'done' | 'cancel', now: number): void {

@@ -18,8 +18,8 @@ export class RequestState {
   readonly outputTarget: number;
   readonly outputSeed: number;
   readonly hints: HintPlan;
-  /** Earliest time it may be scheduled, ms. */
-  readonly readyAt: number;
+  /** Earliest time it may be scheduled, ms: its submission, or the end of its fetch. */
+  readyAt: number;
   status: RequestStatus = 'waiting';
   /** Prompt and generated tokens; [0, length) are valid. */
   tokens: Uint32Array;

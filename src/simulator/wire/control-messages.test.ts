@@ -88,8 +88,12 @@ describe('control messages', () => {
     expect(read({ epoch: 5 })).toEqual(invalid('malformed'));
     expect(read({ block_hashes: [1, -1] })).toEqual(invalid('malformed'));
     expect(read({ block_hashes: [1.5] })).toEqual(invalid('malformed'));
-    expect(read({ block_hashes: new Array(MAX_RESERVE_HASHES).fill(1) })).toMatchObject({ op: 'reserve' });
-    expect(read({ block_hashes: new Array(MAX_RESERVE_HASHES + 1).fill(1) })).toEqual(invalid('too_many'));
+    expect(read({ block_hashes: Array.from({ length: MAX_RESERVE_HASHES }, () => 1) })).toMatchObject({
+      op: 'reserve',
+    });
+    expect(read({ block_hashes: Array.from({ length: MAX_RESERVE_HASHES + 1 }, () => 1) })).toEqual(
+      invalid('too_many'),
+    );
     expect(read({ op: 'cancel' })).toEqual({ op: 'cancel', id: 7n });
   });
 

@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadTextTokenizer, TINY_TOKENIZER } from '../../tokens/index.ts';
-import { listen, metric, metricBecomes, post, sse, start, stopAll, storedHashes } from './wire.fixtures.ts';
+import { listen, metric, post, sse, start, stopAll, storedHashes } from './wire.fixtures.ts';
 
 afterEach(stopAll);
 const tokenizer = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
@@ -308,80 +308,5 @@ describe('bad requests', () => {
       chunked.write(' '.repeat(600));
     });
     expect(status).toBe(413);
-  });
-});
-
-describe('leaving clients', () => {
-  it('abort their request in the engine and free its blocks', async () => {
-    const { url } = await one({ speedup: 1 });
-    const model = '{model_name="tiny-sim"}';
-    for (const stream of [true, false]) {
-      const leaving = new AbortController();
-      const asked = fetch(`${url}/v1/completions`, {
-        method: 'POST',
-        body: JSON.stringify({ prompt: PROMPT, max_tokens: 10_000, stream }),
-        signal: leaving.signal,
-      });
-      asked.catch(() => undefined);
-      await metricBecomes(url, `vllm:num_requests_running${model}`, 1);
-      leaving.abort();
-      await metricBecomes(url, `vllm:num_requests_running${model}`, 0);
-      expect(await metric(url, `vllm:kv_cache_usage_perc${model}`)).toBe(0);
-    }
-  });
-
-  it('do not disturb others that use the same request id', async () => {
-    const { url } = await one({ speedup: 2 });
-    const ask = (max_tokens: number, signal?: AbortSignal): Promise<Response> =>
-      fetch(`${url}/v1/completions`, {
-        method: 'POST',
-        headers: { 'x-request-id': 'same' },
-        body: JSON.stringify({ prompt: PROMPT, max_tokens }),
-        ...(signal === undefined ? {} : { signal }),
-      });
-    const leaving = new AbortController();
-    const lost = ask(10_000, leaving.signal).catch(() => 'left');
-    await metricBecomes(url, 'vllm:num_requests_running{model_name="tiny-sim"}', 1);
-    const kept = ask(20);
-    await metricBecomes(url, 'vllm:num_requests_running{model_name="tiny-sim"}', 2);
-    leaving.abort();
-    expect(await lost).toBe('left');
-    expect((await answerOf(await kept)).usage.completion_tokens).toBe(20);
-  });
-});
-
-describe('stopping', () => {
-  it('lets what runs finish within the grace and cuts it after', async () => {
-    const patient = await start({ speedup: 2 });
-    const url = patient.engines[0]!.url;
-    const asked = post(`${url}/v1/completions`, { prompt: PROMPT, max_tokens: 50 });
-    await metricBecomes(url, 'vllm:num_requests_running{model_name="tiny-sim"}', 1);
-    const closed = patient.close(60_000);
-    expect((await answerOf(await asked)).usage.completion_tokens).toBe(50);
-    await closed;
-    await expect(fetch(`${url}/health`)).rejects.toThrow();
-
-    const hasty = await start({ speedup: 1 });
-    const slow = post(`${hasty.engines[0]!.url}/v1/completions`, { prompt: PROMPT, max_tokens: 10_000 });
-    const failing = expect(slow).rejects.toThrow();
-    await metricBecomes(hasty.engines[0]!.url, 'vllm:num_requests_running{model_name="tiny-sim"}', 1);
-    await hasty.close(0);
-    await failing;
-  });
-
-  it('starts none when one cannot be started', async () => {
-    const first = await start();
-    const port = Number(new URL(first.engines[0]!.url).port);
-    const { startSimulators } = await import('./start-simulators.ts');
-    const { realClock } = await import('./wire.fixtures.ts');
-    const { createBlockHasher } = await import('../../kv/index.ts');
-    const { DEFAULT_ENGINE_SETTINGS } = await import('../core/create-engine.ts');
-    const options = { settings: DEFAULT_ENGINE_SETTINGS, hasher: createBlockHasher(), clock: realClock };
-    await expect(startSimulators({ ...options, count: 1, port })).rejects.toThrow(
-      `a simulated engine cannot listen on 127.0.0.1:${port}: listen EADDRINUSE`,
-    );
-    await expect(startSimulators({ ...options, count: 0 })).rejects.toThrow(
-      '0 simulated engines cannot be started; give 1 to 256',
-    );
   });
 });

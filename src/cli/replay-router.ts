@@ -1,0 +1,120 @@
+// Composes a router for replay: the configured policies over simulated workers, in virtual time.
+import {
+  type ConfigProblem,
+  type ConfigSource,
+  defaultConfig,
+  loadConfig,
+  type RouterConfig,
+  type WorkerConfig,
+} from '../config/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
+import { NO_LOG } from '../plugin/index.ts';
+import type { ComposeReplayRouter, ReplayRouterOptions, RoutingChoice } from '../replay/index.ts';
+import type { VirtualWorker } from '../simulator/index.ts';
+import { composeRouter } from './compose-router.ts';
+
+/** Decisions are read right after they are made; few need to stay. */
+const DECISION_BYTES = 4 * 2 ** 20;
+
+/** Told of warnings about a policy file. */
+export type WarnOfConfig = (source: ConfigSource, problem: ConfigProblem) => void;
+
+/** How replay gets its routers. Errors about a policy file are those of `serve`. */
+export function replayRouters(warn: WarnOfConfig): ComposeReplayRouter {
+  return async (options) => {
+    const loaded = loadChoice(options.choice);
+    for (const warning of loaded.warnings) warn(loaded.source, warning);
+    const { transport } = options;
+    const router = await composeRouter({
+      config: replayConfig(loaded.config, options),
+      source: loaded.source,
+      clock: options.clock,
+      seed: options.seed,
+      transportFor: () => transport,
+      metrics: NO_METRICS,
+      log: NO_LOG,
+    });
+    const { decisions, events } = router;
+    return {
+      road: router.road,
+      decisions: decisions ?? { list: () => [], get: () => null, ofRequest: () => [] },
+      eventLink(workerId) {
+        if (events === null) return null;
+        return {
+          owner: router.fleet.slotOf(workerId, 0),
+          sink: events,
+          decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
+        };
+      },
+      close: () => router.close(),
+    };
+  };
+}
+
+function loadChoice(choice: RoutingChoice) {
+  if (choice.kind === 'policy') return loadConfig(choice.file);
+  const loaded = defaultConfig();
+  const router = { ...loaded.config.router, mode: choice.mode };
+  return { ...loaded, config: { ...loaded.config, router } };
+}
+
+/** The routing sections of a configuration, with replay's model and workers in place of its own. */
+function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
+  const { model, blockSize, workers } = options;
+  return {
+    ...config,
+    limits: {
+      ...config.limits,
+      decisionBytes: DECISION_BYTES,
+      concurrentRequests: Number.MAX_SAFE_INTEGER,
+    },
+    models: new Map([
+      [
+        model,
+        {
+          name: model,
+          servedAs: model,
+          aliases: [],
+          blockSize,
+          tokens: { source: 'estimate' as const },
+          routingGroup: 'default',
+        },
+      ],
+    ]),
+    workers: workers.map((worker) => workerConfig(worker, model)),
+  };
+}
+
+function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
+  const { settings } = worker;
+  return {
+    id: worker.id,
+    model,
+    url: worker.url,
+    dialect: 'sim',
+    role: 'aggregated',
+    ranks: { first: 0, count: 1 },
+    kvEvents: {},
+    maxNumBatchedTokens: settings.maxNumBatchedTokens,
+    totalKvBlocks: settings.kvBlocks,
+    taints: [],
+    topology: {},
+    capabilities: {
+      protocol_versions: ['0.1'],
+      epoch: 'replay',
+      model,
+      worker_type: 'aggregated',
+      block_size: settings.blockSize,
+      hash_scheme: `sim-xxh3/seed=${settings.hashSeed}`,
+      reports_outcomes: true,
+      ranks: {
+        '0': {
+          router_hint: true,
+          ...(settings.actions === null ? {} : { actions: settings.actions }),
+          source_control_endpoint: worker.sourceControlEndpoint,
+        },
+      },
+    },
+    path: [],
+  };
+}

@@ -1,0 +1,155 @@
+// `pointsman sim`: simulated engines in a process of their own. The first line on stdout tells their addresses as JSON.
+import { type Command, InvalidArgumentError } from 'commander';
+import { createBlockHasher } from '../kv/index.ts';
+import {
+  DEFAULT_ENGINE_SETTINGS,
+  DEFAULT_SIM_BODY_BYTES,
+  MAX_SIMULATORS,
+  startSimulators,
+} from '../simulator/index.ts';
+import type { CliIo } from './output.ts';
+import { stopSignal } from './stop-signal.ts';
+import { systemClock } from './system-clock.ts';
+
+interface SimOptions {
+  readonly count: number;
+  readonly port: number;
+  readonly model: string;
+  readonly blockSize: number;
+  readonly kvBlocks: number | null;
+  readonly hashSeed: number;
+  readonly seed: number;
+  readonly speed: number;
+  readonly timing: 'default' | 'none';
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly kvBytesPerToken: number;
+  readonly nicGbps: number;
+  readonly fetchLatencyMs: number;
+  readonly fetchReserveTimeoutMs: number;
+  readonly fetchTimeoutMs: number;
+  readonly actionSet: boolean;
+  readonly bodyBytes: number;
+  readonly graceMs: number;
+  readonly exitWithParent?: true;
+}
+
+const DEFAULTS = DEFAULT_ENGINE_SETTINGS;
+const MAX_SAFE = Number.MAX_SAFE_INTEGER;
+
+/** Adds the command. */
+export function register(program: Command, io: CliIo): void {
+  program
+    .command('sim')
+    .description('run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU')
+    .option('--count <n>', 'how many engines', integer(1, MAX_SIMULATORS), 1)
+    .option('--port <port>', 'HTTP port of the first, the others follow; 0 = any free', integer(0, 65_535), 0)
+    .option('--model <name>', 'model name they serve', 'tiny-sim')
+    .option('--block-size <tokens>', 'tokens per KV block', integer(1, 1_048_576), DEFAULTS.blockSize)
+    .option('--kv-blocks <n>', 'KV blocks per engine, or "unlimited"', blocks, DEFAULTS.kvBlocks)
+    .option('--hash-seed <n>', 'seed of the engines’ block hashes', integer(0, MAX_SAFE), DEFAULTS.hashSeed)
+    .option('--seed <n>', 'seed of the synthetic answers', integer(0, MAX_SAFE), DEFAULTS.seed)
+    .option('--speed <x>', 'how many times faster than the modelled GPU', positive, DEFAULTS.speedup)
+    .option('--timing <name>', '"default", or "none": every pass takes no time', timing, DEFAULTS.timing)
+    .option('--max-num-seqs <n>', 'requests in the running batch', integer(1, 1_048_576), DEFAULTS.maxNumSeqs)
+    .option(
+      '--max-num-batched-tokens <n>',
+      'tokens per pass',
+      integer(1, 1_073_741_824),
+      DEFAULTS.maxNumBatchedTokens,
+    )
+    .option('--kv-bytes-per-token <n>', 'size of a token’s KV', positive, DEFAULTS.kvBytesPerToken)
+    .option('--nic-gbps <x>', 'link of each engine for kv.fetch, Gbit/s', positive, DEFAULTS.nicGbps)
+    .option('--fetch-latency-ms <ms>', 'fixed part of a transfer', notNegative, DEFAULTS.fetchLatencyMs)
+    .option(
+      '--fetch-reserve-timeout-ms <ms>',
+      'wait for a source’s answer',
+      positive,
+      DEFAULTS.fetchReserveTimeoutMs,
+    )
+    .option('--fetch-timeout-ms <ms>', 'wait for a whole fetch', positive, DEFAULTS.fetchTimeoutMs)
+    .option('--no-action-set', 'do not advertise which hint actions are understood')
+    .option('--body-bytes <n>', 'largest request body', integer(1024, 1_073_741_824), DEFAULT_SIM_BODY_BYTES)
+    .option('--grace-ms <ms>', 'time for running requests at SIGTERM', integer(0, 3_600_000), 30_000)
+    .option('--json', 'the address line is JSON with or without it')
+    .option('--exit-with-parent', 'end as soon as standard input closes')
+    .addHelpText(
+      'after',
+      `
+The first line on stdout is {"engines":[{"url","kv_events","control","model",…}]}; logs go to stderr. Everything listens on
+127.0.0.1. SIGTERM or SIGINT lets running requests finish; a second one ends at once with exit code 1.
+
+Examples:
+  $ pointsman sim --count 4
+  $ pointsman sim --port 9000 --model my-model --block-size 32 --kv-blocks unlimited
+  $ pointsman sim --speed 10 --hash-seed 7 --no-action-set`,
+    )
+    .action(async (options: SimOptions) => run(io, options));
+}
+
+async function run(io: CliIo, options: SimOptions): Promise<void> {
+  const stop = stopSignal({ exitWithParent: options.exitWithParent === true });
+  try {
+    const simulators = await startSimulators({
+      count: options.count,
+      port: options.port,
+      hasher: createBlockHasher(),
+      clock: systemClock(),
+      maxBodyBytes: options.bodyBytes,
+      settings: {
+        ...DEFAULTS,
+        model: options.model,
+        blockSize: options.blockSize,
+        kvBlocks: options.kvBlocks,
+        hashSeed: options.hashSeed,
+        seed: options.seed,
+        speedup: options.speed,
+        timing: options.timing,
+        maxNumSeqs: options.maxNumSeqs,
+        maxNumBatchedTokens: options.maxNumBatchedTokens,
+        kvBytesPerToken: options.kvBytesPerToken,
+        nicGbps: options.nicGbps,
+        fetchLatencyMs: options.fetchLatencyMs,
+        fetchReserveTimeoutMs: options.fetchReserveTimeoutMs,
+        fetchTimeoutMs: options.fetchTimeoutMs,
+        actions: options.actionSet ? DEFAULTS.actions : null,
+      },
+    });
+    io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
+    io.err(`sim: ${options.count} engines serve ${options.model}\n`);
+    const reason = await stop.reason;
+    io.err(`sim: stopping, ${reason === 'parent' ? 'the parent is gone' : 'a signal came'}\n`);
+    await simulators.close(reason === 'parent' ? 0 : options.graceMs);
+  } finally {
+    stop.dispose();
+  }
+}
+
+function integer(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+  };
+}
+
+function positive(text: string): number {
+  const value = notNegative(text);
+  if (value > 0) return value;
+  throw new InvalidArgumentError('It must be a number above 0.');
+}
+
+function notNegative(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= 0 && value <= MAX_SAFE) return value;
+  throw new InvalidArgumentError('It must be a number from 0.');
+}
+
+function blocks(text: string): number | null {
+  return text === 'unlimited' ? null : integer(1, 67_108_864)(text);
+}
+
+function timing(text: string): 'default' | 'none' {
+  if (text === 'default' || text === 'none') return text;
+  throw new InvalidArgumentError('It must be "default" or "none".');
+}

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { BlockSizes } from './block-sizes.ts';
+import { Fleet } from './fleet.ts';
+import type { WorkerCapabilities, WorkerSpec } from './types.ts';
+
+function spec(id: bigint, model: string): WorkerSpec {
+  return {
+    id,
+    model,
+    url: 'http://127.0.0.1:9000',
+    dialect: 'sim',
+    role: 'aggregated',
+    ranks: { first: 0, count: 1 },
+    kvEvents: new Map(),
+    maxNumBatchedTokens: null,
+    totalKvBlocks: null,
+    taints: [],
+    topology: {},
+  };
+}
+
+function advertising(blockSize: number): WorkerCapabilities {
+  return {
+    epoch: 'a',
+    model: 'x',
+    workerType: 'aggregated',
+    blockSize,
+    hashScheme: 'sim',
+    reportsOutcomes: false,
+    ranks: new Map(),
+  };
+}
+
+describe('block sizes', () => {
+  it('are those configured, else advertised, else learned from the first store', () => {
+    const fleet = new Fleet();
+    const sizes = new BlockSizes(fleet, (model) => (model === 'set' ? 64 : null));
+    fleet.add(spec(1n, 'set'), advertising(16));
+    fleet.add(spec(2n, 'told'), advertising(32));
+    fleet.add(spec(3n, 'silent'));
+    expect(['set', 'told', 'silent', 'nobody'].map((model) => sizes.ofModel(model))).toEqual([
+      64,
+      32,
+      null,
+      null,
+    ]);
+    sizes.learn(fleet.slotOf(3n, 0), 8);
+    sizes.learn(fleet.slotOf(3n, 0), 128);
+    sizes.learn(99, 4);
+    expect([sizes.ofModel('silent'), sizes.ofSlot(fleet.slotOf(3n, 0)), sizes.ofSlot(99)]).toEqual([
+      8,
+      8,
+      null,
+    ]);
+  });
+});

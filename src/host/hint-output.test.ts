@@ -1,0 +1,57 @@
+// What one hint policy returns is taken whole or dropped whole; reading it never throws.
+import { describe, expect, it } from 'vitest';
+import type { HintAction } from '../plugin/index.ts';
+import { judgeOutput, type OutputLimits } from './hint-output.ts';
+
+const LIMITS: OutputLimits = { room: 2, declared: null, accepted: null };
+const action = (n: number): HintAction => ({ type: 'acme.mark', version: '1.0', payload: { n } });
+const actions = (count: number): HintAction[] => Array.from({ length: count }, (_, n) => action(n));
+
+describe('an output', () => {
+  it('is taken as a copy without anything the contract does not name', () => {
+    const extra = { ...action(1), action_id: 'mine', note: 'x' };
+    expect(judgeOutput([extra], LIMITS)).toEqual([action(1)]);
+    expect(judgeOutput([], LIMITS)).toEqual([]);
+  });
+
+  it('fits the room or is dropped before anything in it is read', () => {
+    expect(judgeOutput(actions(2), LIMITS)).toHaveLength(2);
+    expect(judgeOutput([null, null, null], LIMITS)).toBe('no_room');
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['is a promise', async () => actions(1), 'promise'],
+    ['is a promise that rejects', () => Promise.reject(new Error('late')), 'promise'],
+    ['is a thenable', () => Object.fromEntries([['then', () => undefined]]), 'promise'],
+    ['is nothing', () => undefined, 'malformed'],
+    ['is an object', () => ({ length: 0 }), 'malformed'],
+    ['is a list of strings', () => ['kv.fetch'], 'malformed'],
+    ['has a numeric version', () => [{ ...action(0), version: 1 }], 'malformed'],
+    ['has an empty type', () => [{ ...action(0), type: '' }], 'malformed'],
+    ['has no payload', () => [{ type: 'a', version: '1' }], 'malformed'],
+    ['has a function in a payload', () => [{ ...action(0), payload: { f() {} } }], 'malformed'],
+    ['has one bad action among good ones', () => [action(0), null], 'malformed'],
+    [
+      'has a getter that throws',
+      () => [
+        Object.defineProperty({}, 'type', {
+          get() {
+            throw new Error('no');
+          },
+        }),
+      ],
+      'malformed',
+    ],
+    [
+      'is a revoked proxy',
+      () => {
+        const { proxy, revoke } = Proxy.revocable([], {});
+        revoke();
+        return proxy;
+      },
+      'malformed',
+    ],
+  ])('drops one that %s', (_, build, reason) => {
+    expect(judgeOutput(build(), LIMITS)).toBe(reason);
+  });
+});

@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { RowArena } from './row-arena.ts';
+import { RowTable } from './row-table.ts';
+
+const word = fc.oneof(fc.constantFrom(0, -1, 1, -(2 ** 31), 2 ** 31 - 1), fc.integer({ min: 0, max: 40 }));
+const key = fc.tuple(word, word);
+
+function put(arena: RowArena, lo: number, hi: number): number {
+  const id = arena.take();
+  arena.words.set([lo, hi], id * arena.stride + 1);
+  return id;
+}
+
+test('a table finds what a Map finds under any mix of inserts, deletes and replacements', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.constantFrom('insert', 'insert', 'delete', 'replace'), key), { maxLength: 300 }),
+      (steps) => {
+        const arena = new RowArena(4);
+        const table = new RowTable(arena, 1);
+        const model = new Map<string, number>();
+        for (const [kind, [lo, hi]] of steps) {
+          const name = `${lo} ${hi}`;
+          const id = model.get(name);
+          expect(table.find(lo, hi)).toBe(id ?? -1);
+          if (kind === 'insert' && id === undefined) {
+            const added = put(arena, lo, hi);
+            table.insert(added);
+            model.set(name, added);
+          } else if (kind === 'delete' && id !== undefined) {
+            table.delete(id);
+            arena.give(id);
+            model.delete(name);
+          } else if (kind === 'replace' && id !== undefined) {
+            const next = put(arena, lo, hi);
+            table.replace(id, next);
+            arena.give(id);
+            model.set(name, next);
+          }
+          expect(table.count).toBe(model.size);
+        }
+        for (const [name, id] of model) {
+          const [lo, hi] = name.split(' ').map(Number);
+          expect(table.find(lo!, hi!)).toBe(id);
+        }
+        expect([...table.ids()].sort()).toEqual([...model.values()].sort());
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('sequential, shifted and equal-half keys stay within a few probes', () => {
+  for (const keyOf of [
+    (i: number) => [i, 0],
+    (i: number) => [0, i],
+    (i: number) => [i << 16, i],
+    (i: number) => [i, i],
+  ]) {
+    const arena = new RowArena(4);
+    const table = new RowTable(arena, 1);
+    for (let i = 0; i < 20_000; i++) {
+      const [lo, hi] = keyOf(i);
+      table.insert(put(arena, lo!, hi!));
+    }
+    let wrong = 0;
+    for (let i = 0; i < 20_000; i++) {
+      const [lo, hi] = keyOf(i);
+      if (table.find(lo!, hi!) !== i) wrong++;
+    }
+    expect(wrong).toBe(0);
+    expect(table.probes).toBeLessThan(2.5 * 20_000);
+  }
+});
+
+test('a table that was filled and emptied many times probes as little as a new one', () => {
+  const arena = new RowArena(4);
+  const table = new RowTable(arena, 1);
+  for (let round = 0; round < 50; round++) {
+    const ids = Array.from({ length: 400 }, (_, i) => put(arena, round * 1000 + i, i));
+    for (const id of ids) table.insert(id);
+    for (const id of ids) {
+      table.delete(id);
+      arena.give(id);
+    }
+  }
+  const before = table.probes;
+  for (let i = 0; i < 400; i++) expect(table.find(i, 7)).toBe(-1);
+  expect(table.probes - before).toBe(400);
+});

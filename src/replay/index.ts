@@ -1,0 +1,15 @@
+// Traces through the router onto simulated engines, and the report.
+export { parseCompare } from './compare.ts';
+export { readTrace } from './read-trace.ts';
+export { checkReplaySettings, type ReplayOptions, replay } from './replay.ts';
+export { busiestOverMean, reportTable } from './report-table.ts';
+export { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
+export type {
+  ComposeReplayRouter,
+  ReplayReport,
+  ReplayRouter,
+  ReplayRouterOptions,
+  ReplaySettings,
+  RoutingChoice,
+  RunReport,
+} from './types.ts';

@@ -1,0 +1,139 @@
+// A replay: the same trace once per compared routing, and one report.
+import { PointsmanError } from '../plugin/index.ts';
+import {
+  DEFAULT_ENGINE_SETTINGS,
+  type SimulatedEngineSettings,
+  type VirtualFleetOptions,
+} from '../simulator/index.ts';
+import { type PreparedRun, prepareRun, type RunOptions } from './run.ts';
+import { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
+import type {
+  ComposeReplayRouter,
+  ReplayReport,
+  ReplaySettings,
+  RoutingChoice,
+  RunReport,
+  RunWall,
+} from './types.ts';
+
+/** Workers of one replay. */
+export const MAX_WORKERS = 10_000;
+
+/** What a replay needs. */
+export interface ReplayOptions {
+  readonly trace: Trace;
+  readonly settings: ReplaySettings;
+  readonly runs: readonly { readonly name: string; readonly choice: RoutingChoice }[];
+  readonly fastEvents: boolean;
+  readonly compose: ComposeReplayRouter;
+  readonly hasher: VirtualFleetOptions['hasher'];
+  readonly encode: VirtualFleetOptions['encode'];
+  /** The machine's clock in ms, for wall figures only. */
+  readonly wallClock: () => number;
+  readonly progress: (run: string, done: number, total: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Refuses settings that do not fit together or do not fit a Mooncake trace.
+ * @throws PM_REPLAY_SETTINGS
+ */
+export function checkReplaySettings(settings: ReplaySettings): void {
+  const { workers, block_size: blockSize } = settings;
+  requireWhole('--workers', workers, 1, MAX_WORKERS);
+  requireWhole('--block-size', blockSize, 1, TRACE_BLOCK_SIZE);
+  if (TRACE_BLOCK_SIZE % blockSize !== 0) {
+    throw invalid(
+      `--block-size ${blockSize} does not divide the trace's block size ${TRACE_BLOCK_SIZE}; blocks of the engine would straddle blocks of the trace, so take 1, 2, 4, … ${TRACE_BLOCK_SIZE}`,
+    );
+  }
+  if (settings.kv_blocks !== 'unlimited') requireWhole('--kv-blocks', settings.kv_blocks, 1, 2 ** 26);
+  if (settings.limit !== null) requireWhole('--limit', settings.limit, 1, Number.MAX_SAFE_INTEGER);
+  requireWhole('--seed', settings.seed, 1, Number.MAX_SAFE_INTEGER);
+  if (!(settings.speedup > 0 && settings.speedup <= 1e6)) {
+    throw invalid(`--speedup is ${settings.speedup}; it must be a number above 0, at most 1000000`);
+  }
+  if (settings.model === 'block-list' && settings.timing !== 'none') {
+    throw invalid(
+      '--model block-list measures cache contents only and knows no time; add --timing none, or take --model engine',
+    );
+  }
+}
+
+/**
+ * Runs the trace once per entry of `runs`. Everything outside `wall` is the same for the same trace, settings and names.
+ * @throws PM_REPLAY_SETTINGS and what `compose` throws, before anything runs; the signal's reason when it is aborted.
+ */
+export async function replay(options: ReplayOptions): Promise<ReplayReport> {
+  const { trace, settings } = options;
+  checkReplaySettings(settings);
+  const prepared: PreparedRun[] = [];
+  try {
+    for (const run of options.runs) prepared.push(await prepareRun(runOptions(options, run)));
+    const runs: RunReport[] = [];
+    const walls: RunWall[] = [];
+    for (let next = prepared[0]; next !== undefined; next = prepared[0]) {
+      const { report, wall } = await next.run();
+      runs.push(report);
+      walls.push(wall);
+      // A finished run's fleet is not kept while the others run.
+      prepared.shift();
+      await next.close();
+    }
+    return { trace: describeTrace(trace), settings, runs, wall: { runs: walls } };
+  } finally {
+    for (const run of prepared) await run.close();
+  }
+}
+
+function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]): RunOptions {
+  const { settings, trace, fastEvents, compose, hasher, encode, wallClock, signal } = options;
+  return {
+    name: run.name,
+    trace,
+    choice: run.choice,
+    workers: settings.workers,
+    engine: engineSettings(settings),
+    speedup: settings.speedup,
+    seed: settings.seed,
+    fastEvents,
+    cutEvents: settings.cut_events,
+    compose,
+    hasher,
+    encode,
+    wallClock,
+    progress: (done, total) => options.progress(run.name, done, total),
+    signal,
+  };
+}
+
+function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
+  return {
+    ...DEFAULT_ENGINE_SETTINGS,
+    blockSize: settings.block_size,
+    kvBlocks: settings.kv_blocks === 'unlimited' ? null : settings.kv_blocks,
+    timing: settings.timing,
+    cacheModel: settings.model,
+    seed: settings.seed,
+  };
+}
+
+function describeTrace(trace: Trace): ReplayReport['trace'] {
+  return {
+    name: trace.name,
+    block_size: TRACE_BLOCK_SIZE,
+    requests: trace.requests,
+    input_tokens: trace.inputLengths.reduce((sum, length) => sum + length, 0),
+    output_tokens: trace.outputLengths.reduce((sum, length) => sum + length, 0),
+    duration_ms: trace.arrivals.at(-1) ?? 0,
+  };
+}
+
+function requireWhole(option: string, value: number, least: number, most: number): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  throw invalid(`${option} is ${value}; it must be a whole number from ${least} to ${most}`);
+}
+
+function invalid(message: string): PointsmanError {
+  return new PointsmanError('PM_REPLAY_SETTINGS', message);
+}

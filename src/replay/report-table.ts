@@ -1,0 +1,71 @@
+// The report as a table for people: one column per run.
+import type { ReplayReport, RunReport } from './types.ts';
+
+type Row = readonly [label: string, value: (run: RunReport) => string];
+
+const ROWS: readonly Row[] = [
+  ['requests completed', (run) => `${run.completed}/${run.requests}`],
+  ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
+  ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
+  ['prefix hit rate (blocks)', (run) => percent(run.prefix_hit_rate)],
+  ['TTFT mean (ms)', (run) => milliseconds(run.ttft_ms.mean)],
+  ['TTFT p50', (run) => milliseconds(run.ttft_ms.p50)],
+  ['TTFT p99', (run) => milliseconds(run.ttft_ms.p99)],
+  ['ITL mean (ms)', (run) => milliseconds(run.itl_ms.mean)],
+  ['ITL p99', (run) => milliseconds(run.itl_ms.p99)],
+  ['E2E mean (ms)', (run) => milliseconds(run.e2e_ms.mean)],
+  ['E2E p99', (run) => milliseconds(run.e2e_ms.p99)],
+  ['queue wait mean (ms)', (run) => milliseconds(run.queue_wait_ms.mean)],
+  ['output tokens/s', (run) => (run.output_tok_s === null ? '–' : run.output_tok_s.toFixed(0))],
+  ['busiest worker / mean (input)', (run) => imbalance(run)],
+  ['blocks fetched from peers', (run) => String(run.hints.fetched_blocks)],
+  ['pre-emptions', (run) => String(run.workers.reduce((sum, worker) => sum + worker.preemptions, 0))],
+];
+
+/** Lines of the table, without a final newline. */
+export function reportTable(report: ReplayReport): string {
+  const { trace, settings } = report;
+  const labelWidth = Math.max(...ROWS.map(([label]) => label.length));
+  const columns = report.runs.map((run) => {
+    const cells = ROWS.map(([, value]) => value(run));
+    const width = Math.max(run.name.length, ...cells.map((cell) => cell.length));
+    return { name: run.name.padStart(width), cells: cells.map((cell) => cell.padStart(width)) };
+  });
+  const line = (label: string, cells: readonly string[]): string =>
+    [label.padEnd(labelWidth), ...cells].join('  ').trimEnd();
+  return [
+    `${trace.name}: ${trace.requests} requests, ${trace.input_tokens} input and ${trace.output_tokens} output tokens`,
+    `${settings.workers} workers, block size ${settings.block_size}, ${settings.kv_blocks} KV blocks each, timing ${settings.timing}, model ${settings.model}, speedup ${settings.speedup}, seed ${settings.seed}`,
+    '',
+    line(
+      '',
+      columns.map((column) => column.name),
+    ),
+    ...ROWS.map(([label], index) =>
+      line(
+        label,
+        columns.map((column) => column.cells[index]!),
+      ),
+    ),
+  ].join('\n');
+}
+
+/** The busiest worker's input tokens over the mean of all; null without any. */
+export function busiestOverMean(run: RunReport): number | null {
+  const inputs = run.workers.map((worker) => worker.input_tokens);
+  const sum = inputs.reduce((total, input) => total + input, 0);
+  return sum === 0 ? null : (Math.max(...inputs) * inputs.length) / sum;
+}
+
+function imbalance(run: RunReport): string {
+  const ratio = busiestOverMean(run);
+  return ratio === null ? '–' : ratio.toFixed(3);
+}
+
+function percent(rate: number | null): string {
+  return rate === null ? '–' : `${(rate * 100).toFixed(2)} %`;
+}
+
+function milliseconds(value: number | null): string {
+  return value === null ? '–' : value.toFixed(1);
+}

@@ -1,0 +1,174 @@
+// Gathers the figures of one run, request by request. Latencies and rates are over completed requests only.
+import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
+import type { KvHint } from '../plugin/index.ts';
+import { Distribution, rounded } from './distribution.ts';
+import type { RunReport, WorkerReport } from './types.ts';
+
+interface WorkerTotals {
+  requests: number;
+  inputTokens: number;
+  cachedTokens: number;
+  outputTokens: number;
+}
+
+/** What is known of a request when it completes. */
+export interface CompletedRequest {
+  readonly worker: number;
+  readonly inputTokens: number;
+  readonly predictedTokens: number | null;
+  readonly arrivedAt: number;
+  readonly admittedAt: number;
+  /** −1 = it has no output. */
+  readonly firstTokenAt: number;
+  readonly finishedAt: number;
+  readonly report: EngineReport;
+}
+
+/** Collects one run. */
+export class RunCollector {
+  readonly #blockSize: number;
+  readonly #workers: WorkerTotals[];
+  readonly #ttft = new Distribution();
+  readonly #itl = new Distribution();
+  readonly #e2e = new Distribution();
+  readonly #queueWait = new Distribution();
+  readonly #actions = new Map<string, number>();
+  readonly #outcomes = new Map<string, number>();
+  #fetchedBlocks = 0;
+  #fetchedBytes = 0;
+  #completed = 0;
+  #rejected = 0;
+  #failed = 0;
+  #cachedBlocks = 0;
+  #promptBlocks = 0;
+  #predictedTokens = 0;
+  #predictions = 0;
+  #lastFinish = 0;
+  #inputTokens = 0;
+
+  constructor(workers: number, blockSize: number) {
+    this.#blockSize = blockSize;
+    this.#workers = Array.from({ length: workers }, () => ({
+      requests: 0,
+      inputTokens: 0,
+      cachedTokens: 0,
+      outputTokens: 0,
+    }));
+  }
+
+  /** Requests that came to an end. */
+  get ended(): number {
+    return this.#completed + this.#rejected + this.#failed;
+  }
+
+  /** A request went to a worker. */
+  dispatched(worker: number, inputTokens: number): void {
+    const totals = this.#workers[worker]!;
+    totals.requests += 1;
+    totals.inputTokens += inputTokens;
+  }
+
+  /** A request reached its engine with this hint. */
+  hinted(hint: KvHint | null): void {
+    for (const action of hint?.actions ?? []) {
+      count(this.#actions, `${action.action_type}@${action.action_version}`);
+    }
+  }
+
+  /** The engine's answer to a request's hint. */
+  outcomes(hint: KvHint | null, outcomes: readonly ReportedHintOutcome[]): void {
+    for (const outcome of outcomes) {
+      count(this.#outcomes, outcome.outcome);
+      const action = hint?.actions.find((one) => one.action_id === outcome.actionId);
+      if (action?.action_type !== 'kv.fetch') continue;
+      this.#fetchedBlocks += outcome.blocksDone ?? 0;
+      this.#fetchedBytes += outcome.bytes ?? 0;
+    }
+  }
+
+  /** Time between two tokens of a request, ms. */
+  gap(ms: number): void {
+    this.#itl.add(ms);
+  }
+
+  completed(request: CompletedRequest): void {
+    const { report, inputTokens } = request;
+    const cached = report.cachedTokens ?? 0;
+    const totals = this.#workers[request.worker]!;
+    totals.cachedTokens += cached;
+    totals.outputTokens += report.outputTokens ?? 0;
+    this.#completed += 1;
+    this.#cachedBlocks += Math.floor(cached / this.#blockSize);
+    this.#promptBlocks += Math.ceil(inputTokens / this.#blockSize);
+    if (request.predictedTokens !== null) {
+      this.#predictions += 1;
+      this.#predictedTokens += request.predictedTokens;
+    }
+    if (request.firstTokenAt >= 0) this.#ttft.add(request.firstTokenAt - request.arrivedAt);
+    this.#e2e.add(request.finishedAt - request.arrivedAt);
+    this.#queueWait.add(request.admittedAt - request.arrivedAt);
+    this.#lastFinish = Math.max(this.#lastFinish, request.finishedAt);
+    this.#inputTokens += inputTokens;
+  }
+
+  rejected(): void {
+    this.#rejected += 1;
+  }
+
+  failed(): void {
+    this.#failed += 1;
+  }
+
+  /** The report of the run so far. */
+  report(name: string, requests: number, preemptions: (worker: number) => number): RunReport {
+    const workers = this.#workers.map(
+      (totals, index): WorkerReport => ({
+        worker: index + 1,
+        requests: totals.requests,
+        input_tokens: totals.inputTokens,
+        cached_tokens: totals.cachedTokens,
+        output_tokens: totals.outputTokens,
+        preemptions: preemptions(index),
+      }),
+    );
+    const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);
+    const output = workers.reduce((sum, worker) => sum + worker.output_tokens, 0);
+    return {
+      name,
+      requests,
+      completed: this.#completed,
+      rejected: this.#rejected,
+      failed: this.#failed,
+      prefix_hit_rate: rate(this.#cachedBlocks, this.#promptBlocks),
+      prefix_hit_rate_tokens: rate(cached, this.#inputTokens),
+      predicted_hit_rate_tokens:
+        this.#predictions === 0 ? null : rate(this.#predictedTokens, this.#inputTokens),
+      ttft_ms: this.#ttft.summary(),
+      itl_ms: this.#itl.summary(),
+      e2e_ms: this.#e2e.summary(),
+      queue_wait_ms: this.#queueWait.summary(),
+      duration_ms: rounded(this.#lastFinish),
+      output_tok_s: this.#lastFinish > 0 ? rounded((output * 1000) / this.#lastFinish) : null,
+      hints: {
+        actions_by_type: sorted(this.#actions),
+        outcomes: sorted(this.#outcomes),
+        fetched_blocks: this.#fetchedBlocks,
+        fetched_bytes: this.#fetchedBytes,
+      },
+      workers,
+    };
+  }
+}
+
+function count(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function sorted(counts: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Six decimals; null without a whole. */
+function rate(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1e6) / 1e6;
+}

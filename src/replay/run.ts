@@ -1,0 +1,110 @@
+// One run: a trace through one router onto a fleet of simulated engines, in virtual time.
+import {
+  type SimulatedEngineSettings,
+  VirtualFleet,
+  type VirtualFleetOptions,
+  VirtualTime,
+} from '../simulator/index.ts';
+import { ObservedTransport } from './observed-transport.ts';
+import { REPLAY_MODEL, ReplayDoor } from './replay-door.ts';
+import { RunCollector } from './run-collector.ts';
+import type { Trace } from './trace.ts';
+import type { ComposeReplayRouter, ReplayRouter, RoutingChoice, RunReport, RunWall } from './types.ts';
+
+/** Steps between two looks at the outside world (progress, interruption). */
+const STEPS_PER_TURN = 4096;
+
+/** What a run needs. */
+export interface RunOptions {
+  readonly name: string;
+  readonly trace: Trace;
+  readonly choice: RoutingChoice;
+  readonly workers: number;
+  readonly engine: SimulatedEngineSettings;
+  /** Divides the trace's arrival times. */
+  readonly speedup: number;
+  readonly seed: number;
+  /** Hand events over decoded instead of as bytes. */
+  readonly fastEvents: boolean;
+  /** Deliver no events at all. */
+  readonly cutEvents: boolean;
+  readonly compose: ComposeReplayRouter;
+  readonly hasher: VirtualFleetOptions['hasher'];
+  readonly encode: VirtualFleetOptions['encode'];
+  /** The machine's clock in ms, for wall figures only. */
+  readonly wallClock: () => number;
+  readonly progress: (done: number, total: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/** A run that is ready to start: its router is composed, so that a wrong policy is known before anything runs. */
+export interface PreparedRun {
+  /** @throws PM_REPLAY_STUCK; the signal's reason when it is aborted. */
+  run(): Promise<{ readonly report: RunReport; readonly wall: RunWall }>;
+  /** Frees router and fleet, whether it ran or not. */
+  close(): Promise<void>;
+}
+
+/** Composes the router of a run over a fleet of its own. @throws whatever `compose` throws. */
+export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
+  const time = new VirtualTime();
+  const fleet = new VirtualFleet({
+    time,
+    hasher: options.hasher,
+    encode: options.encode,
+    engines: Array.from({ length: options.workers }, () => options.engine),
+  });
+  const collector = new RunCollector(options.workers, options.engine.blockSize);
+  const router = await options.compose({
+    choice: options.choice,
+    seed: options.seed,
+    clock: time,
+    transport: new ObservedTransport(fleet, collector),
+    model: REPLAY_MODEL,
+    blockSize: options.engine.blockSize,
+    workers: fleet.workers,
+  });
+  connectEvents(options, fleet, router);
+  const door = new ReplayDoor(options, time, router, collector);
+  return {
+    async run() {
+      const startedAt = options.wallClock();
+      await runToEnd(options, door, collector);
+      return {
+        report: collector.report(
+          options.name,
+          options.trace.requests,
+          (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
+        ),
+        wall: {
+          name: options.name,
+          run_ms: options.wallClock() - startedAt,
+          decision_us: door.decisionMicros.summary(),
+        },
+      };
+    },
+    async close() {
+      await router.close();
+      fleet.close();
+    },
+  };
+}
+
+async function runToEnd(options: RunOptions, door: ReplayDoor, collector: RunCollector): Promise<void> {
+  const total = options.trace.requests;
+  while (collector.ended < total) {
+    for (let step = 0; step < STEPS_PER_TURN && collector.ended < total; step += 1) door.step();
+    options.progress(collector.ended, total);
+    await new Promise((resolve) => setImmediate(resolve));
+    options.signal.throwIfAborted();
+  }
+}
+
+function connectEvents(options: RunOptions, fleet: VirtualFleet, router: ReplayRouter): void {
+  if (options.cutEvents) return;
+  for (const worker of fleet.workers) {
+    const link = router.eventLink(worker.id);
+    if (link === null) continue;
+    fleet.connectEvents(worker.id, options.fastEvents ? link : { owner: link.owner, sink: link.sink });
+  }
+}

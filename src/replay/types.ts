@@ -1,0 +1,118 @@
+// What a replay needs from the router, and what it reports. Replay drives the road as a door does; who builds the router decides
+// what stands behind these ports.
+import type { RouterMode } from '../config/index.ts';
+import type { EngineTransport } from '../engines/index.ts';
+import type { DecisionReader } from '../observe/index.ts';
+import type { Clock } from '../plugin/index.ts';
+import type { Road } from '../road/index.ts';
+import type { VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
+import type { Percentiles } from './distribution.ts';
+
+/** How a run routes: a router mode, or a policy file in mode `kv`. */
+export type RoutingChoice =
+  | { readonly kind: 'mode'; readonly mode: RouterMode }
+  | { readonly kind: 'policy'; readonly file: string };
+
+/** What a router for one run is built from. */
+export interface ReplayRouterOptions {
+  readonly choice: RoutingChoice;
+  readonly seed: number;
+  readonly clock: Clock;
+  readonly transport: EngineTransport;
+  /** The only model; workers serve it under the same name. */
+  readonly model: string;
+  readonly blockSize: number;
+  readonly workers: readonly VirtualWorker[];
+}
+
+/** A router under replay. */
+export interface ReplayRouter {
+  readonly road: Road;
+  readonly decisions: DecisionReader;
+  /** Where the KV events of a worker belong; null when the router keeps no index. */
+  eventLink(workerId: bigint): VirtualEventLink | null;
+  close(): Promise<void>;
+}
+
+/** Builds a router; errors about the choice or its file are thrown before anything runs. */
+export type ComposeReplayRouter = (options: ReplayRouterOptions) => Promise<ReplayRouter>;
+
+/** Settings of a replay, as reported. */
+export interface ReplaySettings {
+  readonly workers: number;
+  readonly block_size: number;
+  readonly kv_blocks: number | 'unlimited';
+  readonly timing: 'default' | 'none';
+  readonly model: 'engine' | 'block-list';
+  readonly speedup: number;
+  readonly limit: number | null;
+  readonly seed: number;
+  readonly cut_events: boolean;
+}
+
+/** Totals of one worker. */
+export interface WorkerReport {
+  readonly worker: number;
+  readonly requests: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly preemptions: number;
+}
+
+/** Hints as the engines received and answered them. */
+export interface HintReport {
+  readonly actions_by_type: Readonly<Record<string, number>>;
+  readonly outcomes: Readonly<Record<string, number>>;
+  readonly fetched_blocks: number;
+  readonly fetched_bytes: number;
+}
+
+/** One run. Rates lie in [0, 1]; null = nothing to divide by, or no index to predict from. */
+export interface RunReport {
+  readonly name: string;
+  readonly requests: number;
+  readonly completed: number;
+  /** Refused by the engine as larger than its pool. */
+  readonly rejected: number;
+  /** Refused or ended by the router. */
+  readonly failed: number;
+  /** Σ full blocks reported as cached / Σ blocks of the prompts, partial tails counted. */
+  readonly prefix_hit_rate: number | null;
+  /** Σ tokens reported as cached / Σ prompt tokens. */
+  readonly prefix_hit_rate_tokens: number | null;
+  /** Σ cached tokens the router expected at the chosen worker / Σ prompt tokens. */
+  readonly predicted_hit_rate_tokens: number | null;
+  readonly ttft_ms: Percentiles;
+  /** All gaps between two tokens of a request, pooled. */
+  readonly itl_ms: Percentiles;
+  readonly e2e_ms: Percentiles;
+  readonly queue_wait_ms: Percentiles;
+  readonly duration_ms: number;
+  readonly output_tok_s: number | null;
+  readonly hints: HintReport;
+  readonly workers: readonly WorkerReport[];
+}
+
+/** Wall-clock figures of one run: the only part that differs between two equal runs. */
+export interface RunWall {
+  readonly name: string;
+  readonly run_ms: number;
+  /** From a request's arrival to the end of its dispatch, µs. */
+  readonly decision_us: Percentiles;
+}
+
+/** The whole report. */
+export interface ReplayReport {
+  readonly trace: {
+    readonly name: string;
+    readonly block_size: number;
+    readonly requests: number;
+    readonly input_tokens: number;
+    readonly output_tokens: number;
+    readonly duration_ms: number;
+  };
+  readonly settings: ReplaySettings;
+  readonly runs: readonly RunReport[];
+  readonly wall: { readonly runs: readonly RunWall[] };
+}

@@ -1,0 +1,157 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { defineHintPolicy, exactJsonStringify, type HintJson, PointsmanError } from '../plugin/index.ts';
+import { jsonBytes } from './hint-size.ts';
+import { prompt, REPORT, testRoad } from './road.fixtures.ts';
+
+const fetchFromPeer = defineHintPolicy({
+  type: 'fetch',
+  inputs: ['kv-copy-locations'],
+  create: () => ({
+    buildHints({ copyLocations }) {
+      const copy = copyLocations.bestSource(1);
+      if (copy === null) return [];
+      return [
+        {
+          type: 'kv.fetch',
+          version: '1.0',
+          payload: { source_control_endpoint: copy.controlEndpoint, block_hashes: copy.blockHashes },
+        },
+        { type: 'kv.retain', version: '1.0', payload: { ttl_ms: 5 } },
+      ];
+    },
+  }),
+});
+
+/** A prompt cached on worker 1 and a request that is booked on worker 2. */
+async function fetching() {
+  const built = await testRoad({ hints: [{ definition: fetchFromPeer }] });
+  built.cache(1n, prompt(1, 64));
+  const constraints = {
+    pinnedWorker: { workerId: 2n, rank: null },
+    allowedWorkers: null,
+    requiredTaints: [],
+    preferredTaints: new Map<string, number>(),
+    temperature: null,
+    priority: 0,
+    strictPriority: 0,
+  };
+  return { ...built, request: built.arrive({ tokens: prompt(1, 100), constraints }) };
+}
+
+describe('hints on the road', () => {
+  it('go out with the request, and raise what is expected to be cached', async () => {
+    const { request, transport } = await fetching();
+    const { hint } = transport.last.request;
+    expect(hint).toMatchObject({
+      message_id: 'r1',
+      actions: [
+        {
+          action_id: 'a1',
+          action_type: 'kv.fetch',
+          payload: { source_control_endpoint: 'tcp://127.0.0.1:7001' },
+        },
+        { action_id: 'a2', action_type: 'kv.retain' },
+      ],
+    });
+    expect(request.record()).toMatchObject({
+      prediction: { cached_tokens: 0, with_hints_tokens: 64 },
+      hints: {
+        message_id: 'r1',
+        capable: true,
+        sent: [
+          { action_id: 'a1', type: 'kv.fetch@1.0', policy: 'fetch', outcome: null, blocks_done: null },
+          { action_id: 'a2', type: 'kv.retain@1.0', policy: 'fetch', bytes: '{"ttl_ms":5}'.length },
+        ],
+        policies: [{ name: 'fetch', result: 'sent', actions: 2 }],
+      },
+    });
+  });
+
+  it('are recorded with what the head, later events and silence say of them', async () => {
+    const { request, transport, road } = await fetching();
+    const outcomes = () =>
+      request.record()?.hints?.sent.map(({ outcome, blocks_done }) => [outcome, blocks_done]);
+    const reported = { reason: null, blocksAsked: null, bytes: null };
+    transport.last.sink.head(200, {}, [
+      { actionId: 'a1', outcome: 'deferred', blocksDone: null, ...reported },
+      { actionId: 'a7', outcome: 'accepted', blocksDone: 1, ...reported },
+    ]);
+    expect(outcomes()).toEqual([
+      ['deferred', null],
+      [null, null],
+    ]);
+    transport.last.sink.finished(REPORT);
+    expect(outcomes()).toEqual([
+      ['deferred', null],
+      ['unreported', null],
+    ]);
+    road.hintOutcome({ messageId: 'r1', actionId: 'a1', outcome: 'accepted', blocks: 3 });
+    road.hintOutcome({ messageId: 'r9', actionId: 'a2', outcome: 'accepted', blocks: 3 });
+    expect(outcomes()).toEqual([
+      ['accepted', 3],
+      ['unreported', null],
+    ]);
+  });
+
+  it('are given up as unreported when the request is aborted', async () => {
+    const { request } = await fetching();
+    request.ticket.abort();
+    expect(request.record()?.hints?.sent.map(({ outcome }) => outcome)).toEqual(['unreported', 'unreported']);
+  });
+
+  it('of a policy that throws are lost, the request goes on', async () => {
+    const bomb = defineHintPolicy({
+      type: 'bomb',
+      create: () => ({
+        buildHints() {
+          throw new PointsmanError('PM_INTERNAL', 'boom');
+        },
+      }),
+    });
+    const { arrive, transport, expectIdle } = await testRoad({ hints: [{ definition: bomb }] });
+    const { record } = arrive();
+    expect(transport.last.request.hint).toBeNull();
+    expect(record()?.hints).toMatchObject({
+      sent: [],
+      policies: [{ name: 'bomb', result: 'dropped', reason: 'threw' }],
+    });
+    transport.last.sink.finished(REPORT);
+    expectIdle();
+  });
+});
+
+describe('the size of a payload', () => {
+  it('is that of its JSON text', () => {
+    const leaf: fc.Arbitrary<HintJson> = fc.oneof(
+      fc.string(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.boolean(),
+      fc.constant(null),
+      fc.bigInt(0n, (1n << 64n) - 1n),
+      fc.array(fc.bigInt(0n, (1n << 64n) - 1n)).map((hashes) => BigUint64Array.from(hashes)),
+    );
+    const { value } = fc.letrec<{ value: HintJson }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 3 },
+        leaf,
+        fc.array(tie('value')),
+        fc.dictionary(fc.string(), tie('value')),
+      ),
+    }));
+    fc.assert(
+      fc.property(value, (payload) => {
+        expect(jsonBytes(payload)).toBe(Buffer.byteLength(exactJsonStringify(payload)));
+      }),
+    );
+  });
+
+  it('counts digits right around every power of ten', () => {
+    const around = Array.from({ length: 19 }, (_, power) => 10n ** BigInt(power + 1)).flatMap((ten) => [
+      ten - 1n,
+      ten,
+    ]);
+    const hashes = BigUint64Array.from([0n, ...around, (1n << 64n) - 1n]);
+    expect(jsonBytes(hashes)).toBe(exactJsonStringify([...hashes]).length);
+  });
+});

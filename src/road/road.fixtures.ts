@@ -1,0 +1,290 @@
+// A road over real parts for tests: fleet, prefix index, hasher, host runtime and scheduler as in a router; only the engines are
+// a script that the test plays.
+import { expect } from 'vitest';
+import type {
+  EngineExchange,
+  EngineReport,
+  EngineRequest,
+  EngineSink,
+  EngineTransport,
+} from '../engines/index.ts';
+import { BlockSizes, Fleet, type WorkerCapabilities, WorkerHealth, type WorkerSpec } from '../fleet/index.ts';
+import { createSoloRuntime, type SoloOptions } from '../host/index.ts';
+import { blockHashSeed, createBlockHasher, createPrefixIndex } from '../kv/index.ts';
+import { type DecisionRecord, DecisionRing, NO_METRICS } from '../observe/index.ts';
+import {
+  defineWorkerSelectionPolicy,
+  linearCost,
+  ManualClock,
+  NO_LOG,
+  type PointsmanError,
+  seededRng,
+  type WorkerRank,
+} from '../plugin/index.ts';
+import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { createRoad, type RoadDeps } from './road.ts';
+import type { ResponseSink, RoadRequest } from './types.ts';
+
+export const BLOCK = 16;
+export const PARTITION = { model: 'tiny', routingGroup: 'default' };
+export const REPORT: EngineReport = {
+  promptTokens: 64,
+  cachedTokens: 32,
+  outputTokens: 3,
+  finishReason: 'stop',
+  source: 'usage',
+};
+
+const DEFAULT_COST = defineWorkerSelectionPolicy({
+  type: 'default-cost',
+  create: () => ({ cost: linearCost() }),
+});
+
+/** What an engine was asked, and the levers of its answer. */
+export interface Dispatched {
+  readonly request: EngineRequest;
+  readonly sink: EngineSink;
+  aborts: number;
+  pauses: number;
+  resumes: number;
+}
+
+/** Engines that only record; the test plays their answers on `dispatched[i].sink`. */
+export class ScriptedTransport implements EngineTransport {
+  readonly dispatched: Dispatched[] = [];
+  /** Runs inside `dispatch`, before it returns. */
+  during: ((dispatched: Dispatched) => void) | null = null;
+
+  dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
+    const entry: Dispatched = { request, sink, aborts: 0, pauses: 0, resumes: 0 };
+    this.dispatched.push(entry);
+    this.during?.(entry);
+    return {
+      abort: () => {
+        entry.aborts += 1;
+      },
+      pause: () => {
+        entry.pauses += 1;
+      },
+      resume: () => {
+        entry.resumes += 1;
+      },
+    };
+  }
+
+  close(): void {}
+
+  /** The last request that arrived at an engine. */
+  get last(): Dispatched {
+    const last = this.dispatched.at(-1);
+    if (last === undefined) throw new Error('nothing was dispatched');
+    return last;
+  }
+}
+
+/** A door that writes down what it hears. */
+export class RecordingSink implements ResponseSink {
+  readonly heard: string[] = [];
+  decisionId = '';
+  error: PointsmanError | null = null;
+  /** Throws from the call of this name. */
+  failOn: string | null = null;
+  /** Runs at every call, after it was written down. */
+  also: ((call: string) => void) | null = null;
+
+  booked(chosen: WorkerRank, decisionId: string): void {
+    this.decisionId = decisionId;
+    this.#hear('booked', `${chosen.workerId}/${chosen.rank}`);
+  }
+  head(status: number): void {
+    this.#hear('head', String(status));
+  }
+  data(bytes: Uint8Array): void {
+    this.#hear('data', String(bytes.length));
+  }
+  tokens(count: number): void {
+    this.#hear('tokens', String(count));
+  }
+  finished(report: EngineReport): void {
+    this.#hear('finished', String(report.finishReason));
+  }
+  failed(error: PointsmanError, afterHead: boolean): void {
+    this.error = error;
+    this.#hear('failed', `${error.code} ${afterHead ? 'after' : 'before'} head`);
+  }
+
+  #hear(call: string, what: string): void {
+    this.heard.push(`${call} ${what}`);
+    this.also?.(call);
+    if (this.failOn === call) throw new Error('the door is broken');
+  }
+}
+
+/** A worker that takes hints, unless told otherwise. */
+export function workerSpec(id: bigint, changes: Partial<WorkerSpec> = {}): WorkerSpec {
+  return {
+    id,
+    model: 'tiny',
+    url: `http://127.0.0.1:${9000 + Number(id)}`,
+    dialect: 'sim',
+    role: 'aggregated',
+    ranks: { first: 0, count: 1 },
+    kvEvents: new Map(),
+    maxNumBatchedTokens: null,
+    totalKvBlocks: null,
+    taints: [],
+    topology: {},
+    ...changes,
+  };
+}
+
+export function capabilities(id: bigint): WorkerCapabilities {
+  return {
+    epoch: 'e1',
+    model: 'tiny-sim',
+    workerType: 'aggregated',
+    blockSize: BLOCK,
+    hashScheme: 'sim',
+    reportsOutcomes: true,
+    ranks: new Map([
+      [0, { routerHint: true, actions: null, sourceControlEndpoint: `tcp://127.0.0.1:${7000 + Number(id)}` }],
+    ]),
+  };
+}
+
+/** `count` token ids of a prompt that is equal to others of the same `seed` as far as both go. */
+export function prompt(seed: number, count: number): Uint32Array {
+  return Uint32Array.from({ length: count }, (_, index) => seed * 100_000 + index);
+}
+
+/** Options of {@link testRoad}. */
+export interface TestRoadOptions
+  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions'>> {
+  readonly workers?: readonly WorkerSpec[];
+  readonly selection?: SoloOptions['selection'];
+  readonly hints?: SoloOptions['hints'];
+  readonly blockSize?: number | null;
+}
+
+/** Builds the road. */
+export async function testRoad(options: TestRoadOptions = {}) {
+  const clock = new ManualClock(1000);
+  const fleet = new Fleet();
+  const hasher = createBlockHasher();
+  const index = options.index === undefined ? createPrefixIndex({ hasher }) : options.index;
+  const transport = new ScriptedTransport();
+  const health = new WorkerHealth(fleet);
+  const cost = linearCost();
+  const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(7)) });
+  const decisions =
+    options.decisions === undefined
+      ? new DecisionRing({
+          bytes: 1e6,
+          candidates: 64,
+          hashId: () => 'cafecafe',
+          startMs: 0,
+          metrics: NO_METRICS,
+        })
+      : options.decisions;
+  const runtime = await createSoloRuntime({
+    selection: options.selection ?? { definition: DEFAULT_COST },
+    ...(options.hints === undefined ? {} : { hints: options.hints }),
+    partition: PARTITION,
+    role: 'aggregated',
+    blockSize: BLOCK,
+    clock,
+    seed: 7,
+    log: NO_LOG,
+    fleet,
+  });
+  const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
+  const blockSizes = new BlockSizes(fleet, () => configured);
+  const road = createRoad({
+    fleet,
+    scheduler,
+    blockSizes,
+    index,
+    hasher,
+    blockHashSeed,
+    runtimeFor: () => runtime,
+    transportFor: () => transport,
+    health,
+    decisions,
+    mode: 'kv',
+    concurrentRequests: options.concurrentRequests ?? 100,
+    clock,
+    metrics: NO_METRICS,
+    wallMicros: () => 0,
+  });
+  for (const spec of options.workers ?? [workerSpec(1n), workerSpec(2n)]) {
+    const worker = fleet.add(spec, capabilities(spec.id));
+    for (const slot of worker.slots) index?.bindOwner(slot, spec.id);
+  }
+  let arrivals = 0;
+  const arrive = (changes: Partial<RoadRequest> = {}, sink = new RecordingSink()) => {
+    const ticket = road.arrive(request(`r${++arrivals}`, changes), sink);
+    return { ticket, sink, record: (): DecisionRecord | null => decisions?.get(sink.decisionId) ?? null };
+  };
+  /** Lets a worker announce the blocks of a prompt under hashes of its own. */
+  const cache = (id: bigint, tokens: Uint32Array): void => {
+    const { local, blocks } = hasher.hashPrompt(tokens, BLOCK, blockHashSeed({}));
+    const external = Uint32Array.from(local, (half) => (half ^ 0x5a5a5a5a) >>> 0);
+    expect(index?.store(fleet.slotOf(id, 0), 'device', null, external, local)).toBe('stored');
+    expect(blocks).toBeGreaterThan(0);
+  };
+  /** Every load column is exactly zero and nothing is left behind. */
+  const expectIdle = (): void => {
+    expect(road.activeBookings()).toBe(0);
+    const { loads } = scheduler;
+    for (const column of [loads.activePrefillTokens, loads.activeDecodeBlocks, loads.activeRequests]) {
+      expect(column.every((value) => value === 0)).toBe(true);
+    }
+    expect(loads.prefixRuns).toBe(0);
+  };
+  return {
+    clock,
+    fleet,
+    index,
+    transport,
+    health,
+    scheduler,
+    decisions,
+    blockSizes,
+    road,
+    arrive,
+    cache,
+    expectIdle,
+  };
+}
+
+function request(requestId: string, changes: Partial<RoadRequest>): RoadRequest {
+  return {
+    requestId,
+    door: 'gateway',
+    partition: PARTITION,
+    role: 'aggregated',
+    servedAs: 'tiny-sim',
+    api: 'completions',
+    body: {},
+    stream: true,
+    tokens: prompt(1, 64),
+    tokensSource: 'local',
+    maxOutputTokens: 16,
+    expectedOutputTokens: null,
+    loraName: null,
+    cacheSalt: null,
+    session: null,
+    constraints: {
+      pinnedWorker: null,
+      allowedWorkers: null,
+      requiredTaints: [],
+      preferredTaints: new Map(),
+      temperature: null,
+      priority: 0,
+      strictPriority: 0,
+    },
+    incomingHint: null,
+    tokenizeMicros: 0,
+    ...changes,
+  };
+}

@@ -1,0 +1,327 @@
+import { describe, expect, it } from 'vitest';
+import { Fleet, type WorkerSpec } from '../fleet/index.ts';
+import type { CandidateTable, RoleRuntime, SelectionPick } from '../host/index.ts';
+import type { PrefixMatch } from '../kv/index.ts';
+import { linearCost, PointsmanError, seededRng } from '../plugin/index.ts';
+import { DefaultChoice } from './default-choice.ts';
+import { Scheduler } from './scheduler.ts';
+import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
+
+const PARTITION = { model: 'tiny', routingGroup: 'default' };
+
+function spec(id: bigint, changes: Partial<WorkerSpec> = {}): WorkerSpec {
+  return {
+    id,
+    model: 'tiny',
+    url: 'http://127.0.0.1:9000',
+    dialect: 'sim',
+    role: 'aggregated',
+    ranks: { first: 0, count: 1 },
+    kvEvents: new Map(),
+    maxNumBatchedTokens: null,
+    totalKvBlocks: null,
+    taints: [],
+    topology: {},
+    ...changes,
+  };
+}
+
+const anywhere: PlacementConstraints = {
+  pinnedWorker: null,
+  allowedWorkers: null,
+  requiredTaints: [],
+  preferredTaints: new Map(),
+  temperature: null,
+  priority: 0,
+  strictPriority: 0,
+};
+
+/** A runtime whose choice is a function of the table. */
+function runtimeOf(pick: (table: CandidateTable) => number): RoleRuntime {
+  return {
+    policy: { type: 'test', instance: null, version: '1' },
+    needs: {
+      cache: true,
+      load: true,
+      preferredTaint: true,
+      occupancy: true,
+      copies: false,
+      copyLocations: false,
+    },
+    costWeights: null,
+    select: (table): SelectionPick => ({
+      row: pick(table),
+      costs: new Float64Array(table.count),
+      droppedBy: null,
+      by: 'policy',
+      ties: 1,
+      randomDraw: null,
+    }),
+    hintStage: null,
+  };
+}
+
+function request(changes: Partial<PlacementRequest> = {}): PlacementRequest {
+  return {
+    requestId: 'r',
+    partition: PARTITION,
+    role: 'aggregated',
+    runtime: runtimeOf(() => 0),
+    promptTokens: 100,
+    blockSize: 16,
+    hashes: null,
+    match: null,
+    session: null,
+    constraints: anywhere,
+    expectedOutputTokens: null,
+    ...changes,
+  };
+}
+
+function scheduled(workers: readonly WorkerSpec[], fallback = true) {
+  const fleet = new Fleet();
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: fallback ? new DefaultChoice(linearCost(), seededRng(1)) : null,
+  });
+  for (const worker of workers) fleet.add(worker);
+  return { fleet, scheduler };
+}
+
+/** What a prefix index would find: blocks per tier and slot. */
+function matchOf(
+  rows: readonly { slot: number; device?: number; host?: number; disk?: number; external?: number }[],
+): PrefixMatch {
+  const tier = (read: (row: (typeof rows)[number]) => number | undefined) =>
+    Int32Array.from(rows, (row) => read(row) ?? 0);
+  return {
+    count: rows.length,
+    owners: Int32Array.from(rows, ({ slot }) => slot),
+    depthPerTier: [
+      tier((row) => row.device),
+      tier((row) => row.host),
+      tier((row) => row.disk),
+      tier((row) => row.external),
+    ],
+    version: 1,
+  };
+}
+
+const codeOf = (attempt: () => unknown): string => {
+  try {
+    attempt();
+  } catch (error) {
+    return error instanceof PointsmanError ? error.code : String(error);
+  }
+  return 'placed';
+};
+
+describe('placing a request', () => {
+  it('fills the cache columns from the match, lower tiers by their weight', () => {
+    const { scheduler } = scheduled([spec(1n), spec(2n), spec(3n, { model: 'other' }), spec(4n)]);
+    const match = matchOf([
+      { slot: 1, device: 2, host: 4, disk: 1, external: 3 },
+      { slot: 2, device: 50 },
+      { slot: 3, device: 1 },
+    ]);
+    const { table } = scheduler.place(request({ match }));
+    expect(table.count).toBe(3);
+    expect([...table.slots.subarray(0, 3)]).toEqual([0, 1, 3]);
+    expect([...table.workerIds.subarray(0, 3)]).toEqual([1n, 2n, 4n]);
+    expect([...table.deviceBlocks.subarray(0, 3)]).toEqual([0, 2, 1]);
+    expect([...table.hostBlocks.subarray(0, 3)]).toEqual([0, 4, 0]);
+    expect([...table.diskBlocks.subarray(0, 3)]).toEqual([0, 4, 0]);
+    // 2 + 4 × 0.75 + 4 × 0.25
+    expect([...table.effectiveOverlapBlocks.subarray(0, 3)]).toEqual([0, 6, 1]);
+    expect([...table.cachedTokens.subarray(0, 3)]).toEqual([0, 96, 16]);
+  });
+
+  it('clears what the decision before left in its columns', () => {
+    const { scheduler } = scheduled([spec(1n), spec(2n)]);
+    scheduler.place(request({ match: matchOf([{ slot: 0, device: 5, host: 5, disk: 5 }]) }));
+    const { table } = scheduler.place(request());
+    for (const column of [
+      table.deviceBlocks,
+      table.hostBlocks,
+      table.diskBlocks,
+      table.cachedTokens,
+      table.effectiveOverlapBlocks,
+    ]) {
+      expect([column[0], column[1]]).toEqual([0, 0]);
+    }
+    expect(table.hasTierMatches).toBe(false);
+  });
+
+  it('books uncached tokens on the chosen slot, and shows them to the next decision', () => {
+    const { scheduler } = scheduled([spec(1n), spec(2n)]);
+    const placement = scheduler.place(
+      request({ runtime: runtimeOf(() => 1), match: matchOf([{ slot: 1, device: 3 }]) }),
+    );
+    expect([placement.slot, placement.workerId, placement.prefillTokens, placement.decodeBlocks]).toEqual([
+      1,
+      2n,
+      52,
+      6,
+    ]);
+    const { table, attempt } = scheduler.place(request());
+    expect([
+      table.activePrefillTokens[1],
+      table.activeDecodeBlocks[1],
+      table.decodeCostBlocks[1],
+      table.activeRequests[1],
+      table.occupancy[1],
+    ]).toEqual([52, 6, 12, 1, 1]);
+    scheduler.release(attempt);
+    scheduler.release(1);
+    expect(scheduler.loads.activeBookings).toBe(0);
+  });
+
+  it('does not count prompt tokens to prefill for decode workers', () => {
+    const { scheduler } = scheduled([spec(1n, { role: 'decode' })]);
+    const placement = scheduler.place(request({ role: 'decode' }));
+    expect([placement.prefillTokens, placement.tracksPrefillTokens, placement.decodeBlocks]).toEqual([
+      0,
+      false,
+      6,
+    ]);
+  });
+
+  it('turns away whoever may not take the request, and says why', () => {
+    const { fleet, scheduler } = scheduled([
+      spec(1n),
+      spec(2n, { taints: ['gpu'] }),
+      spec(3n, { taints: ['gpu'] }),
+      spec(4n, { taints: ['gpu'] }),
+      spec(5n, { taints: ['gpu'] }),
+      spec(6n, { taints: ['gpu'], ranks: { first: 0, count: 2 } }),
+    ]);
+    fleet.setState(3n, 'suspect');
+    fleet.setState(4n, 'draining');
+    fleet.setState(5n, 'gone');
+    const reasons = (constraints: Partial<PlacementConstraints>) => {
+      const { excluded, table } = scheduler.place(request({ constraints: { ...anywhere, ...constraints } }));
+      const others = Array.from({ length: excluded.count }, (_, row) => [
+        excluded.slots[row],
+        EXCLUSION_REASONS[excluded.reasons[row] ?? 0],
+      ]);
+      return { eligible: [...table.slots.subarray(0, table.count)], others };
+    };
+    expect(reasons({ requiredTaints: ['gpu'] })).toEqual({
+      eligible: [1, 5, 6],
+      others: [
+        [0, 'missing_taint'],
+        [2, 'suspect'],
+        [3, 'draining'],
+        [4, 'gone'],
+      ],
+    });
+    expect(reasons({ allowedWorkers: [2n, 3n] })).toMatchObject({
+      eligible: [1],
+      others: [
+        [0, 'not_allowed'],
+        [2, 'suspect'],
+        [3, 'not_allowed'],
+        [4, 'not_allowed'],
+        [5, 'not_allowed'],
+        [6, 'not_allowed'],
+      ],
+    });
+    expect(reasons({ pinnedWorker: { workerId: 6n, rank: 1 } }).eligible).toEqual([6]);
+    expect(reasons({ pinnedWorker: { workerId: 6n, rank: null } }).eligible).toEqual([5, 6]);
+  });
+
+  it('prefers and avoids by taints, unless the request is pinned', () => {
+    const { scheduler } = scheduled([
+      spec(1n, { taints: ['good'] }),
+      spec(2n, { taints: ['bad', 'other'] }),
+      spec(3n),
+    ]);
+    const preferredTaints = new Map([
+      ['good', 1],
+      ['bad', -1],
+    ]);
+    const { table } = scheduler.place(request({ constraints: { ...anywhere, preferredTaints } }));
+    expect(table.preferredTaintMultiplier[0]).toBeCloseTo(0.46692, 5);
+    expect(table.preferredTaintMultiplier[1]).toBeCloseTo(2.14169, 5);
+    expect(table.preferredTaintMultiplier[2]).toBe(1);
+    const pinned = { ...anywhere, preferredTaints, pinnedWorker: { workerId: 2n, rank: null } };
+    expect(scheduler.place(request({ constraints: pinned })).table.preferredTaintMultiplier[0]).toBe(1);
+  });
+
+  it('books nothing when it refuses', () => {
+    const { scheduler } = scheduled([spec(1n)]);
+    const refusing = {
+      ...runtimeOf(() => 0),
+      select: () => {
+        throw new PointsmanError('PM_SELECTION_ALL_FILTERED', 'nobody');
+      },
+    };
+    expect(codeOf(() => scheduler.place(request({ runtime: refusing })))).toBe('PM_SELECTION_ALL_FILTERED');
+    expect(codeOf(() => scheduler.place(request({ role: 'prefill' })))).toBe('PM_SELECTION_NO_ENDPOINTS');
+    expect(scheduler.loads.activeBookings).toBe(0);
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('bug');
+      },
+    ],
+    ['picks a row that is not there', () => 2],
+    ['picks no row', () => Number.NaN],
+  ])('falls back on the default cost when the policy %s', (_, pick) => {
+    const { scheduler } = scheduled([spec(1n), spec(2n)]);
+    const placement = scheduler.place(
+      request({ runtime: runtimeOf(pick), match: matchOf([{ slot: 1, device: 6 }]) }),
+    );
+    expect([
+      placement.workerId,
+      placement.fellBackOn,
+      placement.pick.by,
+      placement.costWeights?.overlap_score_credit,
+    ]).toEqual([2n, 'PM_PLUGIN_THREW', 'lowest_cost', 1]);
+    expect(placement.pick.costs.slice(0, 2)).toEqual(Float64Array.of(12.25, 6.25));
+    expect(scheduler.place(request()).fellBackOn).toBeNull();
+  });
+
+  it('fails the request when the policy is broken and nothing may choose in its place', () => {
+    const { scheduler } = scheduled([spec(1n)], false);
+    expect(codeOf(() => scheduler.place(request({ runtime: runtimeOf(() => 7) })))).toBe(
+      'PM_SELECTION_FAILED',
+    );
+    expect(scheduler.loads.activeBookings).toBe(0);
+  });
+
+  it('frees the bookings of a worker that is gone or removed, once', () => {
+    const { fleet, scheduler } = scheduled([spec(1n), spec(2n)]);
+    const attempts = [0, 1, 0].map(
+      (row) => scheduler.place(request({ runtime: runtimeOf(() => row) })).attempt,
+    );
+    fleet.setState(1n, 'gone');
+    expect(scheduler.loads.activeBookings).toBe(1);
+    fleet.remove(2n);
+    expect(attempts.map((attempt) => scheduler.release(attempt))).toEqual([false, false, false]);
+    expect(scheduler.loads.activeDecodeBlocks.every((blocks) => blocks === 0)).toBe(true);
+  });
+
+  it('uses the same arrays for every decision', () => {
+    const { scheduler } = scheduled(Array.from({ length: 20 }, (_, index) => spec(BigInt(index + 1))));
+    const first = scheduler.place(request());
+    const arrays = Object.values(first.table).filter((value) => ArrayBuffer.isView(value));
+    expect(arrays.length).toBeGreaterThanOrEqual(17);
+    const { excluded } = first;
+    for (let decision = 0; decision < 100; decision += 1) {
+      const again = scheduler.place(request({ match: matchOf([{ slot: decision % 20, device: 3 }]) }));
+      expect(again).toBe(first);
+      expect(Object.values(again.table).filter((value) => ArrayBuffer.isView(value))).toEqual(arrays);
+      for (const [index, array] of Object.values(again.table)
+        .filter((value) => ArrayBuffer.isView(value))
+        .entries()) {
+        expect(array).toBe(arrays[index]);
+      }
+      expect(again.excluded).toBe(excluded);
+      scheduler.release(again.attempt);
+    }
+  });
+});

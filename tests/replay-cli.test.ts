@@ -1,0 +1,205 @@
+// `pointsman replay` from the command line on, in this process.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from '../src/cli/run.ts';
+import type { ReplayReport } from '../src/replay/index.ts';
+
+const SAMPLE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));
+const SYNTHETIC = fileURLToPath(new URL('fixtures/mooncake_synthetic_sample.jsonl', import.meta.url));
+let folder = '';
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'replay-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function run(
+  args: readonly string[],
+  onError: (text: string) => void = () => undefined,
+  fancy = false,
+): Promise<{ code: number; out: string; err: string }> {
+  let out = '';
+  let err = '';
+  const code = await runCli(['replay', ...args], {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+      onError(text);
+    },
+    env: {},
+    fancy,
+    exit: () => undefined,
+  });
+  return { code, out, err };
+}
+
+async function report(...args: string[]): Promise<ReplayReport> {
+  const { code, out, err } = await run([...args, '--json']);
+  expect(err).toBe('');
+  expect(code).toBe(0);
+  return JSON.parse(out) as ReplayReport;
+}
+
+/** The part of a report that must not depend on the machine. */
+function fixed(whole: ReplayReport): string {
+  const { wall, ...rest } = whole;
+  expect(wall.runs).toHaveLength(rest.runs.length);
+  return JSON.stringify(rest);
+}
+
+describe('pointsman replay', () => {
+  it('reports every request of every run under the documented names', async () => {
+    const whole = await report(
+      SAMPLE,
+      '--workers',
+      '4',
+      '--kv-blocks',
+      '2000',
+      '--compare',
+      'round-robin,kv',
+    );
+    expect(Object.keys(whole)).toEqual(['trace', 'settings', 'runs', 'wall']);
+    expect(whole.trace).toMatchObject({
+      name: 'mooncake_conversation_sample.jsonl',
+      block_size: 512,
+      requests: 200,
+    });
+    expect(whole.settings).toMatchObject({ workers: 4, block_size: 512, kv_blocks: 2000, seed: 1 });
+    for (const one of whole.runs) {
+      expect(one).toMatchObject({ requests: 200, completed: 200, rejected: 0, failed: 0 });
+      const sum = (read: (worker: (typeof one.workers)[number]) => number): number =>
+        one.workers.reduce((total, worker) => total + read(worker), 0);
+      expect(sum((worker) => worker.requests)).toBe(200);
+      expect(sum((worker) => worker.input_tokens)).toBe(whole.trace.input_tokens);
+      expect(sum((worker) => worker.output_tokens)).toBe(whole.trace.output_tokens);
+      expect(one.prefix_hit_rate_tokens).toBeCloseTo(
+        sum((worker) => worker.cached_tokens) / whole.trace.input_tokens,
+        6,
+      );
+      for (const times of [one.ttft_ms, one.itl_ms, one.e2e_ms]) {
+        expect(times.p50).toBeGreaterThan(0);
+        expect(times.p99).toBeGreaterThanOrEqual(times.p90!);
+      }
+    }
+    expect(whole.runs.map((one) => [one.name, one.predicted_hit_rate_tokens === null])).toEqual([
+      ['round-robin', true],
+      ['kv', false],
+    ]);
+    expect(whole.runs[1]!.prefix_hit_rate_tokens).toBeGreaterThan(whole.runs[0]!.prefix_hit_rate_tokens!);
+  });
+
+  it('gives the same report for the same seed, and hands events over as bytes or decoded alike', async () => {
+    const options = [
+      SYNTHETIC,
+      '--workers',
+      '3',
+      '--kv-blocks',
+      '700',
+      '--compare',
+      'kv,random,least-loaded',
+    ];
+    const first = fixed(await report(...options));
+    expect(fixed(await report(...options))).toBe(first);
+    expect(fixed(await report(...options, '--fast-events'))).toBe(first);
+    expect(fixed(await report(...options, '--seed', '2'))).not.toBe(first);
+  });
+
+  it('shows a cut event stream in the prediction, while the engines report as before', async () => {
+    const options = [SYNTHETIC, '--workers', '1', '--timing', 'none', '--compare', 'kv'];
+    const [heard] = (await report(...options)).runs;
+    const [cut] = (await report(...options, '--cut-events')).runs;
+    expect(heard!.prefix_hit_rate_tokens).toBeGreaterThan(0.05);
+    expect(heard!.predicted_hit_rate_tokens).toBe(heard!.prefix_hit_rate_tokens);
+    expect(cut!.predicted_hit_rate_tokens).toBe(0);
+    expect(cut!.prefix_hit_rate_tokens).toBe(heard!.prefix_hit_rate_tokens);
+  });
+
+  it('fetches from peers under a policy file with kv_fetch, and counts it', async () => {
+    const policy = join(folder, 'fetch.yaml');
+    writeFileSync(
+      policy,
+      'worker_selection:\n  aggregated:\n    type: dynamo-default-cost-fn\n    hints: [{ type: kv_fetch }]\n',
+    );
+    const whole = await report(
+      SYNTHETIC,
+      '--workers',
+      '4',
+      '--kv-blocks',
+      '700',
+      '--compare',
+      `kv,${policy}`,
+    );
+    const [plain, fetching] = whole.runs;
+    expect(plain!.hints).toEqual({ actions_by_type: {}, outcomes: {}, fetched_blocks: 0, fetched_bytes: 0 });
+    expect(fetching!.name).toBe(policy);
+    expect(fetching!.hints.actions_by_type['kv.fetch@1.0']).toBeGreaterThan(0);
+    expect(fetching!.hints.outcomes.accepted).toBeGreaterThan(0);
+    expect(fetching!.hints.fetched_blocks).toBeGreaterThan(0);
+    expect(fetching!.prefix_hit_rate_tokens).toBeGreaterThan(plain!.prefix_hit_rate_tokens!);
+  });
+
+  it('prints a table with a column per run, and a progress bar on terminals only', async () => {
+    const plain = await run([SAMPLE, '--limit', '20', '--compare', 'kv,random']);
+    expect(plain.err).toBe('');
+    expect(plain.out).toContain('mooncake_conversation_sample.jsonl: 20 requests');
+    expect(plain.out).toMatch(/\n {2,}kv {2,}random\n/);
+    expect(plain.out).toMatch(/\nrequests completed +20\/20 +20\/20\n/);
+    expect(plain.out).toMatch(/predicted by the router +\d+\.\d\d % +–\n/);
+    const terminal = await run([SAMPLE, '--limit', '20'], undefined, true);
+    expect(terminal.err).toContain('20/20');
+    expect(terminal.err.endsWith('\r\u001b[K')).toBe(true);
+  });
+
+  it('stops at SIGINT without a report, and leaves no listener behind', async () => {
+    const before = process.listenerCount('SIGINT');
+    const { code, out, err } = await run(
+      [SAMPLE],
+      (text) => {
+        if (text.includes('/200')) process.emit('SIGINT');
+      },
+      true,
+    );
+    expect(code).toBe(1);
+    expect(out).toBe('');
+    expect(err).toContain('error: the replay was interrupted; there is no report [PM_REPLAY_INTERRUPTED]');
+    expect(process.listenerCount('SIGINT')).toBe(before);
+  });
+
+  it.each([
+    [['--block-size', '48'], '--block-size 48 does not divide'],
+    [['--compare', 'fastest'], '--compare cannot run "fastest"'],
+    [['--timing', 'profile.npz'], '--timing takes default or none, not "profile.npz"'],
+    [['--workers', 'many'], '--workers takes a number, not "many"'],
+    [['--compare', 'kv,absent.yaml'], 'cannot read the configuration file absent.yaml'],
+    [['--frobnicate'], "unknown option '--frobnicate'"],
+  ])('refuses %j with exit code 2 before anything runs', async (args, message) => {
+    const { code, out, err } = await run([SAMPLE, ...args]);
+    expect(code).toBe(2);
+    expect(out).toBe('');
+    expect(err).toContain(message);
+  });
+
+  it('names the line of an unreadable trace', async () => {
+    const broken = join(folder, 'broken.jsonl');
+    writeFileSync(
+      broken,
+      '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1]}\n{"timestamp": 0}\n',
+    );
+    const { code, err } = await run([broken]);
+    expect(code).toBe(2);
+    expect(err).toBe(
+      'error: broken.jsonl:2: input_length is missing; it is a whole number from 1 to 4194304 [PM_REPLAY_TRACE]\n',
+    );
+  });
+
+  it('explains itself', async () => {
+    const { code, out } = await run(['--help']);
+    expect(code).toBe(0);
+    expect(out).toContain('Examples:');
+  });
+});

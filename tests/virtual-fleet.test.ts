@@ -1,0 +1,255 @@
+// Simulated engines behind the ports of real ones: transport in, KV events out, peers among each other.
+import { describe, expect, it } from 'vitest';
+import type { EngineReport, EngineRequest, EngineSink, ReportedHintOutcome } from '../src/engines/index.ts';
+import { createKvEventApplier, encodeEventBatch } from '../src/events/index.ts';
+import { blockHashSeed, createBlockHasher, createPrefixIndex, type PrefixIndex } from '../src/kv/index.ts';
+import { NO_METRICS } from '../src/observe/index.ts';
+import {
+  DEFAULT_ENGINE_SETTINGS,
+  type SimulatedEngineSettings,
+  VirtualFleet,
+  VirtualTime,
+} from '../src/simulator/index.ts';
+
+const hasher = createBlockHasher();
+
+interface Answer {
+  readonly sink: EngineSink;
+  status: number | null;
+  tokens: number;
+  report: EngineReport | null;
+  outcomes: readonly ReportedHintOutcome[];
+  headAt: number;
+}
+
+function answer(time: VirtualTime): Answer {
+  const got: Answer = {
+    sink: {
+      head(status, _headers, outcomes) {
+        got.status = status;
+        got.outcomes = outcomes;
+        got.headAt = time.now();
+      },
+      data() {
+        throw new Error('the virtual transport relays no bytes');
+      },
+      tokens(count) {
+        got.tokens += count;
+      },
+      finished(report) {
+        got.report = report;
+      },
+      failed(error) {
+        throw error;
+      },
+    },
+    status: null,
+    tokens: 0,
+    report: null,
+    outcomes: [],
+    headAt: -1,
+  };
+  return got;
+}
+
+function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {}) {
+  const time = new VirtualTime();
+  const engine = { ...DEFAULT_ENGINE_SETTINGS, blockSize: 4, kvBlocks: 64, ...settings };
+  const fleet = new VirtualFleet({
+    time,
+    hasher,
+    encode: encodeEventBatch,
+    engines: Array.from({ length: workers }, () => engine),
+  });
+  return { time, fleet };
+}
+
+function requestTo(
+  fleet: VirtualFleet,
+  worker: number,
+  id: string,
+  tokens: Uint32Array,
+  hint: EngineRequest['hint'] = null,
+): EngineRequest {
+  const { id: workerId, url } = fleet.workers[worker - 1]!;
+  return {
+    requestId: id,
+    partition: { model: 'sim', routingGroup: 'default' },
+    role: 'aggregated',
+    worker: {
+      spec: {
+        id: workerId,
+        model: 'sim',
+        url,
+        dialect: 'sim',
+        role: 'aggregated',
+        ranks: { first: 0, count: 1 },
+        kvEvents: new Map(),
+        maxNumBatchedTokens: null,
+        totalKvBlocks: null,
+        taints: [],
+        topology: {},
+      },
+      state: 'ready',
+      capabilities: null,
+      slots: [worker - 1],
+    },
+    rank: 0,
+    servedAs: 'sim',
+    api: 'completions',
+    body: null,
+    stream: true,
+    tokens,
+    maxOutputTokens: 6,
+    session: null,
+    hint,
+  };
+}
+
+function indexed(fleet: VirtualFleet, time: VirtualTime, fast: boolean): PrefixIndex {
+  const index = createPrefixIndex({ hasher, maxHoldings: 100_000 });
+  const applier = createKvEventApplier({
+    index,
+    hasher,
+    blockHashSeed,
+    blockSizeOf: () => 4,
+    learnBlockSize: () => undefined,
+    metrics: NO_METRICS,
+    clock: time,
+  });
+  for (const [owner, { id }] of fleet.workers.entries()) {
+    index.bindOwner(owner, id);
+    fleet.connectEvents(id, {
+      owner,
+      sink: applier,
+      ...(fast ? { decoded: (slot, sequence, batch) => applier.onDecodedBatch(slot, sequence, batch) } : {}),
+    });
+  }
+  return index;
+}
+
+/** A prompt whose beginning it shares with its family. */
+function prompt(family: number, length: number): Uint32Array {
+  return Uint32Array.from({ length }, (_, index) => family * 1000 + (index < 12 ? index : index + length));
+}
+
+function dumped(index: PrefixIndex): unknown[] {
+  return [...index.dump(0, 10_000).blocks].map((block) => JSON.stringify(block)).sort();
+}
+
+describe('VirtualFleet', () => {
+  it('streams tokens and reports usage through the engine sink, never before dispatch returned', () => {
+    const { time, fleet } = setUp(1);
+    const got = answer(time);
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), got.sink);
+    expect(got.status).toBeNull();
+    while (time.step());
+    expect(got).toMatchObject({ status: 200, tokens: 6 });
+    expect(got.report).toEqual({
+      promptTokens: 21,
+      cachedTokens: 0,
+      outputTokens: 6,
+      finishReason: 'length',
+      source: 'usage',
+    });
+    expect(fleet.engine(1n).stats().activeBlocks).toBe(0);
+  });
+
+  it('leaves the same index behind whether events travel as bytes or decoded', () => {
+    const dumps = [false, true].map((fast) => {
+      const { time, fleet } = setUp(2, { kvBlocks: 24 });
+      const index = indexed(fleet, time, fast);
+      for (let step = 0; step < 40; step += 1) {
+        const got = answer(time);
+        fleet.dispatch(requestTo(fleet, 1 + (step % 2), `r${step}`, prompt(step % 5, 14 + step)), got.sink);
+        time.runUntil(time.now() + 40);
+      }
+      while (time.step());
+      expect(index.stats()).toMatchObject({ unknownParents: 0, unknownRemoves: 0, duplicateStores: 0 });
+      return dumped(index);
+    });
+    expect(dumps[0]!.length).toBeGreaterThan(10);
+    expect(dumps[0]).toEqual(dumps[1]);
+  });
+
+  it('lets engines fetch from each other by the hashes the source announced', () => {
+    const { time, fleet } = setUp(2);
+    const index = indexed(fleet, time, false);
+    const tokens = prompt(1, 26);
+    fleet.dispatch(requestTo(fleet, 1, 'warm', tokens), answer(time).sink);
+    while (time.step());
+    const { local, sequence } = hasher.hashPrompt(
+      tokens,
+      4,
+      blockHashSeed({ loraName: null, cacheSalt: null }),
+    );
+    const hashes = new BigUint64Array(6);
+    expect(index.externalHashes(0, sequence, 0, 6, hashes)).toBe(6);
+    const got = answer(time);
+    fleet.dispatch(
+      requestTo(fleet, 2, 'a', tokens, {
+        protocol_version: '0.1',
+        message_id: 'a',
+        actions: [
+          {
+            action_id: 'a1',
+            action_type: 'kv.fetch',
+            action_version: '1.0',
+            payload: {
+              source_control_endpoint: fleet.workers[0]!.sourceControlEndpoint!,
+              block_hashes: hashes,
+            },
+          },
+        ],
+      }),
+      got.sink,
+    );
+    while (time.step());
+    expect(got.outcomes).toMatchObject([
+      { actionId: 'a1', outcome: 'accepted', blocksAsked: 6, blocksDone: 6 },
+    ]);
+    expect(got.report?.cachedTokens).toBe(24);
+    // The copy was announced: both ranks hold the chain now.
+    expect(index.find(local, sequence, ['device']).count).toBe(2);
+    expect(fleet.engine(1n).stats().activeBlocks).toBe(0);
+  });
+
+  it('frees everything of an aborted request, and says nothing more', () => {
+    const { time, fleet } = setUp(1);
+    const got = answer(time);
+    const exchange = fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), got.sink);
+    time.step();
+    expect(got.status).toBe(200);
+    exchange.abort();
+    exchange.abort();
+    while (time.step());
+    expect(got).toMatchObject({ tokens: 0, report: null });
+    expect(fleet.engine(1n).stats()).toMatchObject({ running: 0, activeBlocks: 0 });
+  });
+
+  it('refuses a request larger than the pool with a status, as an engine over HTTP does', () => {
+    const { time, fleet } = setUp(1, { kvBlocks: 5 });
+    const got = answer(time);
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), got.sink);
+    while (time.step());
+    expect(got).toMatchObject({ status: 400, tokens: 0 });
+    expect(got.report).toMatchObject({ finishReason: 'rejected', cachedTokens: null });
+  });
+
+  it('keeps two attempts of one request apart on one engine', () => {
+    const { time, fleet } = setUp(1);
+    const first = answer(time);
+    const second = answer(time);
+    const exchange = fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 9)), first.sink);
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 9)), second.sink);
+    exchange.abort();
+    while (time.step());
+    expect(first.report).toBeNull();
+    expect(second).toMatchObject({ tokens: 6 });
+  });
+
+  it('names the workers it has when asked for another', () => {
+    const { fleet } = setUp(2);
+    expect(() => fleet.engine(3n)).toThrow('the simulated fleet has workers 1 to 2, not 3');
+  });
+});
