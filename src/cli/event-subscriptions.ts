@@ -1,11 +1,6 @@
 // Keeps one KV event subscription per worker rank: at the endpoint that configuration names, else at the one the engine
 // advertises. Follows the fleet; sockets themselves belong to the events room.
-import {
-  type KvEventSink,
-  type KvEventSource,
-  subscribeZmq,
-  type ZmqSubscription,
-} from '../events/index.ts';
+import { type KvEventSink, type KvEventSource, subscribeZmq, type ZmqSubscription } from '../events/index.ts';
 import type { Fleet, KvEventEndpoints, Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { errorText, type Logger } from '../plugin/index.ts';
@@ -88,7 +83,8 @@ export class EventSubscriptions {
     worker.slots.forEach((slot, index) => {
       const endpoint = endpointOf(worker, worker.spec.ranks.first + index);
       const current = this.#streams.get(slot)?.endpoint;
-      if (endpoint === null || (current?.connect === endpoint.connect && current.topic === endpoint.topic)) return;
+      if (endpoint === null || (current?.connect === endpoint.connect && current.topic === endpoint.topic))
+        return;
       this.#drop(slot);
       this.#open(slot, endpoint, worker.spec.id);
     });

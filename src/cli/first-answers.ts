@@ -40,7 +40,9 @@ export class FirstAnswers {
   /** Looks whether everybody answered. */
   look(): void {
     if (this.#settled) return;
-    const missing = this.#fleet.workers().some(({ spec, state }) => state === 'ready' && !this.#answered.has(spec.id));
+    const missing = this.#fleet
+      .workers()
+      .some(({ spec, state }) => state === 'ready' && !this.#answered.has(spec.id));
     const cut = this.#streams().some((stream) => {
       const alive = this.#fleet.worker(stream.worker)?.state === 'ready';
       return alive && stream.endpoint !== null && !stream.connected;

@@ -23,7 +23,10 @@ const MAX_SENTENCES = 100;
 
 /** The state of a router. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
-  const reasons = [...(facts.starting ? ['workers are still being asked about themselves'] : []), ...fleetReasons(facts)];
+  const reasons = [
+    ...(facts.starting ? ['workers are still being asked about themselves'] : []),
+    ...fleetReasons(facts),
+  ];
   const warnings = [...modelWarnings(facts), ...eventWarnings(facts), ...blockSizeWarnings(facts)];
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
 }
@@ -41,7 +44,9 @@ function modelWarnings({ config, workers }: ReadinessFacts): string[] {
     .map((model) => ({ model, of: workers.filter((worker) => worker.spec.model === model) }))
     .filter(({ of }) => !of.some((worker) => worker.state === 'ready'))
     .map(({ model, of }) =>
-      of.length === 0 ? `model ${model} has no worker` : `model ${model} has no ready worker (${statesOf(of)})`,
+      of.length === 0
+        ? `model ${model} has no worker`
+        : `model ${model} has no ready worker (${statesOf(of)})`,
     );
 }
 
@@ -60,7 +65,9 @@ function eventWarnings({ subscriptions, workers, feed }: ReadinessFacts): string
     if (worker === undefined || worker.state === 'gone') return [];
     const who = `worker ${id} rank ${rank}`;
     if (endpoint === null) {
-      return [`${who} announces no KV events: what it has cached is not known; name its endpoint under kv_events`];
+      return [
+        `${who} announces no KV events: what it has cached is not known; name its endpoint under kv_events`,
+      ];
     }
     if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
     const stream = feed(worker.slots[rank - worker.spec.ranks.first] ?? -1);
@@ -71,10 +78,14 @@ function eventWarnings({ subscriptions, workers, feed }: ReadinessFacts): string
 function feedWarnings(who: string, feed: EventFeed): string[] {
   const warnings: string[] = [];
   if (feed.mismatchedBlockSize !== null) {
-    warnings.push(`${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: nothing it caches is found`);
+    warnings.push(
+      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: nothing it caches is found`,
+    );
   }
   if (feed.stale) {
-    warnings.push(`${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known`);
+    warnings.push(
+      `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known`,
+    );
   }
   return warnings;
 }

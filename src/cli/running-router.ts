@@ -12,9 +12,9 @@ import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
+import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
 import { dialectProblems, startTokenSources } from './start-problems.ts';
-import { FirstAnswers } from './first-answers.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -86,7 +86,9 @@ async function start(
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
   subscriptions?.start();
   onStop(() => subscriptions?.close());
-  const asked = new Set(config.workers.filter((worker) => worker.capabilities === 'ask').map((worker) => worker.url));
+  const asked = new Set(
+    config.workers.filter((worker) => worker.capabilities === 'ask').map((worker) => worker.url),
+  );
   const probe = createHttpProbe({ asks: (id) => asked.has(fleet.worker(id)?.spec.url ?? ''), log });
   const prober = new HealthProber({ fleet, health: core.health, clock, metrics, probe: first.around(probe) });
   prober.start();
