@@ -1,6 +1,8 @@
 // Values that several tests of the HTTP road start from.
+import type { ModelConfig, RouterConfig } from '../src/config/index.ts';
 import type { EngineRequest } from '../src/engines/index.ts';
 import type { Worker, WorkerSpec } from '../src/fleet/index.ts';
+import type { ResponseSink, Road, RoadRequest, RoadTicket } from '../src/road/index.ts';
 
 /** A ready worker of dialect `sim` with one rank. */
 export function workerFixture(spec: Partial<WorkerSpec> = {}): Worker {
@@ -43,4 +45,108 @@ export function engineRequestFixture(over: Partial<EngineRequest> = {}): EngineR
     hint: null,
     ...over,
   };
+}
+
+/** A configuration with one model `tiny` (alias `default`), open to everyone, trusting nobody. */
+export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterConfig {
+  const model: ModelConfig = {
+    name: 'tiny',
+    servedAs: 'tiny-sim',
+    aliases: ['default'],
+    blockSize: 16,
+    tokens: { source: 'estimate' },
+    routingGroup: 'default',
+  };
+  return {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { host: '127.0.0.1', port: 0, token: null },
+    auth: null,
+    limits: LIMITS,
+    models: new Map([['tiny', model]]),
+    workers: [],
+    router: ROUTER,
+    plugins: [],
+    workerSelection: {},
+    instances: [],
+    observe: { candidates: 64, logLevel: 'silent' },
+    ...over,
+  };
+}
+
+/** Small enough to be hit by a test. */
+export const LIMITS: RouterConfig['limits'] = {
+  bodyBytes: 4096,
+  headerBytes: 4096,
+  promptTokens: 512,
+  concurrentRequests: 8,
+  indexBytes: 1 << 20,
+  decisionBytes: 1 << 20,
+  overloadStatus: 429,
+  drainMs: 1000,
+};
+
+/** Router keys with their defaults. */
+export const ROUTER: RouterConfig['router'] = {
+  mode: 'kv',
+  useKvEvents: true,
+  overlapScoreCredit: 1,
+  overlapScoreCreditDecay: 0,
+  prefillLoadScale: 1,
+  decodeActiveRequestWeight: 0,
+  hostCacheHitWeight: 0.75,
+  diskCacheHitWeight: 0.25,
+  routerTemperature: 0,
+  routerTtlSeconds: 120,
+  seed: 1,
+  enableSessionPrefixIndex: true,
+  trustIncomingHintsFrom: [],
+  trustRoutingFieldsFrom: [],
+};
+
+/** A request that reached a {@link ScriptedRoad}. */
+export interface Arrival {
+  readonly request: RoadRequest;
+  readonly sink: ResponseSink;
+  aborts: number;
+  paused: boolean;
+}
+
+/** A road in memory: requests wait until the test answers them through their sink. */
+export class ScriptedRoad implements Road {
+  readonly arrivals: Arrival[] = [];
+  /** Called at each arrival, before `arrive` returns. */
+  onArrival: (arrival: Arrival) => void = () => {};
+  #waiting: ((arrival: Arrival) => void)[] = [];
+
+  arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+    const arrival: Arrival = { request, sink, aborts: 0, paused: false };
+    this.arrivals.push(arrival);
+    this.onArrival(arrival);
+    for (const tell of this.#waiting.splice(0)) tell(arrival);
+    return {
+      requestId: request.requestId,
+      abort: () => {
+        arrival.aborts += 1;
+      },
+      pause: () => {
+        arrival.paused = true;
+      },
+      resume: () => {
+        arrival.paused = false;
+      },
+    };
+  }
+
+  /** The next arrival from now on. */
+  next(): Promise<Arrival> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  workerGone(): void {}
+
+  hintOutcome(): void {}
+
+  activeBookings(): number {
+    return 0;
+  }
 }

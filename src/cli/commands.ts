@@ -36,6 +36,11 @@ export interface CommandEntry {
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
+    name: 'serve',
+    summary: 'run the router; without a configuration, with simulated workers',
+    load: () => import('./serve.ts'),
+  },
+  {
     name: 'check',
     summary: 'validate a configuration or policy file and show what each role resolves to',
     load: () => import('./check.ts'),

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { askCapabilities, probeHealth } from './ask-engine.ts';
+import { workerFixture } from '../../tests/gateway-fixtures.ts';
+import { NO_LOG } from '../plugin/index.ts';
+import { askCapabilities, createHttpProbe, probeHealth } from './ask-engine.ts';
 import { requireDialect } from './dialects.ts';
 
 const closers: (() => void)[] = [];
@@ -27,8 +29,10 @@ const ANSWER = {
   worker_type: 'aggregated',
   block_size: 16,
   hash_scheme: 'x',
+  reports_outcomes: true,
   ranks: { '0': RANK },
 };
+const forever = (): AbortSignal => new AbortController().signal;
 
 describe('askCapabilities', () => {
   it('reads an advertisement, and takes 404 and 501 as having none', async () => {
@@ -37,48 +41,74 @@ describe('askCapabilities', () => {
       expect(req.url).toBe('/kv_hints/capabilities');
       res.writeHead(status).end(JSON.stringify(ANSWER));
     });
-    expect((await askCapabilities(url))?.capabilities.epoch).toBe('e1');
+    expect((await askCapabilities(url, forever()))?.epoch).toBe('e1');
     status = 404;
-    expect(await askCapabilities(`${url}/`)).toBeNull();
+    expect(await askCapabilities(`${url}/`, forever())).toBeNull();
     status = 501;
-    expect(await askCapabilities(url)).toBeNull();
+    expect(await askCapabilities(url, forever())).toBeNull();
     status = 500;
-    await expect(askCapabilities(url)).rejects.toThrow(
-      'KV hint capabilities: the engine answered with status 500',
+    await expect(askCapabilities(url, forever())).rejects.toThrow(
+      'the capability advertisement cannot be used: the engine answered with status 500',
     );
   });
 
   it('refuses an answer that is no JSON or too long', async () => {
     let body = 'no';
     const url = await engine((_req, res) => res.end(body));
-    await expect(askCapabilities(url)).rejects.toThrow('KV hint capabilities: the answer is not JSON');
+    await expect(askCapabilities(url, forever())).rejects.toThrow(
+      'the capability advertisement cannot be used: it is not JSON',
+    );
     body = ' '.repeat(1024 * 1024 + 1);
-    await expect(askCapabilities(url)).rejects.toThrow(
+    await expect(askCapabilities(url, forever())).rejects.toThrow(
       'the engine did not answer GET /kv_hints/capabilities: the answer is longer than 1048576 bytes',
     );
   });
 
-  it('gives up on an engine that does not answer in time', async () => {
-    const url = await engine(() => {});
-    await expect(askCapabilities(url, { timeoutMs: 20 })).rejects.toMatchObject({
+  it('ends when it is told to', async () => {
+    const controller = new AbortController();
+    const url = await engine(() => controller.abort());
+    await expect(askCapabilities(url, controller.signal)).rejects.toMatchObject({
       code: 'PM_ENGINE_UNREACHABLE',
     });
   });
 });
 
 describe('probeHealth', () => {
-  it('is true only for a 2xx in time', async () => {
+  it('is true only for a 2xx', async () => {
     let status = 200;
     const url = await engine((req, res) => {
       expect(req.url).toBe('/health');
       res.writeHead(status).end();
     });
-    expect(await probeHealth(url)).toBe(true);
+    expect(await probeHealth(url, forever())).toBe(true);
     status = 503;
-    expect(await probeHealth(url)).toBe(false);
-    const silent = await engine(() => {});
-    expect(await probeHealth(silent, { timeoutMs: 20 })).toBe(false);
-    expect(await probeHealth('http://127.0.0.1:1')).toBe(false);
+    expect(await probeHealth(url, forever())).toBe(false);
+    expect(await probeHealth('http://127.0.0.1:1', forever())).toBe(false);
+  });
+});
+
+describe('createHttpProbe', () => {
+  it('asks for capabilities only when due and wanted, and takes an unusable answer as none', async () => {
+    const asked: string[] = [];
+    let answer = JSON.stringify(ANSWER);
+    const url = await engine((req, res) => {
+      asked.push(req.url ?? '');
+      res.end(answer);
+    });
+    const warned: string[] = [];
+    const probe = createHttpProbe({
+      asks: (id) => id === 1n,
+      log: { ...NO_LOG, warn: (message) => warned.push(message) },
+    });
+    const run = (id: bigint, due: boolean) =>
+      probe(workerFixture({ id, url }), { askCapabilities: due, signal: forever() });
+    expect(await run(1n, false)).toEqual({ healthy: true });
+    expect(await run(2n, true)).toEqual({ healthy: true });
+    expect(asked).toEqual(['/health', '/health']);
+    expect(await run(1n, true)).toMatchObject({ healthy: true, capabilities: { epoch: 'e1' } });
+    answer = '{}';
+    expect(await run(1n, true)).toEqual({ healthy: true, capabilities: null });
+    expect(warned).toEqual([expect.stringContaining('the capability advertisement cannot be used')]);
   });
 });
 

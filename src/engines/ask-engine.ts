@@ -1,66 +1,75 @@
-// Small questions to an engine outside of any request: its hint capabilities, and whether it is alive. Each opens its own
+// Small questions to an engine outside of any request: whether it is alive, and what it says about KV hints. Each opens its own
 // short connection, so that an answer says something about new connections too.
 import { request } from 'undici';
-import { errorText, PointsmanError } from '../plugin/index.ts';
-import { type EngineAdvertisement, parseAdvertisement } from './capabilities.ts';
+import { type Probe, parseCapabilities, type WorkerCapabilities } from '../fleet/index.ts';
+import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
 
-/** Options of both questions. */
-export interface AskOptions {
-  /** Time for the whole answer in ms; default 2,000. */
-  readonly timeoutMs?: number;
-}
-
-const DEFAULT_TIMEOUT_MS = 2_000;
 const MAX_ANSWER_BYTES = 1024 * 1024;
 
 /**
  * What the engine at a base url advertises; null when it says that it has no such endpoint (404 or 501).
- * @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers in time, PM_ENGINE_CAPABILITIES when the answer is unusable.
+ * @param signal ends the question early.
+ * @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers, PM_CAPABILITIES_INVALID when the answer is unusable.
  */
-export async function askCapabilities(
-  url: string,
-  options: AskOptions = {},
-): Promise<EngineAdvertisement | null> {
-  const { status, body } = await get(url, '/kv_hints/capabilities', options);
+export async function askCapabilities(url: string, signal: AbortSignal): Promise<WorkerCapabilities | null> {
+  const { status, body } = await get(url, '/kv_hints/capabilities', signal);
   if (status === 404 || status === 501) return null;
-  if (status !== 200) {
-    throw new PointsmanError(
-      'PM_ENGINE_CAPABILITIES',
-      `KV hint capabilities: the engine answered with status ${status}`,
-      {
-        details: { engine_status: status },
-      },
-    );
-  }
+  if (status !== 200) throw unusable(`the engine answered with status ${status}`);
   let parsed: unknown;
   try {
     parsed = JSON.parse(body.toString('utf8'));
   } catch {
-    throw new PointsmanError('PM_ENGINE_CAPABILITIES', 'KV hint capabilities: the answer is not JSON');
+    throw unusable('it is not JSON');
   }
-  return parseAdvertisement(parsed);
+  return parseCapabilities(parsed);
 }
 
-/** Whether `GET /health` answers with a 2xx in time. Never throws. */
-export async function probeHealth(url: string, options: AskOptions = {}): Promise<boolean> {
+/** Whether `GET /health` answers with a 2xx. Never throws. */
+export async function probeHealth(url: string, signal: AbortSignal): Promise<boolean> {
   try {
-    const { status } = await get(url, '/health', options);
+    const { status } = await get(url, '/health', signal);
     return status >= 200 && status < 300;
   } catch {
     return false;
   }
 }
 
+/**
+ * A fleet probe over HTTP: health, and capabilities when they are due and `asks` says that this worker is to be asked. An
+ * advertisement that cannot be used counts as none and is logged.
+ */
+export function createHttpProbe(options: {
+  readonly asks: (workerId: bigint) => boolean;
+  readonly log: Logger;
+}): Probe {
+  return async (worker, { askCapabilities: due, signal }) => {
+    const { id, url } = worker.spec;
+    if (!(await probeHealth(url, signal))) return { healthy: false };
+    if (!due || !options.asks(id)) return { healthy: true };
+    try {
+      return { healthy: true, capabilities: await askCapabilities(url, signal) };
+    } catch (thrown) {
+      if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_CAPABILITIES_INVALID') throw thrown;
+      options.log.warn(thrown.message, { worker: id });
+      return { healthy: true, capabilities: null };
+    }
+  };
+}
+
+function unusable(problem: string): PointsmanError {
+  return new PointsmanError(
+    'PM_CAPABILITIES_INVALID',
+    `the capability advertisement cannot be used: ${problem}`,
+  );
+}
+
 async function get(
   url: string,
   path: string,
-  options: AskOptions,
+  signal: AbortSignal,
 ): Promise<{ status: number; body: Buffer }> {
   try {
-    const { statusCode, body } = await request(url.replace(/\/$/, '') + path, {
-      reset: true,
-      signal: AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS),
-    });
+    const { statusCode, body } = await request(url.replace(/\/$/, '') + path, { reset: true, signal });
     const parts: Buffer[] = [];
     let size = 0;
     for await (const part of body) {
@@ -74,9 +83,7 @@ async function get(
     throw new PointsmanError(
       'PM_ENGINE_UNREACHABLE',
       `the engine did not answer GET ${path}: ${errorText(thrown)}`,
-      {
-        cause: thrown,
-      },
+      { cause: thrown },
     );
   }
 }

@@ -85,8 +85,10 @@ function listen(onData?: () => void): { heard: Heard; sink: EngineSink; done: Pr
 function transport(faults: string[] = []): HttpTransport {
   const created = createHttpTransport({
     dialects: DIALECTS,
-    metrics: NO_METRICS,
-    onConnectionFault: (worker, kind) => faults.push(`${worker.spec.id} ${kind}`),
+    metrics: {
+      ...NO_METRICS,
+      count: (_name, labels = {}) => faults.push(`${labels.worker} ${labels.kind}`),
+    },
   });
   closers.push(() => created.close());
   return created;
@@ -130,7 +132,7 @@ describe('createHttpTransport', () => {
     expect(heard.report?.finishReason).toBe('stop');
   });
 
-  it('reports an engine that refuses connections as unreachable and tells the fleet', async () => {
+  it('reports an engine that refuses connections as unreachable and counts it', async () => {
     const { url, server } = await engine(() => {});
     await new Promise((resolve) => server.close(resolve));
     const faults: string[] = [];

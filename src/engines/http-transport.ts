@@ -16,8 +16,6 @@ export interface HttpTransportDeps {
   /** By name, as workers carry it in their spec. */
   readonly dialects: ReadonlyMap<string, EngineDialect>;
   readonly metrics: Metrics;
-  /** Told of every fault, so that the fleet can turn a worker suspect. */
-  readonly onConnectionFault: (worker: Worker, kind: ConnectionFault) => void;
 }
 
 /** An engine transport over HTTP. */
@@ -53,7 +51,6 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
   };
   const fault = (worker: Worker, kind: ConnectionFault): void => {
     deps.metrics.count('pointsman_engine_connection_faults_total', { worker: String(worker.spec.id), kind });
-    deps.onConnectionFault(worker, kind);
   };
 
   return {

@@ -1,10 +1,8 @@
 // Engine dialects, the transport port, and the HTTP transport.
-export { type AskOptions, askCapabilities, probeHealth } from './ask-engine.ts';
-export { type EngineAdvertisement, parseAdvertisement } from './capabilities.ts';
+export { askCapabilities, createHttpProbe, probeHealth } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
 export { DIALECTS, requireDialect } from './dialects.ts';
 export {
-  type ConnectionFault,
   createHttpTransport,
   type HttpTransport,
   type HttpTransportDeps,

@@ -22,6 +22,8 @@ export interface ZmqSubscription {
   readonly sink: KvEventSink;
   /** Told of messages that are no KV event message, and of a sink that threw; the subscription goes on. */
   readonly onError: (error: PointsmanError) => void;
+  /** Told each time the connection stands (from then on nothing is missed) or is lost. */
+  readonly onConnection?: (connected: boolean) => void;
 }
 
 /**
@@ -40,6 +42,11 @@ export async function subscribeZmq(subscription: ZmqSubscription): Promise<KvEve
     heartbeatTimeout: 30_000,
     linger: 0,
   });
+  const { onConnection } = subscription;
+  if (onConnection !== undefined) {
+    socket.events.on('handshake', () => onConnection(true));
+    socket.events.on('disconnect', () => onConnection(false));
+  }
   try {
     socket.subscribe(subscription.topic);
     socket.connect(subscription.endpoint);

@@ -198,11 +198,6 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A worker names an engine dialect that does not exist or is not available yet.',
   },
-  PM_ENGINE_CAPABILITIES: {
-    status: 502,
-    retryable: true,
-    meaning: 'An engine answered the question for its KV hint capabilities with something unusable.',
-  },
   PM_ENGINE_REQUEST: {
     status: 400,
     retryable: false,
@@ -270,6 +265,11 @@ export const ERROR_CODES = {
     meaning: 'The chat template of the model refuses the messages, or the model has none.',
   },
   // --- gateway ---
+  PM_NETWORK_INVALID: {
+    status: 500,
+    retryable: false,
+    meaning: 'A trusted network is neither an IP address nor a network in CIDR form.',
+  },
   PM_REQUEST_INVALID: {
     status: 400,
     retryable: false,
@@ -312,6 +312,7 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'This router is stopping and takes no new requests.',
   },
+  PM_LISTEN: { status: 500, retryable: false, meaning: 'A port cannot be listened on.' },
   PM_CLIENT_STALLED: {
     status: 408,
     retryable: false,

@@ -164,7 +164,7 @@ describe('an estimate', () => {
 describe('the engine token source', () => {
   it('says that it is not available yet and what is', () => {
     expect(() => source({ source: 'engine' })).toThrow(
-      'models.tiny.tokens.source: "engine" is not available yet; use local with a tokenizer.json, or estimate',
+      'token source "engine" of model tiny is not available yet; use local with a tokenizer.json, or estimate',
     );
   });
 });

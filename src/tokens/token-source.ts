@@ -30,7 +30,7 @@ export function createTokenSource(deps: TokenSourceDeps): TokenSource {
   if (setting.source === 'engine') {
     throw new PointsmanError(
       'PM_TOKENS_SOURCE',
-      `models.${model}.tokens.source: "engine" is not available yet; use local with a tokenizer.json, or estimate`,
+      `token source "engine" of model ${model} is not available yet; use local with a tokenizer.json, or estimate`,
       { details: { model } },
     );
   }

@@ -1,0 +1,133 @@
+// Keeps one KV event subscription per worker rank: at the endpoint that configuration names, else at the one the engine
+// advertises. Follows the fleet; sockets themselves belong to the events room.
+import { type KvEventSink, type KvEventSource, subscribeZmq, type ZmqSubscription } from '../events/index.ts';
+import type { Fleet, KvEventEndpoints, Worker } from '../fleet/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import { errorText, type Logger } from '../plugin/index.ts';
+
+/** Opens one subscription; {@link subscribeZmq} outside of tests. */
+export type Subscribe = (subscription: ZmqSubscription) => Promise<KvEventSource>;
+
+/** What is known of one rank's subscription. */
+export interface SubscriptionStatus {
+  readonly worker: bigint;
+  readonly rank: number;
+  /** Null = nobody said where the rank publishes. */
+  readonly endpoint: string | null;
+  readonly connected: boolean;
+}
+
+/** What the subscriptions are made of. */
+export interface EventSubscriptionsOptions {
+  readonly fleet: Fleet;
+  readonly sink: KvEventSink;
+  readonly log: Logger;
+  readonly subscribe?: Subscribe;
+  /** Told whenever a rank's stream became connected or was cut. */
+  readonly onChange?: () => void;
+}
+
+interface Stream {
+  readonly endpoint: KvEventEndpoints;
+  source: KvEventSource | null;
+  connected: boolean;
+  closed: boolean;
+}
+
+/** The subscriptions of a fleet. */
+export class EventSubscriptions {
+  readonly #options: EventSubscriptionsOptions;
+  readonly #streams = new Map<OwnerSlot, Stream>();
+  #unlisten: (() => void) | null = null;
+
+  constructor(options: EventSubscriptionsOptions) {
+    this.#options = options;
+  }
+
+  /** Subscribes to every worker and to those that join. */
+  start(): void {
+    const { fleet } = this.#options;
+    this.#unlisten = fleet.listen({
+      added: (worker) => this.#follow(worker),
+      capabilitiesChanged: (worker) => this.#follow(worker),
+      removed: (worker) => {
+        for (const slot of worker.slots) this.#drop(slot);
+      },
+    });
+    for (const worker of fleet.workers()) this.#follow(worker);
+  }
+
+  /** Ends all subscriptions. Idempotent. */
+  close(): void {
+    this.#unlisten?.();
+    this.#unlisten = null;
+    for (const slot of [...this.#streams.keys()]) this.#drop(slot);
+  }
+
+  /** One entry per worker rank, in fleet order. */
+  status(): SubscriptionStatus[] {
+    return this.#options.fleet.workers().flatMap((worker) =>
+      worker.slots.map((slot, index) => {
+        const stream = this.#streams.get(slot);
+        return {
+          worker: worker.spec.id,
+          rank: worker.spec.ranks.first + index,
+          endpoint: stream?.endpoint.connect ?? null,
+          connected: stream?.connected ?? false,
+        };
+      }),
+    );
+  }
+
+  #follow(worker: Worker): void {
+    worker.slots.forEach((slot, index) => {
+      const endpoint = endpointOf(worker, worker.spec.ranks.first + index);
+      const current = this.#streams.get(slot)?.endpoint;
+      if (endpoint === null || (current?.connect === endpoint.connect && current.topic === endpoint.topic))
+        return;
+      this.#drop(slot);
+      this.#open(slot, endpoint, worker.spec.id);
+    });
+  }
+
+  #open(slot: OwnerSlot, endpoint: KvEventEndpoints, worker: bigint): void {
+    const { sink, log, subscribe = subscribeZmq, onChange } = this.#options;
+    const stream: Stream = { endpoint, source: null, connected: false, closed: false };
+    this.#streams.set(slot, stream);
+    subscribe({
+      endpoint: endpoint.connect,
+      topic: endpoint.topic,
+      owner: slot,
+      sink: {
+        onBatch(owner, sequence, payload) {
+          // What a closed subscription still delivers belongs to nobody.
+          if (!stream.closed) sink.onBatch(owner, sequence, payload);
+        },
+      },
+      onError: (error) => log.warn(error.message, { worker, code: error.code }),
+      onConnection: (connected) => {
+        stream.connected = connected;
+        onChange?.();
+      },
+    }).then(
+      (source) => {
+        stream.source = source;
+        if (stream.closed) source.close();
+      },
+      (thrown: unknown) => log.error(errorText(thrown), { worker, endpoint: endpoint.connect }),
+    );
+  }
+
+  #drop(slot: OwnerSlot): void {
+    const stream = this.#streams.get(slot);
+    if (stream === undefined) return;
+    this.#streams.delete(slot);
+    stream.closed = true;
+    stream.source?.close();
+  }
+}
+
+/** Where a rank publishes: what configuration says wins over what the engine says. */
+function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
+  return worker.spec.kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
+}

@@ -1,0 +1,28 @@
+// The log of a running router: one JSON line per entry on stderr, so that stdout stays for results.
+import { pino } from 'pino';
+import type { LogFields, Logger } from '../plugin/index.ts';
+
+/** Where log lines go; `process.stderr` fits. */
+export interface LogStream {
+  write(line: string): void;
+}
+
+/** A logger that drops entries below `level` (debug, info, warn, error, silent). */
+export function createRouterLog(level: string, stream: LogStream): Logger {
+  const log = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  return {
+    debug: (message, fields) => log.debug(writable(fields), message),
+    info: (message, fields) => log.info(writable(fields), message),
+    warn: (message, fields) => log.warn(writable(fields), message),
+    error: (message, fields) => log.error(writable(fields), message),
+  };
+}
+
+/** Ids become decimal text: JSON readers round bare 64-bit integers. */
+function writable(fields: LogFields = {}): Record<string, string | number | boolean | null> {
+  const plain: Record<string, string | number | boolean | null> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    plain[name] = typeof value === 'bigint' ? value.toString() : value;
+  }
+  return plain;
+}

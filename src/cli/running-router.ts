@@ -1,0 +1,203 @@
+// A whole router with its sockets: core, event subscriptions, health checks, gateway and admin API. `serve` wraps it in a
+// process; tests start it in their own.
+import { randomUUID } from 'node:crypto';
+import { type AdminServer, createAdminServer } from '../admin/index.ts';
+import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
+import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
+import { HealthProber } from '../fleet/index.ts';
+import { createGateway, type Gateway, type Readiness } from '../gateway/index.ts';
+import { createMetrics, type DecisionReader, type ScrapableMetrics } from '../observe/index.ts';
+import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
+import { createTokenSource, type TokenSource } from '../tokens/index.ts';
+import { adminFeed } from './admin-feed.ts';
+import { type ComposedRouter, composeRouter } from './compose-router.ts';
+import { EventSubscriptions } from './event-subscriptions.ts';
+import { FirstAnswers } from './first-answers.ts';
+import { readinessOf } from './readiness.ts';
+import { dialectProblems, startTokenSources } from './start-problems.ts';
+import { workerStatus } from './worker-status.ts';
+
+/** What a router is started from. */
+export interface StartRouterOptions {
+  readonly config: RouterConfig;
+  readonly source: ConfigSource;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Tokenizer threads per model; default 1. */
+  readonly tokenizerThreads?: number;
+}
+
+/** A router that serves. */
+export interface RunningRouter {
+  /** `http://host:port` of the gateway. */
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly core: ComposedRouter;
+  readonly metrics: ScrapableMetrics;
+  readonly gateway: Gateway;
+  readiness(): Readiness;
+  /**
+   * Stops gracefully: no new requests, running ones get `drainMs`, then end with an error; all sockets and threads are freed.
+   * Further calls return the same promise.
+   */
+  stop(drainMs: number): Promise<void>;
+}
+
+/** Workers get this long to answer the first questions before the router says that it is up, in ms. */
+const FIRST_ANSWERS_MS = 2_000;
+
+/**
+ * Starts a router and waits until its workers answered, or did not in time.
+ * @throws ConfigError with every problem a start refuses, PointsmanError PM_LISTEN when a port is taken; then nothing runs.
+ */
+export async function startRouter(options: StartRouterOptions): Promise<RunningRouter> {
+  const undo: (() => Promise<void> | void)[] = [];
+  const unwind = async (): Promise<void> => {
+    for (const step of undo.splice(0).reverse()) await step();
+  };
+  try {
+    return await start(options, (step) => undo.push(step), unwind);
+  } catch (thrown) {
+    await unwind();
+    throw thrown;
+  }
+}
+
+async function start(
+  options: StartRouterOptions,
+  onStop: (step: () => Promise<void> | void) => void,
+  unwind: () => Promise<void>,
+): Promise<RunningRouter> {
+  const { config, source, clock, log } = options;
+  const metrics = createMetrics();
+  const tokens = await tokenSources(options, metrics, onStop);
+  const transport = createHttpTransport({ dialects: DIALECTS, metrics });
+  onStop(() => transport.close());
+  const core = await composeRouter({ config, source, clock, metrics, log, transportFor: () => transport });
+  onStop(() => core.close());
+  const { fleet } = core;
+  fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
+  for (const problem of core.host.warnings) log.warn(source.render(problem));
+
+  const subscriptions =
+    core.events === null
+      ? null
+      : new EventSubscriptions({ fleet, sink: core.events, log, onChange: () => first.look() });
+  const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
+  subscriptions?.start();
+  onStop(() => subscriptions?.close());
+  const asked = new Set(
+    config.workers.filter((worker) => worker.capabilities === 'ask').map((worker) => worker.url),
+  );
+  const probe = createHttpProbe({ asks: (id) => asked.has(fleet.worker(id)?.spec.url ?? ''), log });
+  const prober = new HealthProber({ fleet, health: core.health, clock, metrics, probe: first.around(probe) });
+  prober.start();
+  onStop(() => prober.stop());
+
+  const readiness = (): Readiness =>
+    readinessOf({
+      config,
+      workers: fleet.workers(),
+      starting: !first.settled,
+      subscriptions: subscriptions?.status() ?? null,
+      feed: (slot) => core.events?.feed(slot) ?? null,
+      blockSizeOf: (model) => core.blockSizes.ofModel(model),
+    });
+  const gateway = createGateway({
+    road: core.road,
+    config: () => config,
+    tokens: (model) => tokens.get(model),
+    readiness,
+    metrics,
+    clock,
+    log,
+    newRequestId: () => `req-${randomUUID()}`,
+  });
+  const bound = await gateway.listen(config.listen.host, config.listen.port);
+  onStop(() => gateway.stop(0));
+  const url = httpUrl(bound.host, bound.port);
+  const admin = await startAdmin(options, { core, metrics, readiness, url, subscriptions });
+  onStop(() => admin.close());
+  await first.wait(FIRST_ANSWERS_MS);
+  let stopping: Promise<void> | null = null;
+  return {
+    url,
+    adminUrl: admin.url,
+    core,
+    metrics,
+    gateway,
+    readiness,
+    stop(drainMs) {
+      stopping ??= gateway.stop(drainMs).then(unwind);
+      return stopping;
+    },
+  };
+}
+
+async function tokenSources(
+  { config, source, clock, tokenizerThreads = 1 }: StartRouterOptions,
+  metrics: ScrapableMetrics,
+  onStop: (step: () => Promise<void>) => void,
+): Promise<ReadonlyMap<string, TokenSource>> {
+  const problems = dialectProblems(config);
+  const started = await startTokenSources(config, (model) => {
+    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
+    return createTokenSource({
+      model,
+      setting,
+      maxPromptTokens: () => config.limits.promptTokens,
+      threads: tokenizerThreads,
+      metrics,
+      clock,
+    });
+  });
+  onStop(async () => {
+    await Promise.all([...started.sources.values()].map((tokens) => tokens.close()));
+  });
+  problems.push(...started.problems);
+  if (problems.length > 0) throw new ConfigError(source, problems);
+  return started.sources;
+}
+
+const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };
+
+function startAdmin(
+  { config, log }: StartRouterOptions,
+  parts: {
+    readonly core: ComposedRouter;
+    readonly metrics: ScrapableMetrics;
+    readonly readiness: () => Readiness;
+    readonly url: string;
+    readonly subscriptions: EventSubscriptions | null;
+  },
+): Promise<AdminServer> {
+  const { core, metrics, readiness, url, subscriptions } = parts;
+  const { host, port, token } = config.admin;
+  return createAdminServer({
+    host,
+    port,
+    token,
+    log,
+    metrics,
+    decisions: core.decisions ?? NO_DECISIONS,
+    workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
+    plugins: () => core.host.resolution(),
+    config: () => configForDisplay(config),
+    ready: () => {
+      const { reasons, warnings } = readiness();
+      return { ready: reasons.length === 0, reasons: [...reasons, ...warnings] };
+    },
+    events: adminFeed(core.fleet, core.decisions),
+    addresses: { API: `${url}/v1` },
+  }).catch((thrown: NodeJS.ErrnoException) => {
+    const why = thrown.code === 'EADDRINUSE' ? 'another process uses that port' : thrown.message;
+    throw new PointsmanError('PM_LISTEN', `the admin API cannot listen on ${host}:${port}: ${why}`, {
+      cause: thrown,
+      details: { host, port },
+    });
+  });
+}
+
+function httpUrl(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

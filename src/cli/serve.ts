@@ -1,0 +1,138 @@
+// `pointsman serve`: the router as a process, until a signal ends it.
+import { type Command, InvalidArgumentError } from 'commander';
+import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+import type { CliIo } from './output.ts';
+import { createRouterLog } from './router-log.ts';
+import { type RunningRouter, startRouter } from './running-router.ts';
+import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
+import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
+import { type SpawnedSimulators, spawnSimulators } from './spawn-simulators.ts';
+import { stopSignal } from './stop-signal.ts';
+import { systemClock } from './system-clock.ts';
+
+interface ServeOptions extends ServeConfigOptions {
+  readonly simArg?: readonly string[];
+  readonly json?: true;
+}
+
+const MAX_SIM_WORKERS = 256;
+
+/** Adds the command. */
+export function register(program: Command, io: CliIo): void {
+  program
+    .command('serve')
+    .description('run the router; without a configuration, with simulated workers')
+    .option('--config <file>', 'router.yaml (default: POINTSMAN_CONFIG, else the embedded default)')
+    .option('--port <port>', 'port of the API; 0 = any free (default: 8000)', integer(0, 65_535))
+    .option('--admin-port <port>', 'port of the admin API; 0 = any free (default: 8001)', integer(0, 65_535))
+    .option(
+      '--sim-workers <n>',
+      'start simulated workers in a child process (default without a configuration: 4)',
+      integer(1, MAX_SIM_WORKERS),
+    )
+    .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
+    .option('--router-mode <mode>', 'kv, round-robin, random, least-loaded, …')
+    .option('--router-policy-config <file>', 'a file with policy sections alone')
+    .option('--router-prefill-policy <name>', 'worker selection policy of role prefill')
+    .option('--router-decode-policy <name>', 'worker selection policy of role decode')
+    .option('--json', 'the addresses as one JSON line on stdout')
+    .addHelpText(
+      'after',
+      `
+Logs go to stderr. SIGTERM or SIGINT: running requests get limits.drain to finish; a second signal ends at once with exit
+code 1. Exit 2 for whatever a start refuses.
+
+Examples:
+  $ pointsman serve --sim-workers 4
+  $ pointsman serve --config router.yaml --port 8080
+  $ pointsman serve --sim-workers 2 --sim-arg=--speed --sim-arg=10 --json`,
+    )
+    .action(async (options: ServeOptions) => run(io, options));
+}
+
+async function run(io: CliIo, options: ServeOptions): Promise<void> {
+  // From here on a signal ends this run in order, also while it starts.
+  const stop = stopSignal({ exitWithParent: false });
+  let simulators: SpawnedSimulators | null = null;
+  try {
+    const read = readServeConfig(options, io.env);
+    for (const warning of read.warnings) io.err(`warning: ${read.source.render(warning)}\n`);
+    if (read.simWorkers > 0) {
+      simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
+    }
+    const router = await start(io, read, simulators);
+    announce(io, options, read, router, simulators);
+    const ended = simulators?.exited.then(() => 'simulators' as const);
+    const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
+    if (reason === 'simulators') io.err('the simulated workers ended; stopping\n');
+    else io.err('stopping: running requests may finish; a second signal ends at once\n');
+    await router.stop(read.config.limits.drainMs);
+    if (reason === 'simulators') io.exit(1);
+  } finally {
+    await simulators?.stop();
+    stop.dispose();
+  }
+}
+
+async function start(
+  io: CliIo,
+  read: ServeConfig,
+  simulators: SpawnedSimulators | null,
+): Promise<RunningRouter> {
+  const config = withSimulatedWorkers(read.config, simulators?.engines ?? []);
+  const log = createRouterLog(config.observe.logLevel, { write: (line) => io.err(line) });
+  try {
+    return await startRouter({ config, source: read.source, clock: systemClock(), log });
+  } catch (thrown) {
+    // A port that is taken is a matter of the command line or the configuration: exit 2.
+    if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_LISTEN') throw thrown;
+    throw new PointsmanError('PM_USAGE', `${errorText(thrown)}; --port and --admin-port choose others`, {
+      cause: thrown,
+    });
+  }
+}
+
+function announce(
+  io: CliIo,
+  options: ServeOptions,
+  read: ServeConfig,
+  router: RunningRouter,
+  simulators: SpawnedSimulators | null,
+): void {
+  const workers = router.core.fleet.workers();
+  if (options.json) {
+    const list = workers.map(({ spec }) => ({ id: spec.id, url: spec.url, model: spec.model }));
+    io.out(
+      `${exactJsonStringify({ url: router.url, admin: router.adminUrl, pid: process.pid, sim_pid: simulators?.pid ?? null, workers: list })}\n`,
+    );
+    return;
+  }
+  const { reasons, warnings } = router.readiness();
+  const kind = read.simWorkers > 0 ? 'simulated ' : '';
+  const [model = 'MODEL'] = router.core.fleet.workers().map(({ spec }) => spec.model);
+  const key = read.config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
+  const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"Hello"}]}`;
+  io.out(
+    [
+      `API      ${router.url}/v1`,
+      `Admin    ${router.adminUrl}`,
+      `Workers  ${workers.length} ${kind}(router mode ${read.config.router.mode})`,
+      ...reasons.map((reason) => `Not ready yet: ${reason}`),
+      ...warnings.map((warning) => `Warning: ${warning}`),
+      '',
+      'Try it:',
+      `  curl -N ${router.url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+      '',
+      'Stop with Ctrl-C.',
+      '',
+    ].join('\n'),
+  );
+}
+
+function integer(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+  };
+}

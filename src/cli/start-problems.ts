@@ -1,0 +1,54 @@
+// What a start refuses although the file is well formed: parts that configuration can name and this version does not have, and
+// tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
+import type { ConfigProblem, RouterConfig } from '../config/index.ts';
+import { requireDialect } from '../engines/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import type { TokenSource } from '../tokens/index.ts';
+
+/** Problems of workers' dialects. */
+export function dialectProblems(config: RouterConfig): ConfigProblem[] {
+  return config.workers.flatMap((worker) => {
+    const problem = problemOf(() => void requireDialect(worker.dialect), [...worker.path, 'dialect']);
+    return problem === null ? [] : [problem];
+  });
+}
+
+/**
+ * Makes and starts the token source of every model.
+ * @param create makes one; may throw what it cannot offer.
+ * @returns the sources that started, and a problem for each that did not.
+ */
+export async function startTokenSources(
+  config: RouterConfig,
+  create: (model: string) => TokenSource,
+): Promise<{ sources: Map<string, TokenSource>; problems: ConfigProblem[] }> {
+  const sources = new Map<string, TokenSource>();
+  const problems: ConfigProblem[] = [];
+  await Promise.all(
+    [...config.models.keys()].map(async (name) => {
+      const path = ['models', name, 'tokens'];
+      try {
+        const source = create(name);
+        sources.set(name, source);
+        await source.start();
+      } catch (thrown) {
+        problems.push(asProblem(thrown, path));
+      }
+    }),
+  );
+  return { sources, problems };
+}
+
+function problemOf(attempt: () => void, path: ConfigProblem['path']): ConfigProblem | null {
+  try {
+    attempt();
+    return null;
+  } catch (thrown) {
+    return asProblem(thrown, path);
+  }
+}
+
+function asProblem(thrown: unknown, path: ConfigProblem['path']): ConfigProblem {
+  if (!(thrown instanceof PointsmanError)) throw thrown;
+  return { severity: 'error', code: thrown.code, path, anchor: 'value', message: thrown.message };
+}

@@ -1,0 +1,52 @@
+// Workers as the admin API shows them.
+import type { KvEventApplier } from '../events/index.ts';
+import type { Worker } from '../fleet/index.ts';
+import type { SubscriptionStatus } from './event-subscriptions.ts';
+
+/** The JSON of `/workers`, in fleet order; written as exact JSON. */
+export function workerStatus(
+  workers: readonly Worker[],
+  subscriptions: readonly SubscriptionStatus[],
+  events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
+): unknown {
+  return workers.map((worker) => {
+    const { spec, capabilities } = worker;
+    return {
+      id: spec.id,
+      model: spec.model,
+      url: spec.url,
+      dialect: spec.dialect,
+      role: spec.role,
+      state: worker.state,
+      taints: spec.taints,
+      topology: spec.topology,
+      capabilities: capabilities && {
+        epoch: capabilities.epoch,
+        block_size: capabilities.blockSize,
+        hash_scheme: capabilities.hashScheme,
+        worker_type: capabilities.workerType,
+      },
+      ranks: worker.slots.map((slot, index) => {
+        const rank = spec.ranks.first + index;
+        const said = capabilities?.ranks.get(rank);
+        const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
+        const feed = events?.feed(slot) ?? null;
+        return {
+          rank,
+          router_hint: said?.routerHint ?? false,
+          actions: said?.actions ? [...said.actions] : null,
+          kv_events: stream && {
+            endpoint: stream.endpoint,
+            connected: stream.connected,
+            batches: feed?.batches ?? 0,
+            missed_batches: feed?.missedBatches ?? 0,
+            restarts: feed?.restarts ?? 0,
+            stale: feed?.stale ?? false,
+            rejected: feed?.rejected ?? {},
+            age_ms: events?.ageMs(slot) ?? null,
+          },
+        };
+      }),
+    };
+  });
+}

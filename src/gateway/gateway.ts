@@ -1,0 +1,179 @@
+// The HTTP server of the gateway: routes, limits of connections and headers, start and graceful stop.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import findMyWay from 'find-my-way';
+import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { callerRules } from './callers.ts';
+import type { GatewayDeps } from './gateway-deps.ts';
+import { generate } from './generate.ts';
+import { closeServer, listen } from './listening.ts';
+import { errorAnswer, publicError } from './openai-error.ts';
+import { RunningCalls } from './running-calls.ts';
+import { describeModel, listModels, readyAnswer, sendError, sendJson } from './small-answers.ts';
+
+/** A running gateway. */
+export interface Gateway {
+  /** Binds and answers the address in use (port 0 = any). @throws PointsmanError PM_LISTEN */
+  listen(host: string, port: number): Promise<{ host: string; port: number }>;
+  /** Requests being answered now. */
+  activeRequests(): number;
+  /**
+   * Stops gracefully: `/ready` answers 503 and new requests are refused at once; running ones get `drainMs`, then end with an
+   * error. Resolves when the port is closed. Further calls return the same promise.
+   */
+  stop(drainMs: number): Promise<void>;
+}
+
+/** Time for a client to send its headers, and its whole request, in ms. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 60_000;
+/** How often Node looks for requests that are late, in ms. */
+const LATE_CHECK_MS = 1_000;
+/** Longer than the idle time of common load balancers (60 s), so that they close first, in ms. */
+const KEEP_ALIVE_MS = 65_000;
+
+/** Creates the gateway; it does not listen yet. */
+export function createGateway(deps: GatewayDeps): Gateway {
+  const rules = callerRules(deps.config);
+  // A wrong trust network or key digest shows at start.
+  rules();
+  const calls = new RunningCalls();
+  deps.metrics.gauge('pointsman_requests_active', () => calls.size);
+  const routes = createRoutes(deps, rules, calls);
+  const server = createServer(
+    {
+      maxHeaderSize: deps.config().limits.headerBytes,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: LATE_CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
+    (req, res) => {
+      // A connection error while the body is read is followed by close, which does the work.
+      req.on('error', () => {});
+      routes.lookup(req, res);
+    },
+  );
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
+    answerBrokenRequest(error, socket as Socket),
+  );
+  let stopping: Promise<void> | null = null;
+  return {
+    listen: (host, port) => listen(server, host, port),
+    activeRequests: () => calls.size,
+    stop(drainMs) {
+      stopping ??= stop(server, calls, deps.clock, drainMs);
+      return stopping;
+    },
+  };
+}
+
+type Handler = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  params: Readonly<Record<string, string | undefined>>,
+) => void;
+
+function createRoutes(
+  deps: GatewayDeps,
+  rules: ReturnType<typeof callerRules>,
+  calls: RunningCalls,
+): findMyWay.Instance<findMyWay.HTTPVersion.V1> {
+  const started = deps.clock.now() / 1000;
+  const overloadStatus = (): number => rules().config.limits.overloadStatus;
+  const routes = findMyWay({
+    ignoreTrailingSlash: true,
+    maxParamLength: 1024,
+    defaultRoute: (req, res) => sendError(res, noRoute(routes, req), overloadStatus()),
+    onBadUrl: (_path, _req, res) => sendError(res, notFound(), overloadStatus()),
+  });
+  const get = (path: string, handler: Handler): void => {
+    routes.on('GET', path, (req, res, params) => {
+      try {
+        handler(req, res, params);
+      } catch (thrown) {
+        sendError(res, publicError(thrown), overloadStatus());
+      }
+    });
+  };
+  for (const [path, api] of [
+    ['/v1/chat/completions', 'chat'],
+    ['/v1/completions', 'completions'],
+  ] as const) {
+    // Errors become answers inside; the promise never rejects.
+    routes.on('POST', path, (req, res) => void generate(api, req, res, deps, rules(), calls));
+  }
+  get('/v1/models', (req, res) => {
+    sendJson(res, 200, listModels(rules(), rules().authenticate(req.headers.authorization), started));
+  });
+  // Names of models may hold slashes.
+  get('/v1/models/*', (req, res, params) => {
+    const client = rules().authenticate(req.headers.authorization);
+    sendJson(res, 200, describeModel(rules(), client, started, params['*'] ?? ''));
+  });
+  get('/health', (_req, res) => sendJson(res, 200, { status: 'healthy' }));
+  get('/live', (_req, res) => {
+    sendJson(res, calls.draining ? 503 : 200, { status: calls.draining ? 'shutting_down' : 'live' });
+  });
+  get('/ready', (_req, res) => {
+    const { status, body } = readyAnswer(deps.readiness(), calls.draining);
+    sendJson(res, status, body);
+  });
+  return routes;
+}
+
+function noRoute(routes: findMyWay.Instance<findMyWay.HTTPVersion.V1>, req: IncomingMessage): PointsmanError {
+  const path = (req.url ?? '/').split('?')[0] ?? '/';
+  for (const method of ['GET', 'POST'] as const) {
+    if (method !== req.method && routes.find(method, path) !== null) {
+      return new PointsmanError('PM_REQUEST_METHOD', `this path answers ${method} only`);
+    }
+  }
+  return notFound();
+}
+
+function notFound(): PointsmanError {
+  return new PointsmanError(
+    'PM_REQUEST_NOT_FOUND',
+    'there is no such path here; metrics and administration have their own port',
+  );
+}
+
+async function stop(server: Server, calls: RunningCalls, clock: Clock, drainMs: number): Promise<void> {
+  calls.draining = true;
+  const cancel = clock.schedule(drainMs, () =>
+    calls.stopAll(
+      new PointsmanError('PM_SHUTTING_DOWN', 'the router stopped before the answer was complete'),
+    ),
+  );
+  await calls.empty();
+  cancel();
+  await closeServer(server, clock);
+}
+
+/** Requests that Node's parser gave up on never reach a handler: the answer is written by hand. */
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
+  const answer = errorAnswer(brokenRequest(error.code), 429);
+  const reason = { 400: 'Bad Request', 408: 'Request Timeout', 431: 'Request Header Fields Too Large' }[
+    answer.status
+  ];
+  socket.end(
+    `HTTP/1.1 ${answer.status} ${reason ?? 'Error'}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\n` +
+      `content-length: ${Buffer.byteLength(answer.body)}\r\n\r\n${answer.body}`,
+  );
+}
+
+function brokenRequest(code: string | undefined): PointsmanError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new PointsmanError(
+        'PM_HEADERS_TOO_LARGE',
+        'the request headers are larger than limits.header_bytes',
+      );
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new PointsmanError('PM_REQUEST_TIMEOUT', 'the request did not arrive in time');
+    default:
+      return new PointsmanError('PM_REQUEST_INVALID', 'the request is not valid HTTP');
+  }
+}

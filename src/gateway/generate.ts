@@ -1,0 +1,154 @@
+// The way of a generate request through ingress, identify and tokenize onto the road.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ModelConfig } from '../config/index.ts';
+import type { RequestApi } from '../engines/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import type { RoadRequest } from '../road/index.ts';
+import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
+import type { ApiClient } from './api-keys.ts';
+import type { CallerRules } from './callers.ts';
+import type { GatewayDeps } from './gateway-deps.ts';
+import { GenerateCall } from './generate-call.ts';
+import { type GenerateRequest, readGenerateRequest } from './generate-request.ts';
+import { type CleanRequest, cleanRequest } from './ingress.ts';
+import { parseBody } from './parse-body.ts';
+import { readBody } from './read-body.ts';
+import { asksToExplain, readAgentHints, readConstraints } from './routing-constraints.ts';
+import type { RunningCalls } from './running-calls.ts';
+import { readSession } from './session-headers.ts';
+
+/** Metric label of requests that named no model of ours: whatever clients write must not make new series. */
+const NO_MODEL = 'unknown';
+
+/** Handles one POST; every error ends as an answer, never as a rejection. */
+export async function generate(
+  api: RequestApi,
+  req: IncomingMessage,
+  res: ServerResponse,
+  deps: GatewayDeps,
+  rules: CallerRules,
+  calls: RunningCalls,
+): Promise<void> {
+  const from = deps.clock.now();
+  let model = NO_MODEL;
+  const call = new GenerateCall({
+    requestId: deps.newRequestId(),
+    response: res,
+    clock: deps.clock,
+    overloadStatus: rules.config.limits.overloadStatus,
+    over: (status, error) => {
+      calls.delete(call);
+      deps.metrics.count('pointsman_requests_total', { door: 'gateway', model, status: String(status) });
+      const facts = { request_id: call.requestId, model, status, ms: deps.clock.now() - from };
+      if (error === null) deps.log.debug('request answered', facts);
+      else deps.log[status >= 500 ? 'warn' : 'debug'](logged(error), { ...facts, code: error.code });
+    },
+  });
+  try {
+    admit(rules, calls);
+    calls.add(call);
+    const client = rules.authenticate(req.headers.authorization);
+    const bytes = await readBody(req, rules.config.limits.bodyBytes);
+    if (bytes === null || call.isOver) return;
+    const clean = cleanRequest(req.headers, parseBody(bytes), trustOf(req, rules), (field) =>
+      deps.metrics.count('pointsman_stripped_fields_total', { field }),
+    );
+    const request = readGenerateRequest(api, clean.body);
+    const served = findModel(request.model, rules, client);
+    model = served.name;
+    const roadRequest = await toRoadRequest(call.requestId, served, request, clean, req, deps);
+    // The client may have left while its prompt was tokenized: nothing is booked for nobody.
+    if (call.isOver) return;
+    call.explain = asksToExplain(clean.trusted.headers);
+    call.attach(deps.road.arrive(roadRequest, call));
+  } catch (thrown) {
+    if (!(thrown instanceof PointsmanError))
+      deps.log.error('request failed inside', { request_id: call.requestId, stack: stackOf(thrown) });
+    call.fail(thrown);
+  }
+}
+
+/** An engine's own words may quote the prompt: they go to the client, not into the log. */
+function logged(error: PointsmanError): string {
+  return error.code === 'PM_ENGINE_REFUSED' ? 'the engine refused the request' : error.message;
+}
+
+function stackOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+}
+
+function admit(rules: CallerRules, calls: RunningCalls): void {
+  if (calls.draining)
+    throw new PointsmanError('PM_SHUTTING_DOWN', 'this router is stopping; send the request elsewhere');
+  const max = rules.config.limits.concurrentRequests;
+  if (calls.size < max) return;
+  throw new PointsmanError(
+    'PM_OVERLOADED',
+    `${max} requests are under way already (limits.concurrent_requests)`,
+    {
+      details: { max },
+    },
+  );
+}
+
+function trustOf(req: IncomingMessage, rules: CallerRules): { routing: boolean; hints: boolean } {
+  const address = req.socket.remoteAddress;
+  return { routing: rules.trustsRouting(address), hints: rules.trustsHints(address) };
+}
+
+function findModel(name: string, rules: CallerRules, client: ApiClient | null): ModelConfig {
+  const model = rules.models.get(name);
+  if (model !== undefined && (client === null || client.models === null || client.models.has(model.name)))
+    return model;
+  throw new PointsmanError(
+    'PM_MODEL_NOT_FOUND',
+    `there is no model "${name}"; GET /v1/models lists those there are`,
+    {
+      details: { param: 'model' },
+    },
+  );
+}
+
+async function toRoadRequest(
+  requestId: string,
+  model: ModelConfig,
+  request: GenerateRequest,
+  clean: CleanRequest,
+  req: IncomingMessage,
+  deps: GatewayDeps,
+): Promise<RoadRequest> {
+  const hints = readAgentHints(clean.nvext);
+  const constraints = readConstraints(clean.trusted, hints);
+  const lastRole = request.prompt.api === 'chat' ? request.prompt.chat.lastRole : null;
+  const source = deps.tokens(model.name);
+  if (source === undefined)
+    throw new PointsmanError('PM_INTERNAL', `model "${model.name}" has no token source`);
+  const from = deps.clock.now();
+  const prompt = await tokenize(source, request);
+  return {
+    requestId,
+    door: 'gateway',
+    partition: { model: model.name, routingGroup: model.routingGroup },
+    role: 'aggregated',
+    servedAs: model.servedAs,
+    api: request.prompt.api,
+    body: clean.body,
+    stream: request.stream,
+    tokens: prompt.tokens,
+    tokensSource: prompt.source,
+    maxOutputTokens: request.maxOutputTokens,
+    expectedOutputTokens: hints.expectedOutputTokens,
+    loraName: null,
+    cacheSalt: request.cacheSalt,
+    session: readSession(req.headers, lastRole),
+    constraints,
+    incomingHint: clean.incomingHint,
+    tokenizeMicros: Math.round((deps.clock.now() - from) * 1000),
+  };
+}
+
+function tokenize(source: TokenSource, { prompt }: GenerateRequest): Promise<TokenizedPrompt> {
+  return prompt.api === 'chat'
+    ? source.encodeChat(prompt.chat)
+    : source.encodePrompt(prompt.prompt, prompt.addSpecialTokens);
+}

@@ -1,0 +1,84 @@
+// The table of everything in a request that only a router may write, or only callers that configuration trusts. An engine acts
+// on some of these, so a client that could write them would steer workers it was never shown.
+import type { JsonObject } from './request-fields.ts';
+
+/** Who may send a field: callers trusted for routing, callers trusted for hint envelopes, or nobody. */
+export type FieldTrust = 'routing' | 'hints' | 'nobody';
+
+/** Request headers, lower case. */
+export const ROUTER_ONLY_HEADERS: ReadonlyMap<string, FieldTrust> = new Map<string, FieldTrust>([
+  // Worker pins; the unprefixed names are older aliases.
+  ['x-dynamo-worker-instance-id', 'routing'],
+  ['x-worker-instance-id', 'routing'],
+  ['x-dynamo-dp-rank', 'routing'],
+  ['x-dp-rank', 'routing'],
+  ['x-data-parallel-rank', 'routing'],
+  ['x-dynamo-meta-policy-class', 'routing'],
+  ['x-pointsman-explain', 'routing'],
+  // Pins of the prefill leg: Pointsman chooses it itself.
+  ['x-dynamo-prefill-instance-id', 'nobody'],
+  ['x-prefill-instance-id', 'nobody'],
+  ['x-dynamo-prefill-dp-rank', 'nobody'],
+  ['x-prefill-dp-rank', 'nobody'],
+  ['x-bypass-remote-prefill', 'nobody'],
+]);
+
+/** Top-level members of the body. `kv_transfer_params` is looked into: its `kv_hint` has a rule of its own. */
+export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string, FieldTrust>([
+  ['kv_hints', 'hints'],
+  ['kv_transfer_params', 'nobody'],
+  ['ec_transfer_params', 'nobody'],
+  ['router_hint', 'nobody'],
+  ['kv_router_hint', 'nobody'],
+  ['disaggregated_params', 'nobody'],
+  ['x-bypass-remote-prefill', 'nobody'],
+  // Ranks as engines take them in the body.
+  ['data_parallel_rank', 'nobody'],
+  ['routed_dp_rank', 'nobody'],
+  ['router_config_override', 'routing'],
+  ['routing_constraints', 'routing'],
+  ['pinned_worker', 'routing'],
+  ['allowed_worker_ids', 'routing'],
+  ['policy_class', 'routing'],
+]);
+
+/** Members of the body's `nvext` object. */
+export const ROUTER_ONLY_NVEXT: ReadonlyMap<string, FieldTrust> = new Map<string, FieldTrust>([
+  ['backend_instance_id', 'routing'],
+  ['decode_worker_id', 'routing'],
+  ['dp_rank', 'routing'],
+  ['router', 'routing'],
+  ['prefill_worker_id', 'nobody'],
+  ['prefill_dp_rank', 'nobody'],
+]);
+
+/** Any top-level member that begins so: the prefill handoff of SGLang. */
+export const ROUTER_ONLY_PREFIX = 'bootstrap_';
+
+/** The envelope inside `kv_transfer_params`. */
+export const NESTED_HINT = 'kv_hint';
+
+/** The rule of a top-level member, or null for an ordinary one. */
+export function bodyFieldTrust(name: string): FieldTrust | null {
+  return name.startsWith(ROUTER_ONLY_PREFIX) ? 'nobody' : (ROUTER_ONLY_BODY.get(name) ?? null);
+}
+
+/** Label under which a removed top-level member is counted; bounded whatever clients send. */
+export function bodyFieldLabel(name: string): string {
+  return name.startsWith(ROUTER_ONLY_PREFIX) ? `${ROUTER_ONLY_PREFIX}*` : name;
+}
+
+/** Free extension channel of vLLM, which lands beside the transfer parameters inside the engine. */
+export const EXTENSION_FIELD = 'vllm_xargs';
+
+/** Names in the extension channel that would be taken for the router's own. */
+export function isRouterOnlyExtension(name: string): boolean {
+  return bodyFieldTrust(name) !== null || name === NESTED_HINT;
+}
+
+/** What trusted callers' fields hold after ingress; empty objects for everyone else. */
+export interface TrustedFields {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: JsonObject;
+  readonly nvext: JsonObject;
+}

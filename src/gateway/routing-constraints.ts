@@ -1,0 +1,149 @@
+// What a trusted caller may ask of routing, read from its headers and body; and agent hints, which anyone may send.
+import type { RoutingConstraints } from '../road/index.ts';
+import { integerField, invalidField, type JsonObject, objectField, u64 } from './request-fields.ts';
+import type { TrustedFields } from './router-only-fields.ts';
+
+const MAX_U32 = 0xffffffff;
+const MAX_I32 = 0x7fffffff;
+const MAX_LIST = 4096;
+const MAX_TAINT = 256;
+
+/** Expectations an agent may state about its own request. */
+export interface AgentHints {
+  /** Expected output tokens, or null. */
+  readonly expectedOutputTokens: number | null;
+  /** ≥ 0; higher is more important. */
+  readonly priority: number;
+  readonly strictPriority: number;
+}
+
+/** `nvext.agent_hints`. @throws PointsmanError PM_REQUEST_INVALID */
+export function readAgentHints(nvext: JsonObject): AgentHints {
+  const hints = objectField(nvext, 'agent_hints', 'nvext.agent_hints') ?? {};
+  const at = 'nvext.agent_hints';
+  return {
+    expectedOutputTokens: integerField(hints, 'osl', 1, MAX_I32, `${at}.osl`),
+    priority: Math.max(0, integerField(hints, 'priority', -MAX_I32 - 1, MAX_I32, `${at}.priority`) ?? 0),
+    strictPriority: integerField(hints, 'strict_priority', 0, MAX_U32, `${at}.strict_priority`) ?? 0,
+  };
+}
+
+/**
+ * Constraints from trusted fields; headers win over the body, and the body's own fields over `nvext`.
+ * @throws PointsmanError PM_REQUEST_INVALID for a malformed one: a pin that cannot be read must not become a free choice.
+ */
+export function readConstraints(trusted: TrustedFields, hints: AgentHints): RoutingConstraints {
+  const constraints = objectField(trusted.body, 'routing_constraints') ?? {};
+  const at = 'routing_constraints';
+  return {
+    pinnedWorker: pinFromHeaders(trusted.headers) ?? pinFromBody(trusted.body) ?? pinFromNvext(trusted.nvext),
+    allowedWorkers: workerList(trusted.body.allowed_worker_ids),
+    requiredTaints: taintList(constraints.required_taints, `${at}.required_taints`),
+    preferredTaints: taintWeights(objectField(constraints, 'preferred_taints', `${at}.preferred_taints`)),
+    temperature: temperatureOf(objectField(trusted.body, 'router_config_override')),
+    priority: hints.priority,
+    strictPriority: hints.strictPriority,
+  };
+}
+
+type Pin = NonNullable<RoutingConstraints['pinnedWorker']>;
+
+function pinFromHeaders(headers: TrustedFields['headers']): Pin | null {
+  const name =
+    headers['x-dynamo-worker-instance-id'] === undefined
+      ? 'x-worker-instance-id'
+      : 'x-dynamo-worker-instance-id';
+  const id = headers[name];
+  if (id === undefined) return null;
+  const rankName = ['x-dynamo-dp-rank', 'x-dp-rank', 'x-data-parallel-rank'].find(
+    (key) => headers[key] !== undefined,
+  );
+  return {
+    workerId: u64(decimal(id), name),
+    rank: rankName === undefined ? null : rank(decimal(headers[rankName] ?? ''), rankName),
+  };
+}
+
+function pinFromBody(body: JsonObject): Pin | null {
+  const pin = objectField(body, 'pinned_worker');
+  if (pin === null) return null;
+  return {
+    workerId: u64(pin.worker_id, 'pinned_worker.worker_id'),
+    rank:
+      pin.dp_rank === undefined || pin.dp_rank === null ? null : rank(pin.dp_rank, 'pinned_worker.dp_rank'),
+  };
+}
+
+function pinFromNvext(nvext: JsonObject): Pin | null {
+  const name = nvext.backend_instance_id === undefined ? 'decode_worker_id' : 'backend_instance_id';
+  const id = nvext[name] ?? null;
+  if (id === null) return null;
+  return {
+    workerId: u64(id, `nvext.${name}`),
+    rank: (nvext.dp_rank ?? null) === null ? null : rank(nvext.dp_rank, 'nvext.dp_rank'),
+  };
+}
+
+/** A header's integer; anything else stays a text, which the checks refuse. */
+function decimal(text: string): unknown {
+  return /^\d{1,20}$/.test(text) ? BigInt(text) : text;
+}
+
+function rank(value: unknown, path: string): number {
+  const exact = u64(value, path);
+  if (exact > BigInt(MAX_U32)) throw invalidField(path, `must be an integer from 0 to ${MAX_U32}`);
+  return Number(exact);
+}
+
+function workerList(value: unknown): readonly bigint[] | null {
+  if (value === undefined || value === null) return null;
+  if (!Array.isArray(value) || value.length > MAX_LIST) {
+    throw invalidField('allowed_worker_ids', `must be a list of at most ${MAX_LIST} worker ids`);
+  }
+  return value.map((id, index) => u64(id, `allowed_worker_ids[${index}]`));
+}
+
+function taintList(value: unknown, path: string): readonly string[] {
+  if (value === undefined || value === null) return [];
+  const isTaint = (taint: unknown): taint is string =>
+    typeof taint === 'string' && taint !== '' && taint.length <= MAX_TAINT;
+  if (!Array.isArray(value) || value.length > MAX_LIST || !value.every(isTaint)) {
+    throw invalidField(path, `must be a list of at most ${MAX_LIST} texts`);
+  }
+  return value;
+}
+
+function taintWeights(value: JsonObject | null): ReadonlyMap<string, number> {
+  const weights = new Map<string, number>();
+  for (const [taint, weight] of Object.entries(value ?? {})) {
+    if (typeof weight !== 'number' || !Number.isFinite(weight) || weight < 0 || weights.size >= MAX_LIST) {
+      throw invalidField('routing_constraints.preferred_taints', 'must map taints to weights of 0 or more');
+    }
+    weights.set(taint, weight);
+  }
+  return weights;
+}
+
+function temperatureOf(override: JsonObject | null): number | null {
+  if (override === null) return null;
+  for (const name of Object.keys(override)) {
+    if (name !== 'router_temperature') {
+      throw invalidField(
+        `router_config_override.${name}`,
+        'cannot be set per request; only router_temperature can',
+      );
+    }
+  }
+  const value = override.router_temperature ?? null;
+  if (value === null) return null;
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) {
+    throw invalidField('router_config_override.router_temperature', 'must be a number of 0 or more');
+  }
+  return value;
+}
+
+/** Whether a trusted caller asked to be told the decision's id. */
+export function asksToExplain(headers: TrustedFields['headers']): boolean {
+  const value = headers['x-pointsman-explain']?.toLowerCase();
+  return value === '1' || value === 'true';
+}

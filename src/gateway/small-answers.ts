@@ -1,0 +1,70 @@
+// Answers that need no road: JSON, errors, models, health.
+import type { ServerResponse } from 'node:http';
+import { PointsmanError } from '../plugin/index.ts';
+import type { ApiClient } from './api-keys.ts';
+import type { CallerRules } from './callers.ts';
+import type { Readiness } from './gateway-deps.ts';
+import { errorAnswer } from './openai-error.ts';
+
+/** Sends JSON. */
+export function sendJson(res: ServerResponse, status: number, value: unknown): void {
+  const body = `${JSON.stringify(value)}\n`;
+  res.writeHead(status, {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+  });
+  res.end(body);
+}
+
+/** Sends an error in the API's shape. */
+export function sendError(res: ServerResponse, error: PointsmanError, overloadStatus: number): void {
+  const answer = errorAnswer(error, overloadStatus);
+  res.writeHead(answer.status, { ...answer.headers, 'content-length': Buffer.byteLength(answer.body) });
+  res.end(answer.body);
+}
+
+/** `GET /v1/models`: names and aliases the client may use. `created` in seconds since the epoch. */
+export function listModels(rules: CallerRules, client: ApiClient | null, created: number): object {
+  const data = [...rules.models]
+    .filter(([, model]) => client === null || client.models === null || client.models.has(model.name))
+    .map(([id]) => modelEntry(id, created))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+  return { object: 'list', data };
+}
+
+/** `GET /v1/models/{id}`. @throws PointsmanError PM_MODEL_NOT_FOUND */
+export function describeModel(
+  rules: CallerRules,
+  client: ApiClient | null,
+  created: number,
+  id: string,
+): object {
+  const model = rules.models.get(id);
+  if (model === undefined || (client !== null && client.models !== null && !client.models.has(model.name))) {
+    throw new PointsmanError(
+      'PM_MODEL_NOT_FOUND',
+      `there is no model "${id.slice(0, 200)}"; GET /v1/models lists those there are`,
+      {
+        details: { param: 'model' },
+      },
+    );
+  }
+  return modelEntry(id, created);
+}
+
+function modelEntry(
+  id: string,
+  created: number,
+): { id: string; object: 'model'; created: number; owned_by: string } {
+  return { id, object: 'model', created: Math.floor(created), owned_by: 'pointsman' };
+}
+
+/** `GET /ready`: status and the reasons in words. */
+export function readyAnswer(readiness: Readiness, draining: boolean): { status: number; body: object } {
+  const reasons = draining ? ['the router is stopping', ...readiness.reasons] : readiness.reasons;
+  const ready = reasons.length === 0;
+  return {
+    status: ready ? 200 : 503,
+    body: { status: ready ? 'ready' : 'not_ready', reasons, warnings: readiness.warnings },
+  };
+}
