@@ -7,10 +7,15 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2] ?? join(root, '..', 'shared', 'data');
-const traces = { conversation: 'mooncake_conversation_trace.jsonl.gz', synthetic: 'mooncake_synthetic_trace.jsonl.gz' };
+const traces = {
+  conversation: 'mooncake_conversation_trace.jsonl.gz',
+  synthetic: 'mooncake_synthetic_trace.jsonl.gz',
+};
 for (const file of Object.values(traces)) {
   if (existsSync(join(folder, file))) continue;
-  process.stderr.write(`${join(folder, file)} is not there; the traces come from kvcache-ai/Mooncake, FAST25-release/traces\n`);
+  process.stderr.write(
+    `${join(folder, file)} is not there; the traces come from kvcache-ai/Mooncake, FAST25-release/traces\n`,
+  );
   process.exit(2);
 }
 const seeds = [1, 2, 3, 4, 5];
@@ -18,7 +23,17 @@ const seeds = [1, 2, 3, 4, 5];
 function replay(trace, options) {
   const output = execFileSync(
     process.execPath,
-    ['dist/cli/main.js', 'replay', join(folder, traces[trace]), '--workers', '8', '--block-size', '512', ...options, '--json'],
+    [
+      'dist/cli/main.js',
+      'replay',
+      join(folder, traces[trace]),
+      '--workers',
+      '8',
+      '--block-size',
+      '512',
+      ...options,
+      '--json',
+    ],
     { cwd: root, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
   );
   return JSON.parse(output).runs;
@@ -49,7 +64,16 @@ for (const trace of Object.keys(traces)) {
   ]);
 }
 const loaded = seeds.map((seed) =>
-  replay('conversation', ['--compare', 'round-robin,kv', '--speedup', '8', '--kv-blocks', '5000', '--seed', String(seed)]),
+  replay('conversation', [
+    '--compare',
+    'round-robin,kv',
+    '--speedup',
+    '8',
+    '--kv-blocks',
+    '5000',
+    '--seed',
+    String(seed),
+  ]),
 );
 for (const figure of ['mean', 'p99']) {
   rows.push([
@@ -59,11 +83,22 @@ for (const figure of ['mean', 'p99']) {
     `${fixed(worst(loaded.map(([roundRobin, kv]) => kv.ttft_ms[figure] / roundRobin.ttft_ms[figure])), 2)}×`,
   ]);
 }
-process.stdout.write('| trace and figure | round-robin | kv, worst of seeds 1–5 | kv ÷ round-robin, worst |\n|---|---|---|---|\n');
+process.stdout.write(
+  '| trace and figure | round-robin | kv, worst of seeds 1–5 | kv ÷ round-robin, worst |\n|---|---|---|---|\n',
+);
 for (const row of rows) process.stdout.write(`| ${row.join(' | ')} |\n`);
 
-const fetching = replay('conversation', ['--compare', 'kv,examples/kv-fetch.yaml', '--kv-blocks', '5000', '--seed', '1']);
+const fetching = replay('conversation', [
+  '--compare',
+  'kv,examples/kv-fetch.yaml',
+  '--kv-blocks',
+  '5000',
+  '--seed',
+  '1',
+]);
 process.stdout.write('\n| conversation, 5,000 blocks, seed 1 | hit rate | blocks fetched |\n|---|---|---|\n');
 for (const run of fetching) {
-  process.stdout.write(`| ${run.name} | ${fixed(run.prefix_hit_rate_tokens)} | ${run.hints.fetched_blocks} |\n`);
+  process.stdout.write(
+    `| ${run.name} | ${fixed(run.prefix_hit_rate_tokens)} | ${run.hints.fetched_blocks} |\n`,
+  );
 }

@@ -1,5 +1,5 @@
 // Engine dialects, the transport port, and the HTTP transport.
-export { askCapabilities, createHttpProbe, probeHealth } from './ask-engine.ts';
+export { createHttpProbe } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
 export { DIALECTS, requireDialect } from './dialects.ts';
 export {
