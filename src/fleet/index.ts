@@ -19,4 +19,4 @@ export type {
   WorkerSpec,
   WorkerState,
 } from './types.ts';
-export { stableWorkerId, workerSpecOf } from './worker-spec.ts';
+export { workerSpecOf } from './worker-spec.ts';

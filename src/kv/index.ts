@@ -1,16 +1,13 @@
 // Identity and residency of KV blocks: hashing and the prefix index.
 export { type BlockHashScope, blockHashSeed } from './hashing/block-hash-seed.ts';
 export { createBlockHasher } from './hashing/block-hasher.ts';
-export { MAX_HASH_BYTES, MAX_PROMPT_TOKENS } from './hashing/hash-limits.ts';
+export {} from './hashing/hash-limits.ts';
 export { createReferenceHasher } from './hashing/reference-hasher.ts';
 export { ROUTER_SEED } from './hashing/router-seed.ts';
 export type { BlockHasher, HashPairs, PromptHashes, U64 } from './hashing/types.ts';
 export {
   fromBigUint64Array,
   hashAt,
-  toBigUint64Array,
-  u64Add,
-  u64Equal,
   u64FromBigInt,
   u64ToBigInt,
 } from './hashing/u64.ts';
