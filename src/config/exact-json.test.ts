@@ -51,6 +51,10 @@ test('on any text it agrees with JSON.parse about what is JSON', () => {
     '"',
     '\\',
     '12345678901234567',
+    '0',
+    '-',
+    '.',
+    'e',
     '1',
     ' ',
     'true',
@@ -71,9 +75,30 @@ test('of duplicate keys the last one counts, and __proto__ is an ordinary key', 
   expect(Object.keys(Object(parsed))).toEqual(['a', '__proto__']);
 });
 
-test('nesting deep enough to overflow a recursive reader is a syntax error', () => {
-  const deep = `${'['.repeat(200_000)}1234567890123456789${']'.repeat(200_000)}`;
-  expect(() => parseExactJson(deep)).toThrow(SyntaxError);
+test('nesting that would overflow a recursive reader is read as JSON.parse reads it', () => {
+  let inner = parseExactJson(`${'['.repeat(200_000)}1234567890123456789${']'.repeat(200_000)}`);
+  while (Array.isArray(inner)) [inner] = inner;
+  expect(inner).toBe(1234567890123456789n);
+});
+
+test('an integer of more than 40 digits is a number: converting it exactly would take as long as its sender likes', () => {
+  expect(parseExactJson(`[${'9'.repeat(40)},${'9'.repeat(41)},${'9'.repeat(1_000_000)}]`)).toEqual([
+    BigInt('9'.repeat(40)),
+    1e41,
+    Number.POSITIVE_INFINITY,
+  ]);
+});
+
+test('an error names the place in the text that was handed in', () => {
+  const text = '[1234567890123456789, 1234567890123456789, oops]';
+  const message = (parse: () => unknown): string => {
+    try {
+      return String(parse());
+    } catch (thrown) {
+      return String(thrown);
+    }
+  };
+  expect(message(() => parseExactJson(text))).toBe(message(() => JSON.parse(text)));
 });
 
 function outcome(parse: () => unknown): string {
