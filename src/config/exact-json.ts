@@ -76,7 +76,8 @@ function unmark(parsed: unknown): unknown {
 
 /** The member itself, or the integer it stands for; an object or a list is left for later. */
 function unmarked(member: unknown, later: object[]): unknown {
-  if (typeof member === 'string') return member.startsWith(MARK) ? integer(member.slice(MARK.length)) : member;
+  if (typeof member === 'string')
+    return member.startsWith(MARK) ? integer(member.slice(MARK.length)) : member;
   if (typeof member === 'object' && member !== null) later.push(member);
   return member;
 }

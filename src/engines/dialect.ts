@@ -19,7 +19,7 @@ export interface AnswerSink {
   tokens(count: number): void;
 }
 
-/** Reads the body of one answer (status below 400) and says what the client gets to see of it. */
+/** Reads the body of one answer (status below 300) and says what the client gets to see of it. */
 export interface AnswerReader {
   data(bytes: Uint8Array): void;
   /** The body is complete: hands over what is held and says what the engine reported. */

@@ -8,7 +8,7 @@ export const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_MESSAGE = 2_000;
 
 /**
- * The error for a status ≥ 400. `details.engine_status` is the engine's status; `details.retry_after` its Retry-After header.
+ * The error for a status ≥ 300. `details.engine_status` is the engine's status; `details.retry_after` its Retry-After header.
  */
 export function engineError(
   status: number,
@@ -17,6 +17,10 @@ export function engineError(
 ): PointsmanError {
   const retryAfter = headers['retry-after'];
   const details = { engine_status: status, ...(retryAfter === undefined ? {} : { retry_after: retryAfter }) };
+  if (status < 400) {
+    const sentence = `the engine answered with status ${status}, which is no answer to a request to generate`;
+    return new PointsmanError('PM_ENGINE_FAILED', sentence, { details });
+  }
   if (status >= 500) {
     return new PointsmanError('PM_ENGINE_FAILED', `the engine failed with status ${status}`, { details });
   }

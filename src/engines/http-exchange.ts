@@ -88,9 +88,12 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   ): void {
     if (this.#over || status < 200 || this.#dialect === null) return;
     const headers = flattenHeaders(incoming);
-    if (status >= 400) {
+    // Neither a redirect nor "not modified" answers a POST; following one would leave the worker that was chosen.
+    if (status >= 300) {
       this.#errorStatus = status;
       this.#errorHeaders = headers;
+      // Only a refusal has words that the client gets to see; a failing engine may never finish its own.
+      if (status < 400 || status >= 500) this.#failWithStatus();
       return;
     }
     const dialect = this.#dialect;
@@ -109,21 +112,33 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     );
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#over) return;
-    if (this.#reader !== null) {
-      this.#reader.data(chunk);
-    } else if (this.#errorBytes < MAX_ERROR_BYTES) {
-      this.#errorBody.push(chunk.subarray(0, MAX_ERROR_BYTES - this.#errorBytes));
-      this.#errorBytes += chunk.length;
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#errorStatus !== null) {
+      this.#takeErrorBody(controller, chunk);
+    } else if (!this.#over) {
+      this.#reader?.data(chunk);
     }
+  }
+
+  /** Keeps a refusal's words and lets the rest of a short body pass, so that the connection can be used again. */
+  #takeErrorBody(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#over) this.#errorBody.push(chunk.subarray(0, MAX_ERROR_BYTES - this.#errorBytes));
+    this.#errorBytes += chunk.length;
+    if (this.#errorBytes < MAX_ERROR_BYTES) return;
+    this.#failWithStatus();
+    controller.abort(new PointsmanError('PM_ENGINE_FAILED', 'the error answer is too long'));
+  }
+
+  #failWithStatus(): void {
+    if (this.#over || this.#errorStatus === null) return;
+    const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody));
+    this.#end(() => this.#sink.failed(error));
   }
 
   onResponseEnd(): void {
     if (this.#over) return;
     if (this.#errorStatus !== null) {
-      const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody));
-      this.#end(() => this.#sink.failed(error));
+      this.#failWithStatus();
       return;
     }
     const report = this.#reader?.end();

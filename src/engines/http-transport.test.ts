@@ -193,6 +193,61 @@ describe('createHttpTransport', () => {
     expect(failed.heard.error?.message).toBe('the engine failed with status 503');
   });
 
+  it('does not wait for the rest of an error answer that never ends, or never comes', async () => {
+    const { url } = await engine((_req, res, body) => {
+      const { status, endless } = JSON.parse(body).metadata;
+      res.writeHead(status);
+      res.write('{"message":"no');
+      if (!endless) return;
+      const more = (): void => {
+        while (!res.destroyed && res.write('x'.repeat(100_000)));
+      };
+      res.on('drain', more);
+      more();
+    });
+    const engines = transport();
+    for (const [status, endless, code] of [
+      [500, false, 'PM_ENGINE_FAILED'],
+      [500, true, 'PM_ENGINE_FAILED'],
+      [400, true, 'PM_ENGINE_REFUSED'],
+    ] as const) {
+      const { heard, sink, done } = listen();
+      engines.dispatch(
+        to(url, { body: { prompt: 'x', max_tokens: 1, metadata: { status, endless } } }),
+        sink,
+      );
+      await done;
+      expect(heard.calls).toEqual(['failed']);
+      expect(heard.error?.code).toBe(code);
+    }
+  });
+
+  it('takes a redirect for a failure and tells nobody where it leads', async () => {
+    const { url } = await engine((_req, res) => {
+      res.writeHead(302, { location: 'http://10.0.0.1/secret' });
+      res.end();
+    });
+    const { heard, sink, done } = listen();
+    transport().dispatch(to(url), sink);
+    await done;
+    expect(heard.calls).toEqual(['failed']);
+    expect(heard.error).toMatchObject({
+      code: 'PM_ENGINE_FAILED',
+      message: 'the engine answered with status 302, which is no answer to a request to generate',
+    });
+  });
+
+  it('drops the length of events that nobody asked for: an error event may end them early', async () => {
+    const { url } = await engine((_req, res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream', 'content-length': '6' });
+      res.end('data\n\n');
+    });
+    const { heard, sink, done } = listen();
+    transport().dispatch(to(url), sink);
+    await done;
+    expect(Object.keys(heard.headers)).toEqual(['content-type']);
+  });
+
   it('ends the engine side at once on abort, calls the sink no more, and faults nobody', async () => {
     let gone = (): void => {};
     const disconnected = new Promise<void>((resolve) => {

@@ -29,7 +29,7 @@ export function flattenHeaders(incoming: IncomingHttpHeaders): Record<string, st
 
 /**
  * The headers to pass on: without hop-by-hop ones, those that `Connection` names, and the dialect's private ones. A stream's
- * length is dropped, since events may be withheld from it.
+ * length is dropped, whoever asked for it: events may be withheld from it, and an error event may end it early.
  */
 export function relayedHeaders(
   headers: Readonly<Record<string, string>>,
@@ -37,10 +37,11 @@ export function relayedHeaders(
   stream: boolean,
 ): Record<string, string> {
   const named = new Set((headers.connection ?? '').toLowerCase().split(/\s*,\s*/));
+  const events = stream || (headers['content-type'] ?? '').startsWith('text/event-stream');
   const relayed: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (NOT_RELAYED.has(name) || privateHeaders.has(name) || named.has(name)) continue;
-    if (stream && name === 'content-length') continue;
+    if (events && name === 'content-length') continue;
     relayed[name] = value;
   }
   return relayed;

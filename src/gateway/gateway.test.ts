@@ -76,7 +76,20 @@ describe('the other paths', () => {
     expect((await errorOf(fetch(`${on.url}/v1/completions`))).error.message).toBe(
       'this path answers POST only',
     );
-    expect((await errorOf(fetch(`${on.url}/health`, { method: 'POST' }))).status).toBe(405);
+    const health = await fetch(`${on.url}/health`, { method: 'POST' });
+    expect([health.status, health.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    const undecodable = await fetch(`${on.url}/v1/models/%ff`, { method: 'PUT' });
+    expect(undecodable.status).toBe(404);
+  });
+
+  it('answers HEAD as GET without the body', async () => {
+    const on = await bench();
+    const answer = await fetch(`${on.url}/health`, { method: 'HEAD' });
+    expect([answer.status, answer.headers.get('content-length'), await answer.text()]).toEqual([
+      200,
+      '21',
+      '',
+    ]);
   });
 
   it('refuses a port in use with a sentence', async () => {

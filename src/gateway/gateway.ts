@@ -3,11 +3,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import findMyWay from 'find-my-way';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { BrokenRequests } from './broken-requests.ts';
 import { callerRules } from './callers.ts';
 import type { GatewayDeps } from './gateway-deps.ts';
 import { generate } from './generate.ts';
 import { closeServer, listen } from './listening.ts';
-import { errorAnswer, publicError } from './openai-error.ts';
+import { publicError } from './openai-error.ts';
 import { RunningCalls } from './running-calls.ts';
 import { describeModel, listModels, readyAnswer, sendError, sendJson } from './small-answers.ts';
 
@@ -54,9 +55,11 @@ export function createGateway(deps: GatewayDeps): Gateway {
       routes.lookup(req, res);
     },
   );
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
-    answerBrokenRequest(error, socket as Socket),
-  );
+  // One listener per request under way, and pipelined ones may be many.
+  server.on('connection', (socket) => socket.setMaxListeners(0));
+  const broken = new BrokenRequests(calls, deps.clock);
+  // The server listens on TCP: what it hands out is a socket.
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => broken.answer(error, socket as Socket));
   let stopping: Promise<void> | null = null;
   return {
     listen: (host, port) => listen(server, host, port),
@@ -88,7 +91,7 @@ function createRoutes(
     onBadUrl: (_path, _req, res) => sendError(res, notFound(), overloadStatus()),
   });
   const get = (path: string, handler: Handler): void => {
-    routes.on('GET', path, (req, res, params) => {
+    routes.on(['GET', 'HEAD'], path, (req, res, params) => {
       try {
         handler(req, res, params);
       } catch (thrown) {
@@ -124,12 +127,28 @@ function createRoutes(
 
 function noRoute(routes: findMyWay.Instance<findMyWay.HTTPVersion.V1>, req: IncomingMessage): PointsmanError {
   const path = (req.url ?? '/').split('?')[0] ?? '/';
-  for (const method of ['GET', 'POST'] as const) {
+  // A path that cannot be decoded is "found" under every method.
+  if (!isDecodable(path)) return notFound();
+  for (const [method, allow] of [
+    ['GET', 'GET, HEAD'],
+    ['POST', 'POST'],
+  ] as const) {
     if (method !== req.method && routes.find(method, path) !== null) {
-      return new PointsmanError('PM_REQUEST_METHOD', `this path answers ${method} only`);
+      return new PointsmanError('PM_REQUEST_METHOD', `this path answers ${method} only`, {
+        details: { allow },
+      });
     }
   }
   return notFound();
+}
+
+function isDecodable(path: string): boolean {
+  try {
+    decodeURIComponent(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function notFound(): PointsmanError {
@@ -149,31 +168,4 @@ async function stop(server: Server, calls: RunningCalls, clock: Clock, drainMs: 
   await calls.empty();
   cancel();
   await closeServer(server, clock);
-}
-
-/** Requests that Node's parser gave up on never reach a handler: the answer is written by hand. */
-function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
-  const answer = errorAnswer(brokenRequest(error.code), 429);
-  const reason = { 400: 'Bad Request', 408: 'Request Timeout', 431: 'Request Header Fields Too Large' }[
-    answer.status
-  ];
-  socket.end(
-    `HTTP/1.1 ${answer.status} ${reason ?? 'Error'}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\n` +
-      `content-length: ${Buffer.byteLength(answer.body)}\r\n\r\n${answer.body}`,
-  );
-}
-
-function brokenRequest(code: string | undefined): PointsmanError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new PointsmanError(
-        'PM_HEADERS_TOO_LARGE',
-        'the request headers are larger than limits.header_bytes',
-      );
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new PointsmanError('PM_REQUEST_TIMEOUT', 'the request did not arrive in time');
-    default:
-      return new PointsmanError('PM_REQUEST_INVALID', 'the request is not valid HTTP');
-  }
 }

@@ -171,3 +171,21 @@ describe('ingress', () => {
     expect(() => clean({}, { nvext: 3 }, NOBODY)).toThrow('nvext must be an object');
   });
 });
+
+describe('a __proto__ member', () => {
+  it('lends the request no fields, anywhere', () => {
+    const { body, nvext, trusted } = clean(
+      {},
+      JSON.parse(
+        '{"__proto__":{"model":"tiny","pinned_worker":{}},"nvext":{"__proto__":{"agent_hints":{"osl":1}}}}',
+      ),
+      EVERYTHING,
+    );
+    expect([body.model, trusted.body.pinned_worker, nvext.agent_hints]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(Object.keys(body)).toEqual(['__proto__']);
+  });
+});

@@ -46,8 +46,8 @@ export function cleanRequest(
   const allows = (rule: FieldTrust): boolean =>
     (rule === 'routing' && trust.routing) || (rule === 'hints' && trust.hints);
   const hint = new HintFinder(trust.hints, removed);
-  const trustedBody: Record<string, unknown> = {};
-  const clean: Record<string, unknown> = {};
+  const trustedBody = emptyObject();
+  const clean = emptyObject();
   for (const [name, value] of Object.entries(body)) {
     const rule = bodyFieldTrust(name);
     if (name === 'kv_hints') hint.take(value, name);
@@ -57,8 +57,8 @@ export function cleanRequest(
     else if (allows(rule)) trustedBody[name] = value;
     else removed(bodyFieldLabel(name));
   }
-  const nvext: Record<string, unknown> = {};
-  const trustedNvext: Record<string, unknown> = {};
+  const nvext = emptyObject();
+  const trustedNvext = emptyObject();
   for (const [name, value] of Object.entries(objectField(clean, 'nvext') ?? {})) {
     const rule = ROUTER_ONLY_NVEXT.get(name);
     if (rule === undefined) nvext[name] = value;
@@ -72,6 +72,11 @@ export function cleanRequest(
     trusted: { headers: cleanHeaders(headers, allows, removed), body: trustedBody, nvext: trustedNvext },
     incomingHint: hint.found,
   };
+}
+
+/** Without a prototype: a client's `__proto__` is a member like any other, and hides no fields in what others inherit. */
+function emptyObject(): Record<string, unknown> {
+  return Object.create(null) as Record<string, unknown>;
 }
 
 /** Request headers never travel on to an engine, so dropping one means not to act on it. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { bench, COMPLETION, errorOf, post, REPORT, raw } from '../../tests/gateway-bench.ts';
 import { LIMITS, routerConfigFixture } from '../../tests/gateway-fixtures.ts';
@@ -18,6 +19,8 @@ describe('limits', () => {
     });
     const chunked = raw(on, 'POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n');
     chunked.socket.write(`${big.length.toString(16)}\r\n${big}\r\n`);
+    await once(chunked.socket, 'data');
+    on.clock.advanceTo(on.clock.now() + 2000);
     expect(await chunked.text).toMatch(/^HTTP\/1\.1 413 /);
     expect(on.road.arrivals).toEqual([]);
   });

@@ -34,6 +34,7 @@ export function errorAnswer(error: PointsmanError, overloadStatus: number): Erro
   const retryAfter = error.details.retry_after;
   if (typeof retryAfter === 'string' && /^\d{1,9}$/.test(retryAfter)) headers['retry-after'] = retryAfter;
   else if (status === 429 || status === 503 || status === overloadStatus) headers['retry-after'] = '1';
+  if (typeof error.details.allow === 'string') headers.allow = error.details.allow;
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   return { status, headers, body: errorJson(error, status, API_CODES[error.code] ?? error.code) };
 }

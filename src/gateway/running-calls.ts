@@ -1,4 +1,5 @@
 // The requests under way, and whether new ones are taken.
+import type { Socket } from 'node:net';
 import type { PointsmanError } from '../plugin/index.ts';
 import type { GenerateCall } from './generate-call.ts';
 
@@ -21,6 +22,12 @@ export class RunningCalls {
     this.#calls.delete(call);
     if (this.#calls.size > 0) return;
     for (const tell of this.#whenEmpty.splice(0)) tell();
+  }
+
+  /** Whether a request that arrived whole on this connection waits for its answer, or for the rest of it. */
+  isAnswering(socket: Socket): boolean {
+    for (const call of this.#calls) if (call.isAnswering(socket)) return true;
+    return false;
   }
 
   /** Resolves when no call is under way. */
