@@ -144,6 +144,17 @@ describe('routing', () => {
   });
 });
 
+describe('a worker whose dialect is not named', () => {
+  it('is served when its engine says what it is', async () => {
+    const { engines: list } = await engines(1, '--speed', '20');
+    const yaml = routerYaml([list[0]?.url ?? '']).replace(', dialect: sim', '');
+    const on = await router(yaml);
+    expect(on.readiness()).toEqual({ reasons: [], warnings: [] });
+    const answer = await client(on.url).chat.completions.create(CHAT);
+    expect(answer.usage?.completion_tokens).toBe(8);
+  });
+});
+
 describe('clients that leave', () => {
   it('an aborted stream leaves no booking and stops the engine', async () => {
     const { on, sdk } = await live(1);

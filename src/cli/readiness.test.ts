@@ -92,6 +92,10 @@ test.each<[Partial<ReadinessFacts>, string]>([
     { workers: [{ ...workerFixture(), capabilities: { ...ADVERTISED, blockSize: 32 } }] },
     'worker 1 advertises blocks of 32 tokens, but model tiny has 16: nothing it caches is found',
   ],
+  [
+    { workers: [workerFixture(), workerFixture({ id: 2n, dialect: 'auto' })] },
+    'worker 2 has dialect "auto", but its engine does not say what it is (GET /kv_hints/capabilities); name its dialect: sim',
+  ],
 ])('is ready but says what works worse than configured (%#)', (over, warning) => {
   expect(readinessOf(facts(over))).toEqual({ reasons: [], warnings: [warning] });
 });

@@ -1,5 +1,6 @@
 // Whether a router can serve, and what works worse than configured, in words. `/ready` of both ports shows it.
 import type { RouterConfig } from '../config/index.ts';
+import { dialectProblem } from '../engines/index.ts';
 import type { EventFeed } from '../events/index.ts';
 import type { Worker, WorkerState } from '../fleet/index.ts';
 import type { Readiness } from '../gateway/index.ts';
@@ -27,7 +28,12 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...(facts.starting ? ['workers are still being asked about themselves'] : []),
     ...fleetReasons(facts),
   ];
-  const warnings = [...modelWarnings(facts), ...eventWarnings(facts), ...blockSizeWarnings(facts)];
+  const warnings = [
+    ...modelWarnings(facts),
+    ...dialectWarnings(facts),
+    ...eventWarnings(facts),
+    ...blockSizeWarnings(facts),
+  ];
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
 }
 
@@ -48,6 +54,11 @@ function modelWarnings({ config, workers }: ReadinessFacts): string[] {
         ? `model ${model} has no worker`
         : `model ${model} has no ready worker (${statesOf(of)})`,
     );
+}
+
+/** Lost because nobody knows how to talk to it: "gone" alone would send people looking for a dead engine. */
+function dialectWarnings({ workers, starting }: ReadinessFacts): string[] {
+  return starting ? [] : workers.flatMap((worker) => dialectProblem(worker) ?? []);
 }
 
 function statesOf(workers: readonly Worker[]): string {

@@ -181,3 +181,28 @@ test('check of a file that is not there exits 2', async () => {
     err: `error: cannot read the configuration file ${path}: no such file [PM_CONFIG_UNREADABLE]\n`,
   });
 });
+
+test('check refuses what a start refuses, each at its place: dialects, advertisements, tokenizers', async () => {
+  const path = file('start.yaml', [
+    'models:',
+    '  a: { tokens: { source: engine } }',
+    '  b: { tokens: { source: local, tokenizer: ./none.json } }',
+    'workers:',
+    '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: vllm }',
+    '  - { id: 2, model: a, url: "http://127.0.0.1:8", capabilities: none }',
+    '  - { id: 3, model: a, url: "http://127.0.0.1:7", capabilities: { epoch: e } }',
+    '  - { id: 4, model: a, url: "http://127.0.0.1:6" }',
+    'worker_selection: { decode: { type: ruond-robin } }',
+  ]);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, out]).toEqual([2, '']);
+  const lines = err.split('\n').filter((line) => line.startsWith(path));
+  expect(lines.map((line) => line.slice(path.length).replace(/ \(ENOENT.*$/, ''))).toEqual([
+    ':5:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim',
+    ':6:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
+    ':7:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
+    ':2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
+    `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read`,
+    ':9:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, round-robin, random, least-loaded (did you mean "round-robin"?)',
+  ]);
+});

@@ -8,13 +8,13 @@ import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway, type Readiness } from '../gateway/index.ts';
 import { createMetrics, type DecisionReader, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
-import { createTokenSource, type TokenSource } from '../tokens/index.ts';
+import type { TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
-import { dialectProblems, startTokenSources } from './start-problems.ts';
+import { startTokenSources, workerProblems } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -148,22 +148,11 @@ async function tokenSources(
   metrics: ScrapableMetrics,
   onStop: (step: () => Promise<void>) => void,
 ): Promise<ReadonlyMap<string, TokenSource>> {
-  const problems = dialectProblems(config);
-  const started = await startTokenSources(config, (model) => {
-    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
-    return createTokenSource({
-      model,
-      setting,
-      maxPromptTokens: () => config.limits.promptTokens,
-      threads: tokenizerThreads,
-      metrics,
-      clock,
-    });
-  });
+  const started = await startTokenSources(config, { metrics, clock, threads: tokenizerThreads });
   onStop(async () => {
     await Promise.all([...started.sources.values()].map((tokens) => tokens.close()));
   });
-  problems.push(...started.problems);
+  const problems = [...workerProblems(config), ...started.problems];
   if (problems.length > 0) throw new ConfigError(source, problems);
   return started.sources;
 }

@@ -2,6 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { workerFixture } from '../../tests/gateway-fixtures.ts';
+import { parseCapabilities } from '../fleet/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { askCapabilities, createHttpProbe, probeHealth } from './ask-engine.ts';
 import { requireDialect } from './dialects.ts';
@@ -112,9 +113,50 @@ describe('createHttpProbe', () => {
   });
 });
 
+describe('a worker of dialect auto', () => {
+  it('is healthy once its engine says what it is, and not while it does not', async () => {
+    let scheme = 'sim-xxh3/seed=7';
+    let status = 200;
+    const url = await engine((req, res) => {
+      const answer = JSON.stringify({ ...ANSWER, hash_scheme: scheme });
+      res.writeHead(req.url === '/health' ? 200 : status).end(answer);
+    });
+    const warned: string[] = [];
+    const probe = createHttpProbe({
+      asks: () => true,
+      log: { ...NO_LOG, warn: (message) => warned.push(message) },
+    });
+    const run = () =>
+      probe(workerFixture({ url, dialect: 'auto' }), { askCapabilities: true, signal: forever() });
+    expect(await run()).toMatchObject({ healthy: true, capabilities: { hashScheme: scheme } });
+    scheme = 'sha256_cbor';
+    expect(await run()).toEqual({ healthy: false });
+    status = 404;
+    expect(await run()).toEqual({ healthy: false });
+    expect(warned).toEqual([
+      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available; name its dialect: sim',
+      'worker 1 has dialect "auto", but its engine does not say what it is (GET /kv_hints/capabilities); name its dialect: sim',
+    ]);
+  });
+});
+
 describe('requireDialect', () => {
+  it('lets auto stand unless the file itself says that the engine will not be recognized', () => {
+    const advertised = parseCapabilities(ANSWER);
+    requireDialect('auto');
+    requireDialect('auto', 'ask');
+    requireDialect('auto', { ...advertised, hashScheme: 'sim-xxh3/seed=0' });
+    requireDialect('sim', 'none');
+    expect(() => requireDialect('auto', 'none')).toThrow(
+      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
+    );
+    expect(() => requireDialect('auto', advertised)).toThrow(
+      'the worker has dialect "auto", but the hash scheme "x" belongs to no dialect that is available; name its dialect: sim',
+    );
+  });
+
   it('tells a dialect that is not available yet from one that does not exist', () => {
-    expect(requireDialect('sim').name).toBe('sim');
+    requireDialect('sim');
     expect(() => requireDialect('vllm')).toThrow('dialect "vllm" is not available yet; available: sim');
     expect(() => requireDialect('vlm')).toThrow('there is no dialect "vlm"; available: sim');
   });

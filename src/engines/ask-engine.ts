@@ -3,6 +3,7 @@
 import { request } from 'undici';
 import { type Probe, parseCapabilities, type WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import { dialectProblem } from './dialects.ts';
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
 
@@ -36,7 +37,7 @@ export async function probeHealth(url: string, signal: AbortSignal): Promise<boo
 
 /**
  * A fleet probe over HTTP: health, and capabilities when they are due and `asks` says that this worker is to be asked. An
- * advertisement that cannot be used counts as none and is logged.
+ * advertisement that cannot be used counts as none and is logged. A worker that no request can be written for is not healthy.
  */
 export function createHttpProbe(options: {
   readonly asks: (workerId: bigint) => boolean;
@@ -46,13 +47,17 @@ export function createHttpProbe(options: {
     const { id, url } = worker.spec;
     if (!(await probeHealth(url, signal))) return { healthy: false };
     if (!due || !options.asks(id)) return { healthy: true };
+    let capabilities: WorkerCapabilities | null = null;
     try {
-      return { healthy: true, capabilities: await askCapabilities(url, signal) };
+      capabilities = await askCapabilities(url, signal);
     } catch (thrown) {
       if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_CAPABILITIES_INVALID') throw thrown;
       options.log.warn(thrown.message, { worker: id });
-      return { healthy: true, capabilities: null };
     }
+    const problem = dialectProblem({ ...worker, capabilities });
+    if (problem === null) return { healthy: true, capabilities };
+    options.log.warn(problem, { worker: id });
+    return { healthy: false };
   };
 }
 

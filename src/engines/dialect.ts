@@ -31,6 +31,8 @@ export interface AnswerReader {
 /** One engine family. */
 export interface EngineDialect {
   readonly name: string;
+  /** Whether an engine that advertises this hash scheme speaks the dialect: how a worker of dialect `auto` is told. */
+  speaks(hashScheme: string): boolean;
   /** Throws PointsmanError PM_ENGINE_REQUEST when the request cannot be written. */
   call(request: EngineRequest): EngineCall;
   read(request: EngineRequest, sink: AnswerSink): AnswerReader;

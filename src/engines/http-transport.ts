@@ -5,6 +5,7 @@ import type { Worker } from '../fleet/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect } from './dialect.ts';
+import { dialectOf } from './dialects.ts';
 import { HttpExchange } from './http-exchange.ts';
 import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from './types.ts';
 
@@ -58,7 +59,7 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
       const exchange = new HttpExchange(request, sink, fault);
       try {
         if (closed) throw new PointsmanError('PM_ENGINE_UNREACHABLE', 'the router is stopping');
-        const dialect = dialectOf(deps.dialects, request.worker);
+        const dialect = dialectOf(request.worker, deps.dialects);
         const { origin, pathname } = new URL(request.worker.spec.url);
         const call = dialect.call(request);
         exchange.readWith(dialect);
@@ -94,13 +95,4 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
       pools.clear();
     },
   };
-}
-
-function dialectOf(dialects: ReadonlyMap<string, EngineDialect>, worker: Worker): EngineDialect {
-  const dialect = dialects.get(worker.spec.dialect);
-  if (dialect !== undefined) return dialect;
-  throw new PointsmanError(
-    'PM_ENGINE_DIALECT',
-    `worker ${worker.spec.id} has dialect "${worker.spec.dialect}", which is not loaded; loaded: ${[...dialects.keys()].join(', ')}`,
-  );
 }

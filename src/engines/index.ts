@@ -1,7 +1,7 @@
 // Engine dialects, the transport port, and the HTTP transport.
 export { createHttpProbe } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
-export { DIALECTS, requireDialect } from './dialects.ts';
+export { DIALECTS, dialectProblem, requireDialect } from './dialects.ts';
 export {
   createHttpTransport,
   type HttpTransport,

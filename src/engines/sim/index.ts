@@ -7,6 +7,7 @@ import { OUTCOMES_HEADER, readHintOutcomes } from './hint-outcomes.ts';
 /** The simulated engine's dialect. */
 export const SIM_DIALECT: EngineDialect = {
   name: 'sim',
+  speaks: (hashScheme) => hashScheme.startsWith('sim-xxh3/'),
   call: writeCall,
   read: readAnswer,
   outcomes: (headers) => readHintOutcomes(headers[OUTCOMES_HEADER]),

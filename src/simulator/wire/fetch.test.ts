@@ -80,7 +80,8 @@ describe('kv.fetch between engines', () => {
     const dead = await start();
     const control = dead.engines[0]!.control;
     await dead.close(0);
-    const third = (await start()).engines[0]!;
+    // Nobody is there to answer: this one need not wait long for it.
+    const third = (await start({ fetchReserveTimeoutMs: 50 })).engines[0]!;
     expect(await fetchInto(third.url, control, hashes)).toMatchObject({
       cached: 0,
       outcome: { outcome: 'missing', reason: 'timeout', blocks_done: 0 },

@@ -25,7 +25,16 @@ export async function start(
 ): Promise<RunningSimulators> {
   const started = await startSimulators({
     count: 1,
-    settings: { ...DEFAULT_ENGINE_SETTINGS, model: 'tiny-sim', blockSize: 4, speedup: 1000, ...settings },
+    settings: {
+      ...DEFAULT_ENGINE_SETTINGS,
+      model: 'tiny-sim',
+      blockSize: 4,
+      speedup: 1000,
+      // Real time passes between these engines: on a busy machine no answer may come too late for its test.
+      fetchReserveTimeoutMs: 60_000,
+      fetchTimeoutMs: 60_000,
+      ...settings,
+    },
     hasher: createBlockHasher(),
     clock: realClock,
     ...more,
