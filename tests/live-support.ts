@@ -57,9 +57,9 @@ export function client(url: string): OpenAI {
   return new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
 }
 
-/** Waits for a condition that other processes bring about; gives up after ten seconds. */
+/** Waits for a condition that other processes bring about; gives up after thirty seconds. */
 export async function until(what: string, condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 30_000;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
