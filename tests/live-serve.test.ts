@@ -186,6 +186,16 @@ describe('pointsman serve', () => {
     holder.close();
   });
 
+  it('exits 2 on an address it cannot have, and does not blame the port', async () => {
+    const file = join(folder, 'address.yaml');
+    writeFileSync(file, 'listen: { host: 192.0.2.1 }\n');
+    const serving = serve(['--config', file, ...ANY_PORT]);
+    expect(await serving.ended).toEqual({ code: 2 });
+    expect(serving.log()).toMatch(
+      /^error: cannot listen on 192\.0\.2\.1:0: .*; listen\.host and admin\.host choose the address \[PM_USAGE\]$/m,
+    );
+  });
+
   it('refuses what it cannot serve with every problem and its position, exit 2', async () => {
     const file = join(folder, 'bad.yaml');
     writeFileSync(

@@ -84,11 +84,14 @@ async function start(
   try {
     return await startRouter({ config, source: read.source, clock: systemClock(), log });
   } catch (thrown) {
-    // A port that is taken is a matter of the command line or the configuration: exit 2.
+    // An address that cannot be had is a matter of the command line or the configuration: exit 2.
     if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_LISTEN') throw thrown;
-    throw new PointsmanError('PM_USAGE', `${errorText(thrown)}; --port and --admin-port choose others`, {
-      cause: thrown,
-    });
+    const { cause } = thrown;
+    const taken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    const advice = taken
+      ? '--port and --admin-port choose others'
+      : 'listen.host and admin.host choose the address';
+    throw new PointsmanError('PM_USAGE', `${errorText(thrown)}; ${advice}`, { cause: thrown });
   }
 }
 

@@ -82,7 +82,7 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     incoming: IncomingHttpHeaders,
   ): void {
@@ -93,7 +93,7 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
       this.#errorStatus = status;
       this.#errorHeaders = headers;
       // Only a refusal has words that the client gets to see; a failing engine may never finish its own.
-      if (status < 400 || status >= 500) this.#failWithStatus();
+      if (status < 400 || status >= 500) this.#failWithStatus(controller);
       return;
     }
     const dialect = this.#dialect;
@@ -113,32 +113,28 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#errorStatus !== null) {
-      this.#takeErrorBody(controller, chunk);
-    } else if (!this.#over) {
+    if (this.#over) return;
+    if (this.#errorStatus === null) {
       this.#reader?.data(chunk);
+      return;
     }
-  }
-
-  /** Keeps a refusal's words and lets the rest of a short body pass, so that the connection can be used again. */
-  #takeErrorBody(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#over) this.#errorBody.push(chunk.subarray(0, MAX_ERROR_BYTES - this.#errorBytes));
+    this.#errorBody.push(chunk.subarray(0, MAX_ERROR_BYTES - this.#errorBytes));
     this.#errorBytes += chunk.length;
-    if (this.#errorBytes < MAX_ERROR_BYTES) return;
-    this.#failWithStatus();
-    controller.abort(new PointsmanError('PM_ENGINE_FAILED', 'the error answer is too long'));
+    if (this.#errorBytes >= MAX_ERROR_BYTES) this.#failWithStatus(controller);
   }
 
-  #failWithStatus(): void {
+  /** Fails with the error answer so far; `unread` ends a connection that may have more to say than anyone wants to hear. */
+  #failWithStatus(unread: Dispatcher.DispatchController | null): void {
     if (this.#over || this.#errorStatus === null) return;
     const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody));
     this.#end(() => this.#sink.failed(error));
+    unread?.abort(error);
   }
 
   onResponseEnd(): void {
     if (this.#over) return;
     if (this.#errorStatus !== null) {
-      this.#failWithStatus();
+      this.#failWithStatus(null);
       return;
     }
     const report = this.#reader?.end();

@@ -31,6 +31,10 @@ async function engine(handler: Handler): Promise<{ url: string; server: Server }
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 }
 
+function connections(server: Server): Promise<number> {
+  return new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+}
+
 interface Heard {
   readonly calls: string[];
   status: number | null;
@@ -194,7 +198,7 @@ describe('createHttpTransport', () => {
   });
 
   it('does not wait for the rest of an error answer that never ends, or never comes', async () => {
-    const { url } = await engine((_req, res, body) => {
+    const { url, server } = await engine((_req, res, body) => {
       const { status, endless } = JSON.parse(body).metadata;
       res.writeHead(status);
       res.write('{"message":"no');
@@ -205,7 +209,8 @@ describe('createHttpTransport', () => {
       res.on('drain', more);
       more();
     });
-    const engines = transport();
+    const faults: string[] = [];
+    const engines = transport(faults);
     for (const [status, endless, code] of [
       [500, false, 'PM_ENGINE_FAILED'],
       [500, true, 'PM_ENGINE_FAILED'],
@@ -220,6 +225,8 @@ describe('createHttpTransport', () => {
       expect(heard.calls).toEqual(['failed']);
       expect(heard.error?.code).toBe(code);
     }
+    expect(faults).toEqual([]);
+    while ((await connections(server)) > 0) await new Promise((resolve) => setImmediate(resolve));
   });
 
   it('takes a redirect for a failure and tells nobody where it leads', async () => {
