@@ -206,6 +206,13 @@ describe('a policy that misbehaves loses its own actions only', () => {
       },
       'threw',
     ],
+    [
+      'throws what cannot be put into words',
+      () => {
+        throw Object.create(null);
+      },
+      'threw',
+    ],
     ['returns a promise', async () => actions(1), 'promise'],
     ['returns nothing', () => undefined, 'malformed'],
   ])('when it %s', async (_, build, reason) => {

@@ -39,11 +39,20 @@ export class PointsmanError extends Error {
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    return typeof value === 'object' && value !== null && BRAND in value;
+    try {
+      return typeof value === 'object' && value !== null && BRAND in value;
+    } catch {
+      // A proxy that refuses to be looked at.
+      return false;
+    }
   }
 }
 
-/** The text of any thrown value, for messages and logs. */
+/** The text of any thrown value, for messages and logs. Never throws, whatever a plugin threw. */
 export function errorText(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  try {
+    return String(thrown instanceof Error ? thrown.message : thrown);
+  } catch {
+    return 'something was thrown that cannot be put into words';
+  }
 }
