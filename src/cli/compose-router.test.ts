@@ -112,6 +112,18 @@ function stored(tokens: Uint32Array): Uint8Array {
 }
 
 describe('a composed router', () => {
+  it('gives a new worker nothing that was said of the slot before it joined', async () => {
+    const { router } = await composed();
+    const { fleet, events, index } = router;
+    const { spec } = fleet.worker(2n) ?? expect.fail();
+    const slot = fleet.slotOf(2n, 0);
+    fleet.remove(2n);
+    events?.onBatch(slot, 0, stored(prompt(1)));
+    fleet.add({ ...spec, id: 3n });
+    expect(fleet.slotOf(3n, 0)).toBe(slot);
+    expect(index?.stats().residencies).toBe(0);
+  });
+
   it('routes by what engines announce, and forgets it when the engine is lost or restarts', async () => {
     const { router, arrive } = await composed();
     const slot = router.fleet.slotOf(2n, 0);

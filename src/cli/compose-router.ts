@@ -180,6 +180,7 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
       return slot < 0 ? null : slot;
     },
+    onRestart: (owner) => blockSizes.restarted(owner),
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,
@@ -189,7 +190,11 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
   };
   fleet.listen({
     added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
+      for (const slot of worker.slots) {
+        // Whatever a late batch put into the free slot is not this worker's.
+        index.clear(slot, 'all');
+        index.bindOwner(slot, worker.spec.id);
+      }
     },
     stateChanged(worker) {
       if (worker.state === 'gone') clear(worker);

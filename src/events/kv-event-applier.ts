@@ -18,7 +18,7 @@ export interface KvEventApplierOptions {
   }) => U64;
   /** Tokens per block of the owner's model; null = not known yet. */
   readonly blockSizeOf: (owner: OwnerSlot) => number | null;
-  /** Called with the block size of the first store while `blockSizeOf` is null. */
+  /** Called with the block size of the first store with blocks while `blockSizeOf` is null. */
   readonly learnBlockSize: (owner: OwnerSlot, blockSize: number) => void;
   /** Owner of another rank of the same worker, for batches that name their rank; without it the connection's owner is meant. */
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
@@ -62,6 +62,9 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
     }
     if (step === 'restart') {
       options.index.clear(owner, 'all');
+      // One connection may carry several ranks; they restarted together.
+      for (const other of feed.otherOwners) options.index.clear(other, 'all');
+      feed.otherOwners.clear();
       options.metrics.count('pointsman_kv_event_restarts_total');
       options.onRestart?.(owner);
     }
@@ -76,6 +79,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       batch.rank === null || options.ownerOfRank === undefined
         ? connection
         : options.ownerOfRank(connection, batch.rank);
+    if (owner !== null && owner !== connection) feed.otherOwners.add(owner);
     for (const event of batch.events) {
       options.metrics.count('pointsman_kv_events_total', labelsOf('kind', event.kind));
       if (owner === null) {
@@ -154,13 +158,14 @@ function applyStore(
 ): RejectReason | null {
   const { blockSize, external, tokenIds } = event;
   const expected = options.blockSizeOf(owner);
-  if (expected === null) options.learnBlockSize(owner, blockSize);
-  else if (expected !== blockSize) {
+  if (expected !== null && expected !== blockSize) {
     feed.mismatchedBlockSize = blockSize;
     return 'block_size';
   }
   if (external.length === 0) return null;
   if (tokenIds.length !== (external.length / 2) * blockSize) return 'token_count';
+  // Only now: a size that the event's own tokens contradict must not become the model's.
+  if (expected === null) options.learnBlockSize(owner, blockSize);
   const { local } = options.hasher.hashPrompt(tokenIds, blockSize, options.blockHashSeed(event));
   switch (options.index.store(owner, event.tier, event.parent, external, local)) {
     case 'unknown-parent':
