@@ -247,7 +247,7 @@ describe('the declared cost', () => {
     ['prefill_load_scale', Number.POSITIVE_INFINITY],
   ])('refuses %s = %d', (name, value) => {
     expect(() => linearCost({ [name]: value })).toThrow(
-      `linearCost: ${name} must be a finite number of at least 0, got ${value}`,
+      `linearCost: ${name} must be a number from 0 to 1e9, got ${value}`,
     );
   });
 });
