@@ -1,40 +1,138 @@
-import { describe, expect, it } from 'vitest';
-import type { ZmqSubscription } from '../events/index.ts';
-import { Fleet } from '../fleet/index.ts';
+import { expect, test } from 'vitest';
+import { workerFixture } from '../../tests/gateway-fixtures.ts';
+import type { KvEventSink, ZmqSubscription } from '../events/index.ts';
+import { Fleet, type WorkerCapabilities } from '../fleet/index.ts';
 import { type LogFields, NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 
-describe('event subscriptions', () => {
-  it('log a flood of foreign messages a few times, with their number', async () => {
-    const opened: ZmqSubscription[] = [];
-    const logged: LogFields[] = [];
-    const fleet = new Fleet();
-    const subscriptions = new EventSubscriptions({
-      fleet,
-      sink: { onBatch() {} },
-      log: { ...NO_LOG, warn: (_message, fields = {}) => logged.push(fields) },
-      subscribe: async (subscription) => {
-        opened.push(subscription);
-        return { close() {} };
-      },
-    });
-    subscriptions.start();
-    fleet.add({
-      id: 1n,
-      model: 'tiny',
-      url: 'http://127.0.0.1:9001',
-      dialect: 'sim',
-      role: 'aggregated',
-      ranks: { first: 0, count: 1 },
-      kvEvents: new Map([[0, { connect: 'tcp://127.0.0.1:1', replay: null, topic: '' }]]),
-      maxNumBatchedTokens: null,
-      totalKvBlocks: null,
-      taints: [],
-      topology: {},
-    });
-    const error = new PointsmanError('PM_EVENT_MESSAGE', 'no KV event message');
-    for (let message = 0; message < 100_000; message += 1) opened[0]?.onError(error);
-    expect(logged.map(({ messages }) => messages)).toEqual(Array.from({ length: 17 }, (_, bit) => 2 ** bit));
-    subscriptions.close();
+interface Opened extends ZmqSubscription {
+  closed: boolean;
+}
+
+function setUp() {
+  const fleet = new Fleet();
+  const opened: Opened[] = [];
+  const delivered: string[] = [];
+  const errors: string[] = [];
+  const warnings: LogFields[] = [];
+  const sink: KvEventSink = { onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`) };
+  let changes = 0;
+  const subscriptions = new EventSubscriptions({
+    fleet,
+    sink,
+    log: {
+      ...NO_LOG,
+      error: (message) => errors.push(message),
+      warn: (_message, fields = {}) => warnings.push(fields),
+    },
+    async subscribe(subscription) {
+      if (subscription.endpoint === 'bad') throw new Error('no address');
+      const entry: Opened = { ...subscription, closed: false };
+      opened.push(entry);
+      return {
+        close() {
+          entry.closed = true;
+        },
+      };
+    },
+    onChange: () => {
+      changes += 1;
+    },
   });
+  return { fleet, opened, delivered, errors, warnings, subscriptions, changes: () => changes };
+}
+
+const endpoint = (connect: string, topic = '') => ({ connect, replay: null, topic });
+
+function advertising(connect: string): WorkerCapabilities {
+  const rank = { routerHint: false, actions: null, sourceControlEndpoint: null, kvEvents: endpoint(connect) };
+  return {
+    epoch: connect,
+    model: 'tiny',
+    workerType: 'aggregated',
+    blockSize: 16,
+    hashScheme: 'x',
+    reportsOutcomes: false,
+    ranks: new Map([[0, rank]]),
+  };
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+test('each rank gets one subscription, at the configured endpoint or else the advertised one', () => {
+  const { fleet, opened, subscriptions } = setUp();
+  const kvEvents = new Map([
+    [0, endpoint('tcp://a:1', 'kv')],
+    [1, endpoint('tcp://a:2')],
+  ]);
+  fleet.add(workerFixture({ id: 1n, ranks: { first: 0, count: 2 }, kvEvents }).spec);
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 2n }).spec, advertising('tcp://b:1'));
+  fleet.setCapabilities(1n, advertising('tcp://elsewhere:1'));
+  expect(opened.map(({ endpoint, topic, owner }) => [endpoint, topic, owner])).toEqual([
+    ['tcp://a:1', 'kv', 0],
+    ['tcp://a:2', '', 1],
+    ['tcp://b:1', '', 2],
+  ]);
+});
+
+test('an engine that comes back with another endpoint is followed there, and the old stream is heard no more', async () => {
+  const { fleet, opened, delivered, subscriptions } = setUp();
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 1n }).spec);
+  expect(subscriptions.status()).toEqual([{ worker: 1n, rank: 0, endpoint: null, connected: false }]);
+  fleet.setCapabilities(1n, advertising('tcp://b:1'));
+  fleet.setCapabilities(1n, advertising('tcp://b:2'));
+  await Promise.resolve();
+  const [old, current] = opened;
+  expect([old?.closed, current?.closed]).toEqual([true, false]);
+  old?.sink.onBatch(0, 5, NO_BYTES);
+  current?.sink.onBatch(0, 0, NO_BYTES);
+  expect(delivered).toEqual(['0:0']);
+});
+
+test('connection and loss show in the status and are told', () => {
+  const { fleet, opened, subscriptions, changes } = setUp();
+  fleet.add(workerFixture({ kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  const connected = (): boolean | undefined => subscriptions.status()[0]?.connected;
+  expect(connected()).toBe(false);
+  opened[0]?.onConnection?.(true);
+  expect(connected()).toBe(true);
+  opened[0]?.onConnection?.(false);
+  expect(connected()).toBe(false);
+  expect(changes()).toBe(2);
+});
+
+test('removed workers and a closed router leave no subscription, even one that was just being opened', async () => {
+  const { fleet, opened, subscriptions } = setUp();
+  const kvEvents = new Map([[0, endpoint('tcp://a:1')]]);
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 1n, kvEvents }).spec);
+  fleet.add(workerFixture({ id: 2n, kvEvents }).spec);
+  fleet.remove(1n);
+  subscriptions.close();
+  fleet.add(workerFixture({ id: 3n, kvEvents }).spec);
+  await Promise.resolve();
+  expect(opened.map(({ closed }) => closed)).toEqual([true, true]);
+});
+
+test('an endpoint that is no address is logged and the rest goes on', async () => {
+  const { fleet, opened, errors, subscriptions } = setUp();
+  fleet.add(workerFixture({ id: 1n, kvEvents: new Map([[0, endpoint('bad')]]) }).spec);
+  fleet.add(workerFixture({ id: 2n, kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(errors).toEqual(['no address']);
+  expect(opened.length).toBe(1);
+});
+
+test('a flood of foreign messages is logged a few times, with their number', () => {
+  const { fleet, opened, subscriptions, warnings } = setUp();
+  fleet.add(workerFixture({ kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  const error = new PointsmanError('PM_EVENT_MESSAGE', 'no KV event message');
+  for (let message = 0; message < 100_000; message += 1) opened[0]?.onError(error);
+  expect(warnings.map(({ messages }) => messages)).toEqual(Array.from({ length: 17 }, (_, bit) => 2 ** bit));
 });
