@@ -173,6 +173,36 @@ test('check finds what only the plugin host can see, and writes it as JSON', asy
   expect(out).toContain('(did you mean \\"round-robin\\"?)');
 });
 
+test('check finds what only a start can see: tokenizers, dialects, advertisements, a fleet that is too large', async () => {
+  const path = file('start.yaml', [
+    'models: { m: { tokens: { source: engine } }, n: { tokens: { source: estimate } } }',
+    'workers:',
+    '  - { id: 1, model: n, url: "http://127.0.0.1:1", dialect: sim, capabilities: { epoch: 5 } }',
+    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: vllm, capabilities: none }',
+    ...Array.from(
+      { length: 16 },
+      (_, at) => `  - { model: n, url: "http://127.0.0.2:${at}", dialect: sim, ranks: { count: 4096 } }`,
+    ),
+  ]);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, out]).toEqual([2, '']);
+  const lines = err.split('\n').filter((line) => line.startsWith(path));
+  expect(
+    lines.map((line) =>
+      line
+        .slice(path.length + 1)
+        .split(' ')
+        .slice(0, 4)
+        .join(' '),
+    ),
+  ).toEqual([
+    '3:79: workers[0].capabilities: the capability',
+    '4:60: workers[1].dialect: dialect "vllm"',
+    expect.stringMatching(/^20:5: workers\[17\]: worker \d+$/),
+    '1:24: models.m.tokens: token source',
+  ]);
+});
+
 test('check of a file that is not there exits 2', async () => {
   const path = join(folder, 'gone.yaml');
   expect(await run(['check', path])).toEqual({

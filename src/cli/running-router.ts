@@ -14,7 +14,7 @@ import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
-import { dialectProblems, startTokenSources } from './start-problems.ts';
+import { startTokenSources, workerProblems } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -148,7 +148,7 @@ async function tokenSources(
   metrics: ScrapableMetrics,
   onStop: (step: () => Promise<void>) => void,
 ): Promise<ReadonlyMap<string, TokenSource>> {
-  const problems = dialectProblems(config);
+  const problems = workerProblems(config);
   const started = await startTokenSources(config, (model) => {
     const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
     return createTokenSource({

@@ -1,16 +1,42 @@
-// What a start refuses although the file is well formed: parts that configuration can name and this version does not have, and
-// tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
+// What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
+// workers that no fleet takes, tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
-import { PointsmanError } from '../plugin/index.ts';
-import type { TokenSource } from '../tokens/index.ts';
+import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
+import { createBlockHasher } from '../kv/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
+import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
-/** Problems of workers' dialects. */
-export function dialectProblems(config: RouterConfig): ConfigProblem[] {
+/** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
+export function workerProblems(config: RouterConfig): ConfigProblem[] {
+  const fleet = new Fleet();
+  const hasher = createBlockHasher();
   return config.workers.flatMap((worker) => {
-    const problem = problemOf(() => void requireDialect(worker.dialect), [...worker.path, 'dialect']);
-    return problem === null ? [] : [problem];
+    const { capabilities, dialect, path } = worker;
+    return [
+      problemOf(() => void requireDialect(dialect), [...path, 'dialect']),
+      problemOf(() => {
+        if (typeof capabilities !== 'string') parseCapabilities(capabilities);
+      }, [...path, 'capabilities']),
+      problemOf(() => void fleet.add(workerSpecOf(worker, hasher)), path),
+    ].filter((problem) => problem !== null);
   });
+}
+
+/** Every problem of a start, found without one. */
+export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
+  const { problems, sources } = await startTokenSources(config, (model) =>
+    createTokenSource({
+      model,
+      setting: config.models.get(model)?.tokens ?? { source: 'estimate' },
+      maxPromptTokens: () => config.limits.promptTokens,
+      metrics: NO_METRICS,
+      clock,
+    }),
+  );
+  await Promise.all([...sources.values()].map((source) => source.close()));
+  return [...workerProblems(config), ...problems];
 }
 
 /**
