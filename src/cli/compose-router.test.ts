@@ -119,6 +119,8 @@ describe('a composed router', () => {
     const slot = fleet.slotOf(2n, 0);
     fleet.remove(2n);
     events?.onBatch(slot, 0, stored(prompt(1)));
+    expect(index?.stats().residencies).toBe(0);
+    expect(events?.feed(slot)).toBeNull();
     fleet.add({ ...spec, id: 3n });
     expect(fleet.slotOf(3n, 0)).toBe(slot);
     expect(index?.stats().residencies).toBe(0);

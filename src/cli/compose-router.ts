@@ -173,6 +173,7 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
     index,
     hasher,
     blockHashSeed,
+    isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
     ownerOfRank(owner, rank) {
@@ -190,11 +191,7 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
   };
   fleet.listen({
     added(worker) {
-      for (const slot of worker.slots) {
-        // Whatever a late batch put into the free slot is not this worker's.
-        index.clear(slot, 'all');
-        index.bindOwner(slot, worker.spec.id);
-      }
+      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
     },
     stateChanged(worker) {
       if (worker.state === 'gone') clear(worker);

@@ -16,6 +16,8 @@ export interface KvEventApplierOptions {
     readonly loraName: string | null;
     readonly cacheSalt: string | null;
   }) => U64;
+  /** Whether a slot is anybody's; batches for free ones are dropped. Without it all are. */
+  readonly isOwner?: (owner: OwnerSlot) => boolean;
   /** Tokens per block of the owner's model; null = not known yet. */
   readonly blockSizeOf: (owner: OwnerSlot) => number | null;
   /** Called with the block size of the first store with blocks while `blockSizeOf` is null. */
@@ -97,6 +99,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
   };
   return {
     onBatch(owner, sequence, payload) {
+      if (options.isOwner?.(owner) === false) return;
       const feed = arrive(owner, sequence);
       let batch: KvEventBatch;
       try {
@@ -110,6 +113,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       applyBatch(owner, feed, batch);
     },
     onDecodedBatch(owner, sequence, batch) {
+      if (options.isOwner?.(owner) === false) return;
       applyBatch(owner, arrive(owner, sequence), batch);
     },
     feed: (owner) => feeds.get(owner) ?? null,
