@@ -112,6 +112,20 @@ function stored(tokens: Uint32Array): Uint8Array {
 }
 
 describe('a composed router', () => {
+  it.each([1, 2, 5])('keeps its index within limits.index_bytes: %d MiB', async (mebibytes) => {
+    const { router } = await composed(`${CONFIG}limits: { index_bytes: ${mebibytes}MiB }\n`);
+    const { hasher, index } = router;
+    const fill = (): void => {
+      for (let block = 0; ; block += 1) {
+        const { local } = hasher.hashPrompt(Uint32Array.of(block), 1, { lo: 0, hi: 0 });
+        index?.store(block % 2, 'device', null, Uint32Array.of(block, 1), local);
+      }
+    };
+    expect(fill).toThrow('the prefix index holds');
+    expect(index?.stats().bytes).toBeLessThan(mebibytes * 2 ** 20);
+    expect(index?.stats().bytes).toBeGreaterThan(mebibytes * 2 ** 19);
+  });
+
   it('gives a new worker nothing that was said of the slot before it joined', async () => {
     const { router } = await composed();
     const { fleet, events, index } = router;
