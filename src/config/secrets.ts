@@ -47,7 +47,7 @@ function checked(content: string, where: string, fail: (message: string) => null
   return value;
 }
 
-/** Short words for a failed read; the system's own text repeats the path. */
+/** Short words for a failed read, plugin files' among them; the system's own text repeats the path. */
 export function systemReason(thrown: unknown): string {
   const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
   switch (code) {
@@ -58,6 +58,8 @@ export function systemReason(thrown: unknown): string {
       return 'permission denied';
     case 'EISDIR':
       return 'it is a folder';
+    case 'ELOOP':
+      return 'its links lead in a circle';
     default:
       return errorText(thrown);
   }
