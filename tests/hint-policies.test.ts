@@ -53,6 +53,12 @@ export default defineHintPolicy({
 });
 `;
 
+/** Nine actions of nearly 1 MiB each. */
+const FLOOD = `import { defineHintPolicy } from 'pointsman/plugin';
+const action = { type: 'acme.mark', version: '1.0', payload: { text: 'x'.repeat(1_048_000) } };
+export default defineHintPolicy({ type: 'flood', create: () => ({ buildHints: () => Array(9).fill(action) }) });
+`;
+
 const SENT_MARK =
   '"actions":[{"action_id":"a1","action_type":"kv.retain","action_version":"1.0","payload":{' +
   '"block_hashes":[0,9007199254740993,9223372036854775808,18446744073709551615],"priority":7,"ttl_ms":5000,' +
@@ -187,10 +193,38 @@ worker_selection:
     expect(await metric(router.admin, dropped)).toBe(1);
   });
 
+  it('cannot make the request too large for the engine', async () => {
+    const { engines } = await simulators(1, '--no-action-set', '--body-bytes', '8388608');
+    const relay = await recordingRelay(engines[0]!.url);
+    const router = await serve({
+      'flood.ts': FLOOD,
+      'burst.ts': BURST,
+      'router.yaml': routerYaml(
+        [relay],
+        `plugins: [./flood.ts, ./burst.ts]
+worker_selection: { aggregated: { hints: [{ type: flood }, { type: burst, parameters: { place: 1 } }] } }`,
+      ),
+    });
+    const { requestId } = await complete(
+      router.url,
+      promptOf(5, 40),
+      { 'x-dynamo-session-id': 'burst-1' },
+      ',"model":"tiny"',
+    );
+    expect((await decisionOf(router, requestId)).hints?.policies).toMatchObject([
+      { name: 'flood', result: 'dropped', reason: 'no_room' },
+      { name: 'burst', result: 'sent', actions: 1 },
+    ]);
+    expect(relay.bodies[0]?.length).toBeLessThan(2000);
+  });
+
   it('runs for no request to an engine that takes no hints', async () => {
     const { engines } = await simulators(1);
     const relay = await recordingRelay(engines[0]!.url);
-    const yaml = routerYaml([relay], `plugins: [./bomb.ts]\nworker_selection: { aggregated: { hints: [{ type: bomb }] } }`);
+    const yaml = routerYaml(
+      [relay],
+      `plugins: [./bomb.ts]\nworker_selection: { aggregated: { hints: [{ type: bomb }] } }`,
+    );
     const router = await serve({
       'bomb.ts': BOMB,
       'router.yaml': yaml.replace('dialect: sim', 'dialect: sim, capabilities: none'),

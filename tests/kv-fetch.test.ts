@@ -71,9 +71,9 @@ describe('kv.fetch', () => {
       cached: 320,
       status: 200,
     });
-    expect(await Promise.all([first, second, third].map((engine) => asked(engine!.url, 'reserved')))).toEqual([
-      1, 0, 0,
-    ]);
+    expect(await Promise.all([first, second, third].map((engine) => asked(engine!.url, 'reserved')))).toEqual(
+      [1, 0, 0],
+    );
     expect(await metric(second!.url, 'vllm:prefix_cache_hits_total{model_name="tiny-sim"}')).toBe(320);
     expect(await outcomes(router, 'accepted')).toBe(1);
     expect(await metric(router.admin, 'pointsman_predicted_cached_tokens_total{model="tiny"}')).toBe(320);
@@ -165,7 +165,9 @@ describe('kv.fetch', () => {
     expect(straight.cachedTokens).toBe(0);
     expect(JSON.parse(straight.outcomes ?? '')).toMatchObject({
       message_id: 'by-hand',
-      outcomes: [{ action_id: 'own', outcome: 'missing', reason: 'hash_mismatch', blocks_asked: 20, blocks_done: 0 }],
+      outcomes: [
+        { action_id: 'own', outcome: 'missing', reason: 'hash_mismatch', blocks_asked: 20, blocks_done: 0 },
+      ],
     });
     const through = await completeOn(router, 2, promptOf(4, 330), hint);
     const forced = await decisionOf(router, through.requestId);
@@ -225,7 +227,8 @@ worker_selection: { aggregated: { hints: [{ type: retain_head, parameters: { blo
       action: ['a1', 'kv.retain@1.0', 'retain_head', outcome, blocks],
     });
     expect(await through(PROMPT)).toMatchObject(action('accepted', 5));
-    for (const seed of [6, 7, 8]) expect(await through(promptOf(seed, 390))).toMatchObject(action('accepted', 5));
+    for (const seed of [6, 7, 8])
+      expect(await through(promptOf(seed, 390))).toMatchObject(action('accepted', 5));
     expect(await through(PROMPT)).toMatchObject({ ...action('accepted', 5), cached: 80 });
     // Retained is not pinned: a prompt that needs the room gets it, and the next report says so.
     await complete(engine.url, promptOf(9, 440));
@@ -244,8 +247,17 @@ describe('what engines say of hint actions', () => {
     await cachedOnFirst(router);
     const { requestId } = await completeOn(router, 2, PROMPT);
     expect((await recorded(router, requestId)).action?.[3]).toBe('accepted');
-    const late = { kind: 'hint-outcome', actionId: 'a1', outcome: 'clipped', reason: null, blocks: 3 } as const;
-    await link.publish([{ ...late, messageId: 'of-nobody' }, { ...late, messageId: requestId }]);
+    const late = {
+      kind: 'hint-outcome',
+      actionId: 'a1',
+      outcome: 'clipped',
+      reason: null,
+      blocks: 3,
+    } as const;
+    await link.publish([
+      { ...late, messageId: 'of-nobody' },
+      { ...late, messageId: requestId },
+    ]);
     await eventually('the late outcome is recorded', async () => {
       const { action } = await recorded(router, requestId);
       return action?.[3] === 'clipped' && action[4] === 3 ? true : undefined;

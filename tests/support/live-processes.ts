@@ -2,10 +2,10 @@
 // bodies, a KV event link that can be cut, questions to admin API and /metrics.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Publisher, Subscriber } from 'zeromq';
@@ -69,8 +69,20 @@ export interface Serving {
 /** Writes the files into an empty folder and serves its `router.yaml` with the built program. */
 export async function serve(files: Readonly<Record<string, string>>): Promise<Serving> {
   const folder = emptyFolder();
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
-  const args = ['serve', '--config', join(folder, 'router.yaml'), '--port', '0', '--admin-port', '0', '--json'];
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  const args = [
+    'serve',
+    '--config',
+    join(folder, 'router.yaml'),
+    '--port',
+    '0',
+    '--admin-port',
+    '0',
+    '--json',
+  ];
   const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'], cwd: folder });
   const ended = once(child, 'close');
   closers.push(async () => {
@@ -141,7 +153,9 @@ export async function metric(url: string, line: string): Promise<number> {
 
 /** Waits until a metric has reached a value. */
 export async function metricReaches(url: string, line: string, least: number): Promise<void> {
-  await eventually(`${line} reaches ${least}`, async () => ((await metric(url, line)) >= least ? true : undefined));
+  await eventually(`${line} reaches ${least}`, async () =>
+    (await metric(url, line)) >= least ? true : undefined,
+  );
 }
 
 /** Asks until there is an answer, for what other processes bring about in their own time. */
@@ -170,7 +184,8 @@ export async function recordingRelay(target: string): Promise<RecordingRelay> {
     incoming.on('data', (part: Buffer) => parts.push(part));
     incoming.on('end', () => {
       const body = Buffer.concat(parts);
-      if (incoming.url === '/v1/completions') bodies.push(body.toString('utf8'));
+      if (incoming.url === '/v1/completions' || incoming.url === '/v1/chat/completions')
+        bodies.push(body.toString('utf8'));
       const { method = 'GET', url = '/', headers } = incoming;
       const onward = httpRequest(`${target}${url}`, { method, headers }, (answer) => {
         response.writeHead(answer.statusCode ?? 502, answer.headers);
