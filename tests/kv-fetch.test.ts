@@ -147,6 +147,76 @@ describe('kv.fetch', () => {
     expect((await completeOn(router, 2, PROMPT)).cachedTokens).toBe(320);
   });
 
+  it('recomputes when the source dies while the blocks move, and frees both ends when the client leaves instead', async () => {
+    // At this rate the 20 blocks take most of an hour.
+    const slow = ['--nic-gbps', '0.0000001'];
+    const sources = await simulators(1, ...slow);
+    const target = (await simulators(1, ...slow, '--fetch-timeout-ms', '3000')).engines[0]!;
+    const source = sources.engines[0]!;
+    const router = await serve({ 'router.yaml': routerYaml([source, target], FETCH) });
+    await cachedOnFirst(router);
+    const client = new AbortController();
+    const left = fetch(`${router.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-dynamo-worker-instance-id': '2' },
+      body: JSON.stringify({ model: 'tiny', prompt: PROMPT }),
+      signal: client.signal,
+    });
+    await metricReaches(source.url, 'pointsman_sim_fetch_requests_total{answer="reserved"}', 1);
+    client.abort();
+    await expect(left).rejects.toThrow('aborted');
+    await eventually('nothing is held and nothing waits', async () => {
+      const held = await metric(source.url, 'vllm:kv_cache_usage_perc{model_name="tiny-sim"}');
+      const waiting = await metric(target.url, 'vllm:num_requests_waiting{model_name="tiny-sim"}');
+      return held === 0 && waiting === 0 ? true : undefined;
+    });
+    expect(await metric(router.admin, 'pointsman_bookings_active')).toBe(0);
+    expect(await outcomes(router, 'unreported')).toBe(1);
+
+    const answer = completeOn(router, 2, PROMPT);
+    await metricReaches(source.url, 'pointsman_sim_fetch_requests_total{answer="reserved"}', 2);
+    sources.kill();
+    const { requestId, cachedTokens } = await answer;
+    expect(cachedTokens).toBe(0);
+    expect((await recorded(router, requestId)).action?.slice(3)).toEqual(['missing', 0]);
+  });
+
+  it('asks only for what the target lacks', async () => {
+    const { engines } = await simulators(2);
+    const router = await serve({ 'router.yaml': routerYaml(engines, FETCH) });
+    await cachedOnFirst(router);
+    await completeOn(router, 2, PROMPT.slice(0, 170));
+    await eventually('the target’s own blocks are known', async () => {
+      const { requestId } = await completeOn(router, 2, PROMPT.slice(0, 170));
+      return (await decisionOf(router, requestId)).prediction?.cached_tokens === 160 ? true : undefined;
+    });
+    const { requestId } = await completeOn(router, 2, PROMPT);
+    expect(await recorded(router, requestId)).toEqual({
+      action: ['a1', 'kv.fetch@1.0', 'kv_fetch', 'accepted', 10],
+      predicted: [160, 320],
+      cached: 320,
+      status: 200,
+    });
+  });
+
+  it('works with the envelope of a trusted caller, every digit of its hashes kept', async () => {
+    const { engines } = await simulators(2);
+    const [source, target] = engines;
+    const link = await eventLink(source!.kv_events);
+    const workers = [{ url: source!.url, kvEvents: link.endpoint }, target!];
+    const router = await serve({ 'router.yaml': routerYaml(workers, '') });
+    await cachedOnFirst(router);
+    const hint = fetchHint(source!.control, link.stored.slice(0, 20));
+    expect(link.stored.slice(0, 20).some((hash) => hash > 2n ** 63n)).toBe(true);
+    const answer = await completeOn(router, 2, PROMPT, `,"kv_transfer_params":{${hint}}`);
+    expect(await recorded(router, answer.requestId)).toEqual({
+      action: ['a1', 'kv.fetch@1.0', 'incoming', 'accepted', 20],
+      predicted: [0, 320],
+      cached: 320,
+      status: 200,
+    });
+  });
+
   it('is not offered between engines that hash differently, and misses when forced', async () => {
     const source = (await simulators(1)).engines[0]!;
     const strangers = (await simulators(2, '--hash-seed', '7')).engines;
