@@ -227,6 +227,24 @@ describe('a policy that misbehaves loses its own actions only', () => {
       },
       'threw',
     ],
+    [
+      'throws what has no text',
+      () => {
+        throw Object.create(null);
+      },
+      'threw',
+    ],
+    [
+      'throws an error whose message throws',
+      () => {
+        throw Object.defineProperty(new Error(), 'message', {
+          get() {
+            throw new Error('no');
+          },
+        });
+      },
+      'threw',
+    ],
     ['returns a promise', async () => actions(1), 'promise'],
     ['returns nothing', () => undefined, 'malformed'],
   ])('when it %s', async (_, build, reason) => {

@@ -45,5 +45,11 @@ export class PointsmanError extends Error {
 
 /** The text of any thrown value, for messages and logs. */
 export function errorText(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  try {
+    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return String(text);
+  } catch {
+    // Plugins throw what they like, also what has no text or throws when it is asked for one.
+    return 'something without a text was thrown';
+  }
 }
