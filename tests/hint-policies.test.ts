@@ -1,6 +1,7 @@
 // Hint policies from files, through the built program, onto the wire: what a simulated engine in another process is sent.
 import { afterEach, describe, expect, it } from 'vitest';
 import {
+  check,
   complete,
   completeOn,
   decisionOf,
@@ -216,6 +217,14 @@ worker_selection: { aggregated: { hints: [{ type: flood }, { type: burst, parame
       { name: 'burst', result: 'sent', actions: 1 },
     ]);
     expect(relay.bodies[0]?.length).toBeLessThan(2000);
+  });
+
+  it('may use the console without getting between the program and its readers', async () => {
+    const noisy = `console.log('loading');\n${BOMB}console.info('loaded');\n`;
+    const policies = 'plugins: [./noisy.ts]\nworker_selection: { aggregated: { hints: [{ type: bomb }] } }';
+    const checked = await check({ 'noisy.ts': noisy, 'router.yaml': policies });
+    expect(checked).toMatchObject({ code: 0, err: 'loading\nloaded\n' });
+    expect(JSON.parse(checked.out)).toMatchObject({ ok: true, problems: [] });
   });
 
   it('runs for no request to an engine that takes no hints', async () => {

@@ -2,10 +2,10 @@
 // bodies, a KV event link that can be cut, questions to admin API and /metrics.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Publisher, Subscriber } from 'zeromq';
@@ -23,11 +23,31 @@ export async function stopAll(): Promise<void> {
   for (const close of closers.splice(0).reverse()) await close();
 }
 
-/** An empty folder outside of the repository, so that nothing above it resolves a package. */
-export function emptyFolder(): string {
+/** A folder with these files and nothing else, outside of the repository, so that nothing above it resolves a package. */
+function folderOf(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'pointsman-plugins-'));
   closers.push(() => rmSync(folder, { recursive: true }));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
   return folder;
+}
+
+/** What `pointsman check --json` says of `router.yaml` among the files. */
+export async function check(
+  files: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> {
+  const args = [MAIN, 'check', join(folderOf(files), 'router.yaml'), '--json'];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const text = async (stream: AsyncIterable<Buffer>): Promise<string> => {
+    const parts: Buffer[] = [];
+    for await (const part of stream) parts.push(part);
+    return Buffer.concat(parts).toString();
+  };
+  const [out, err, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
+  return { code: code as number | null, out, err };
 }
 
 /** One `pointsman sim` process, many times faster than life, that waits long for a source's answer unless told otherwise. */
@@ -66,13 +86,9 @@ export interface Serving {
   readonly log: () => string;
 }
 
-/** Writes the files into an empty folder and serves its `router.yaml` with the built program. */
+/** Serves `router.yaml` among the files with the built program. */
 export async function serve(files: Readonly<Record<string, string>>): Promise<Serving> {
-  const folder = emptyFolder();
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), text);
-  }
+  const folder = folderOf(files);
   const args = [
     'serve',
     '--config',
