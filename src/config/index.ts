@@ -7,7 +7,7 @@ export { defaultConfig, loadConfig, parseConfig } from './load.ts';
 export { didYouMean } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';
 export { ROLES } from './schema-selection.ts';
-export { type ConfigSurroundings, systemReason } from './secrets.ts';
+export type { ConfigSurroundings } from './secrets.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ConfigPath,

@@ -4,9 +4,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { systemReason } from '../config/index.ts';
 import * as contract from '../plugin/index.ts';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import { errorText, PointsmanError, systemReason } from '../plugin/index.ts';
 
 type Jiti = import('jiti').Jiti;
 

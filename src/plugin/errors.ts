@@ -53,3 +53,21 @@ export function errorText(thrown: unknown): string {
     return 'something without a text was thrown';
   }
 }
+
+/** Short words for a failed read; the system's own text repeats the path. */
+export function systemReason(thrown: unknown): string {
+  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+  switch (code) {
+    case 'ENOENT':
+      return 'no such file';
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied';
+    case 'EISDIR':
+      return 'it is a folder';
+    case 'ELOOP':
+      return 'its links lead in a circle';
+    default:
+      return errorText(thrown);
+  }
+}
