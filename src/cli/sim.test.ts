@@ -92,6 +92,17 @@ describe('pointsman sim', () => {
     expect(bad.log()).toBe(
       "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n",
     );
+    for (const [args, sentence] of [
+      [
+        ['--count', '2', '--port', '65535'],
+        '2 simulated engines from port 65535 on need ports up to 65536; the highest there is is 65535',
+      ],
+      [['--model='], "the simulated engine's model name has 0 characters; it must have 1 to 1024"],
+    ] as const) {
+      const wrong = run(...args);
+      expect(await wrong.exited).toBe(2);
+      expect(wrong.log()).toBe(`error: ${sentence} [PM_SIM_SETTINGS]\n`);
+    }
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const address = server.address();
