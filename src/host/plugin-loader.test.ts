@@ -337,9 +337,11 @@ describe('a plugin that cannot be used', () => {
   });
 
   // The superuser reads everything; there is nothing to refuse then.
-  it.skipIf(process.getuid?.() === 0)('that may not be read says so', async () => {
-    const folder = folderOf({ 'a.ts': hint('a') });
-    chmodSync(join(folder, 'a.ts'), 0o000);
-    await expect(load(folder, listing('./a.ts'))).rejects.toThrow('cannot load ./a.ts: no permission');
-  });
+  if (process.getuid?.() !== 0) {
+    it('that may not be read says so', async () => {
+      const folder = folderOf({ 'a.ts': hint('a') });
+      chmodSync(join(folder, 'a.ts'), 0o000);
+      await expect(load(folder, listing('./a.ts'))).rejects.toThrow('cannot load ./a.ts: no permission');
+    });
+  }
 });
