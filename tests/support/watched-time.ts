@@ -1,5 +1,5 @@
 // Virtual time whose planned engine wake-ups can be seen.
-import { type EventKind, VirtualTime } from '../../src/simulator/virtual/virtual-time.ts';
+import { VirtualTime } from '../../src/simulator/index.ts';
 
 /** Notes what engines and timers wait for; arrivals and messages between engines are left out. */
 export class WatchedTime extends VirtualTime {
@@ -10,7 +10,7 @@ export class WatchedTime extends VirtualTime {
     return [...this.#waiting].map(({ at }) => at).sort((a, b) => a - b);
   }
 
-  override plan(at: number, kind: EventKind, callback: () => void): () => void {
+  override plan(at: number, kind: Parameters<VirtualTime['plan']>[1], callback: () => void): () => void {
     if (kind === 'arrival' || kind === 'message') return super.plan(at, kind, callback);
     const entry = { at: Math.max(at, this.now()) };
     this.#waiting.add(entry);
