@@ -80,6 +80,24 @@ test('secrets come from the environment or a file beside the configuration', () 
   expect(read).toEqual([resolve('conf', 'admin.token')]);
 });
 
+test('a secret that cannot be read says why in a few words', () => {
+  const why = (code: string) =>
+    problems('admin: { token: { file: x } }', 'router.yaml', {
+      ...NOTHING,
+      readFile() {
+        throw Object.assign(new Error(`${code}: long text, open '/x'`), { code });
+      },
+    })[0]?.replace(/^.*cannot be read: /, '');
+  expect(['ENOENT', 'EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'EIO'].map(why)).toEqual([
+    'no such file',
+    'permission denied',
+    'permission denied',
+    'it is a folder',
+    'its links lead in a circle',
+    "EIO: long text, open '/x'",
+  ]);
+});
+
 test('secrets that are not there are problems, and none is ever repeated', () => {
   const text =
     'admin: { token: { env: GONE } }\nauth: { api_keys: [{ name: a, sha256: { file: x } }, { name: b, sha256: { env: BAD } }] }';
