@@ -101,7 +101,7 @@ describe('pointsman sim', () => {
     const busy = run('--port', String(port));
     expect(await busy.exited).toBe(1);
     expect(busy.log()).toContain(
-      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port; --port chooses others`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port`,
     );
     server.close();
   });

@@ -176,7 +176,7 @@ async function listen(server: Server, port: number): Promise<void> {
   } catch (cause) {
     throw new PointsmanError(
       'PM_SIM_START',
-      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port; --port chooses others' : errorText(cause)}`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port' : errorText(cause)}`,
       { cause },
     );
   }
