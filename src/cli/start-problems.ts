@@ -8,6 +8,17 @@ import { NO_METRICS } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
+/** Every problem of these kinds, for a configuration that will not be started; nothing stays open. */
+export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
+  const maxPromptTokens = (): number => config.limits.promptTokens;
+  const { sources, problems } = await startTokenSources(config, (model) => {
+    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
+    return createTokenSource({ model, setting, maxPromptTokens, metrics: NO_METRICS, clock });
+  });
+  await Promise.all([...sources.values()].map((source) => source.close()));
+  return [...workerProblems(config), ...problems];
+}
+
 /** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
 export function workerProblems(config: RouterConfig): ConfigProblem[] {
   const fleet = new Fleet();
@@ -22,21 +33,6 @@ export function workerProblems(config: RouterConfig): ConfigProblem[] {
       problemOf(() => void fleet.add(workerSpecOf(worker, hasher)), path),
     ].filter((problem) => problem !== null);
   });
-}
-
-/** Every problem of a start, found without one. */
-export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
-  const { problems, sources } = await startTokenSources(config, (model) =>
-    createTokenSource({
-      model,
-      setting: config.models.get(model)?.tokens ?? { source: 'estimate' },
-      maxPromptTokens: () => config.limits.promptTokens,
-      metrics: NO_METRICS,
-      clock,
-    }),
-  );
-  await Promise.all([...sources.values()].map((source) => source.close()));
-  return [...workerProblems(config), ...problems];
 }
 
 /**
