@@ -16,7 +16,7 @@ export const FLOAT_COLUMNS = [
   'occupancy',
 ] as const satisfies readonly (keyof CandidateTable)[];
 
-/** An empty table with room for `capacity` rows; taints neutral, everything else 0. */
+/** An empty table with room for `capacity` rows; taints neutral, everything else 0; no column is said to be superfluous. */
 export function createCandidateTable(capacity: number): CandidateTable {
   return {
     count: 0,
@@ -29,6 +29,9 @@ export function createCandidateTable(capacity: number): CandidateTable {
     hostBlocks: new Float64Array(capacity),
     diskBlocks: new Float64Array(capacity),
     hasTierMatches: false,
+    hasLowerTierMatches: true,
+    hasUnknownLoads: true,
+    hasTaintMultipliers: true,
     loadAvailable: new Float64Array(capacity),
     activePrefillTokens: new Float64Array(capacity),
     decodeCostBlocks: new Float64Array(capacity),
@@ -64,5 +67,8 @@ export function gatherRows(
     for (let row = 0; row < count; row += 1) write[row] = read[from[row]!]!;
   }
   target.hasTierMatches = source.hasTierMatches;
+  target.hasLowerTierMatches = source.hasLowerTierMatches;
+  target.hasUnknownLoads = source.hasUnknownLoads;
+  target.hasTaintMultipliers = source.hasTaintMultipliers;
   target.count = count;
 }

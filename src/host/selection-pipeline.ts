@@ -2,9 +2,9 @@
 // A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
 import type { LinearCost, Logger, Rng, Role, SelectionRequest, WorkerTarget } from '../plugin/index.ts';
 import { createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
-import { evaluateLinearCost } from './linear-cost.ts';
+import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
-import { chooseLowest, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
+import { breakTies, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
 import { allFiltered, noEndpoints, nonFiniteCost, type PolicySite } from './selection-errors.ts';
 import type { CandidateTable, SelectionFacts, SelectionPick } from './types.ts';
 
@@ -25,6 +25,10 @@ export class SelectionPipeline {
   readonly #parts: PipelineParts;
   readonly #site: PolicySite;
   readonly #components: PolicyComponents;
+  readonly #setting: CostSetting;
+  readonly #pinnedSetting: CostSetting;
+  /** The cheapest row of the last evaluation. */
+  readonly #lowest = { row: -1, ties: 0 };
   readonly #compact: CandidateTable = createCandidateTable(0);
   /** Row of the caller's table per compact row. */
   #origin = new Int32Array(0);
@@ -37,6 +41,8 @@ export class SelectionPipeline {
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#site = { policy: parts.policy, role: parts.role };
+    this.#setting = { decode: parts.role === 'decode', taints: true };
+    this.#pinnedSetting = { decode: parts.role === 'decode', taints: false };
     this.#components = new PolicyComponents(this.#site, parts, parts.log);
   }
 
@@ -83,7 +89,8 @@ export class SelectionPipeline {
     }
     this.#costs.fill(Number.NaN, 0, table.count);
     for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
-    return this.#pickOf({ ...choice, row: this.#origin[choice.row]! }, by, droppedBy);
+    choice.row = this.#origin[choice.row]!;
+    return this.#pickOf(choice, by, droppedBy);
   }
 
   #pickOf(
@@ -145,8 +152,8 @@ export class SelectionPipeline {
   }
 
   #evaluate(cost: LinearCost, table: CandidateTable, facts: SelectionFacts, costs: Float64Array): void {
-    const setting = { decode: this.#parts.role === 'decode', taints: facts.pinnedWorker === null };
-    if (evaluateLinearCost(cost, setting, table, table.count, facts, costs)) return;
+    const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
+    if (evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) return;
     const row = costs.findIndex((value) => !Number.isFinite(value));
     throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
   }
@@ -154,7 +161,7 @@ export class SelectionPipeline {
   #chooseByCost(cost: LinearCost, costs: Float64Array, count: number, facts: SelectionFacts): RowChoice {
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
     if (temperature > 0) return chooseSampled(costs, count, temperature, this.#parts.rng, this.#scratch);
-    return chooseLowest(costs, count, this.#parts.rng);
+    return breakTies(costs, count, this.#lowest, this.#parts.rng);
   }
 }
 

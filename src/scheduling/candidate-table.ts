@@ -18,6 +18,10 @@ export class CandidateColumns implements PlacementTable {
   hostBlocks = new Float64Array(0);
   diskBlocks = new Float64Array(0);
   hasTierMatches = false;
+  hasLowerTierMatches = false;
+  /** `fillLoad` knows the load of every candidate. */
+  hasUnknownLoads = false;
+  hasTaintMultipliers = false;
   loadAvailable = new Float64Array(0);
   activePrefillTokens = new Float64Array(0);
   decodeCostBlocks = new Float64Array(0);
@@ -62,6 +66,7 @@ export class CandidateColumns implements PlacementTable {
     this.effectiveOverlapBlocks.fill(0, 0, count);
     this.cachedTokens.fill(0, 0, count);
     this.hasTierMatches = match !== null && match.count > 0;
+    this.hasLowerTierMatches = false;
     if (match === null) return;
     const [device, host, disk, external] = match.depthPerTier;
     for (let found = 0; found < match.count; found += 1) {
@@ -71,6 +76,7 @@ export class CandidateColumns implements PlacementTable {
       const onDevice = device?.[found] ?? 0;
       const onHost = host?.[found] ?? 0;
       const onDisk = (disk?.[found] ?? 0) + (external?.[found] ?? 0);
+      if (onHost + onDisk > 0) this.hasLowerTierMatches = true;
       const overlap = onDevice + onHost * hostWeight + onDisk * diskWeight;
       this.deviceBlocks[row] = onDevice;
       this.hostBlocks[row] = onHost;
@@ -99,6 +105,7 @@ export class CandidateColumns implements PlacementTable {
 
   /** Makes every taint multiplier 1. */
   neutralTaints(): void {
+    this.hasTaintMultipliers = false;
     if (this.#neutralRows >= this.count) return;
     this.preferredTaintMultiplier.fill(1, 0, this.count);
     this.#neutralRows = this.count;
@@ -106,6 +113,7 @@ export class CandidateColumns implements PlacementTable {
 
   /** Sets the taint multiplier of a row. */
   setTaint(row: number, multiplier: number): void {
+    this.hasTaintMultipliers = true;
     this.preferredTaintMultiplier[row] = multiplier;
     this.#neutralRows = Math.min(this.#neutralRows, row);
   }
