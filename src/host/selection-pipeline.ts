@@ -1,7 +1,7 @@
 // Filters → scorers → picker over one decision's candidates. Holds only scratch space between calls: a throw leaves nothing behind.
 // A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
 import type { LinearCost, Logger, Rng, Role, SelectionRequest, WorkerTarget } from '../plugin/index.ts';
-import { createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
+import { copyRows, createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
 import { breakTies, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
@@ -122,19 +122,24 @@ export class SelectionPipeline {
 
   /** Copies the candidates, or those the pin allows, into the pipeline's own columns. */
   #load(table: CandidateTable, pin: WorkerTarget | null): void {
-    let count = 0;
-    for (let row = 0; row < table.count; row += 1) {
-      if (pin === null || isTarget(table, row, pin)) this.#origin[count++] = row;
+    const origin = this.#origin;
+    if (pin === null) {
+      for (let row = 0; row < table.count; row += 1) origin[row] = row;
+      copyRows(table, this.#compact);
+      return;
     }
+    let count = 0;
+    for (let row = 0; row < table.count; row += 1) if (isTarget(table, row, pin)) origin[count++] = row;
     if (count === 0) throw noEndpoints(this.#site, 'the pinned worker is not among the eligible ones');
-    gatherRows(table, this.#origin, count, this.#compact);
+    gatherRows(table, origin, count, this.#compact);
   }
 
   /** Drops rows and closes the gaps; answers which filter dropped which row of the caller's table. */
   #filter(tableCount: number, request: SelectionRequest): readonly (string | null)[] {
     const compact = this.#compact;
     const droppedBy = this.#droppedBy;
-    droppedBy.length = tableCount;
+    // Setting a length is a call into the runtime, even to what it is.
+    if (droppedBy.length !== tableCount) droppedBy.length = tableCount;
     droppedBy.fill(null);
     this.#components.startFilters(compact);
     let kept = 0;
