@@ -13,6 +13,7 @@ import { createPluginHost, type RoleResolution } from '../host/index.ts';
 import { textTable } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
+import { startProblems } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -51,12 +52,14 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
   try {
     const { config: written, source, warnings } = loadConfig(file);
     const config = applyOverrides(written, overridesFromEnv(env));
-    const early: ConfigProblem[] = [...warnings];
+    const clock = systemClock();
+    const refused = await startProblems(config, clock);
+    const early: ConfigProblem[] = [...warnings, ...refused];
     try {
-      const host = await createPluginHost({ config, source, clock: systemClock(), log: NO_LOG });
+      const host = await createPluginHost({ config, source, clock, log: NO_LOG });
       const roles = host.resolution();
       await host.dispose();
-      return { source, problems: [...early, ...host.warnings], roles };
+      return { source, problems: [...early, ...host.warnings], roles: refused.length === 0 ? roles : null };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
       return { source, problems: [...early, ...thrown.problems], roles: null };

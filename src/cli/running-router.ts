@@ -194,7 +194,7 @@ function startAdmin(
     config: () => configForDisplay(config),
     ready: () => {
       const { reasons, warnings } = readiness();
-      return { ready: reasons.length === 0, reasons: [...reasons, ...warnings] };
+      return { ready: reasons.length === 0, reasons, warnings };
     },
     events: adminFeed(core.fleet, core.decisions),
     addresses: { API: `${url}/v1` },

@@ -116,7 +116,9 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       },
     });
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
-    io.err(`sim: ${options.count} engines serve ${options.model}\n`);
+    io.err(
+      `sim: ${options.count === 1 ? '1 engine serves' : `${options.count} engines serve`} ${options.model}\n`,
+    );
     const reason = await stop.reason;
     io.err(`sim: stopping, ${reason === 'parent' ? 'the parent is gone' : 'a signal came'}\n`);
     await simulators.close(reason === 'parent' ? 0 : options.graceMs);

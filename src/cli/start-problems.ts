@@ -2,8 +2,20 @@
 // tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
-import { PointsmanError } from '../plugin/index.ts';
-import type { TokenSource } from '../tokens/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
+import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { createTokenSource, type TokenSource } from '../tokens/index.ts';
+
+/** Every problem of these kinds, for a configuration that will not be started; nothing stays open. */
+export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
+  const maxPromptTokens = (): number => config.limits.promptTokens;
+  const { sources, problems } = await startTokenSources(config, (model) => {
+    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
+    return createTokenSource({ model, setting, maxPromptTokens, metrics: NO_METRICS, clock });
+  });
+  await Promise.all([...sources.values()].map((source) => source.close()));
+  return [...dialectProblems(config), ...problems];
+}
 
 /** Problems of workers' dialects. */
 export function dialectProblems(config: RouterConfig): ConfigProblem[] {
