@@ -67,7 +67,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<AdminServer> 
     workers: () => [{ id: 18446744073709551615n, state: 'ready' }],
     plugins: () => [{ type: 'kv_fetch' }],
     config: () => ({ router: { mode: 'kv' } }),
-    ready: () => ({ ready: true, reasons: [] }),
+    ready: () => ({ ready: true, reasons: [], warnings: [] }),
     log: NO_LOG,
     addresses: { api: 'http://127.0.0.1:8000' },
     ...changes,
@@ -168,7 +168,19 @@ test.each([
   ['/decisions?limit=0', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
   ['/decisions?limit=1e3', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
   ['/decisions?limt=5', 400, 'PM_ADMIN_QUERY', 'unknown parameter "limt" (did you mean "limit"?)'],
-  ['/decisions?worker=-1', 400, 'PM_ADMIN_QUERY', 'worker must be a worker id'],
+  [
+    '/decisions?worker=-1',
+    400,
+    'PM_ADMIN_QUERY',
+    'worker must be a worker id, from 0 to 18446744073709551615',
+  ],
+  [
+    '/decisions?worker=18446744073709551616',
+    400,
+    'PM_ADMIN_QUERY',
+    'worker must be a worker id, from 0 to 18446744073709551615',
+  ],
+  ['/decisions?limit=5&limit=6', 400, 'PM_ADMIN_QUERY', 'limit is given twice'],
   [
     '/decisions?session=my-session',
     400,
@@ -205,9 +217,10 @@ test('changes that do not exist yet are 404 with a JSON error', async () => {
 
 test('readiness answers 503 with the reasons', async () => {
   const reasons = ['no worker of model tiny is ready'];
-  const server = await start({ ready: () => ({ ready: false, reasons }) });
+  const warnings = ['the KV events of worker 2 rank 0 are not connected'];
+  const server = await start({ ready: () => ({ ready: false, reasons, warnings }) });
   const reply = await call(server, '/ready');
-  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { ready: false, reasons }]);
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { ready: false, reasons, warnings }]);
   expect((await call(await start(), '/ready')).status).toBe(200);
 });
 

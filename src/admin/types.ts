@@ -16,10 +16,11 @@ export interface AdminEvents {
   subscribe(listener: (event: AdminEvent) => void): () => void;
 }
 
-/** Whether the router can serve, and if not, why. */
+/** Whether the router can serve, and if not, why; warnings tell what works worse than configured. */
 export interface Readiness {
   readonly ready: boolean;
   readonly reasons: readonly string[];
+  readonly warnings: readonly string[];
 }
 
 /** Parts of the admin API. */

@@ -57,9 +57,9 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
     const early: ConfigProblem[] = [...warnings, ...refused];
     try {
       const host = await createPluginHost({ config, source, clock, log: NO_LOG });
-      const roles = refused.length === 0 ? host.resolution() : null;
+      const roles = host.resolution();
       await host.dispose();
-      return { source, problems: [...early, ...host.warnings], roles };
+      return { source, problems: [...early, ...host.warnings], roles: refused.length === 0 ? roles : null };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
       return { source, problems: [...early, ...thrown.problems], roles: null };

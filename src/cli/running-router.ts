@@ -8,7 +8,7 @@ import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway, type Readiness } from '../gateway/index.ts';
 import { createMetrics, type DecisionReader, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
-import type { TokenSource } from '../tokens/index.ts';
+import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
@@ -148,11 +148,22 @@ async function tokenSources(
   metrics: ScrapableMetrics,
   onStop: (step: () => Promise<void>) => void,
 ): Promise<ReadonlyMap<string, TokenSource>> {
-  const started = await startTokenSources(config, { metrics, clock, threads: tokenizerThreads });
+  const problems = workerProblems(config);
+  const started = await startTokenSources(config, (model) => {
+    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
+    return createTokenSource({
+      model,
+      setting,
+      maxPromptTokens: () => config.limits.promptTokens,
+      threads: tokenizerThreads,
+      metrics,
+      clock,
+    });
+  });
   onStop(async () => {
     await Promise.all([...started.sources.values()].map((tokens) => tokens.close()));
   });
-  const problems = [...workerProblems(config), ...started.problems];
+  problems.push(...started.problems);
   if (problems.length > 0) throw new ConfigError(source, problems);
   return started.sources;
 }
@@ -183,7 +194,7 @@ function startAdmin(
     config: () => configForDisplay(config),
     ready: () => {
       const { reasons, warnings } = readiness();
-      return { ready: reasons.length === 0, reasons: [...reasons, ...warnings] };
+      return { ready: reasons.length === 0, reasons, warnings };
     },
     events: adminFeed(core.fleet, core.decisions),
     addresses: { API: `${url}/v1` },

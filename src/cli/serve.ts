@@ -1,6 +1,6 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
 import { type Command, InvalidArgumentError } from 'commander';
-import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+import { errorText, exactJsonStringify, type Logger, PointsmanError } from '../plugin/index.ts';
 import type { CliIo } from './output.ts';
 import { createRouterLog } from './router-log.ts';
 import { type RunningRouter, startRouter } from './running-router.ts';
@@ -8,6 +8,7 @@ import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
 import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
 import { type SpawnedSimulators, spawnSimulators } from './spawn-simulators.ts';
 import { stopSignal } from './stop-signal.ts';
+import { containRejections } from './stray-rejections.ts';
 import { systemClock } from './system-clock.ts';
 
 interface ServeOptions extends ServeConfigOptions {
@@ -54,13 +55,16 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   // From here on a signal ends this run in order, also while it starts.
   const stop = stopSignal({ exitWithParent: false });
   let simulators: SpawnedSimulators | null = null;
+  let letRejectionsThrough = (): void => undefined;
   try {
     const read = readServeConfig(options, io.env);
     for (const warning of read.warnings) io.err(`warning: ${read.source.render(warning)}\n`);
     if (read.simWorkers > 0) {
       simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
     }
-    const router = await start(io, read, simulators);
+    const log = createRouterLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
+    letRejectionsThrough = containRejections(log);
+    const router = await start(log, read, simulators);
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
     const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
@@ -70,17 +74,17 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
     if (reason === 'simulators') io.exit(1);
   } finally {
     await simulators?.stop();
+    letRejectionsThrough();
     stop.dispose();
   }
 }
 
 async function start(
-  io: CliIo,
+  log: Logger,
   read: ServeConfig,
   simulators: SpawnedSimulators | null,
 ): Promise<RunningRouter> {
   const config = withSimulatedWorkers(read.config, simulators?.engines ?? []);
-  const log = createRouterLog(config.observe.logLevel, { write: (line) => io.err(line) });
   try {
     return await startRouter({ config, source: read.source, clock: systemClock(), log });
   } catch (thrown) {
@@ -112,9 +116,6 @@ function announce(
   }
   const { reasons, warnings } = router.readiness();
   const kind = read.simWorkers > 0 ? 'simulated ' : '';
-  const [model = 'MODEL'] = router.core.fleet.workers().map(({ spec }) => spec.model);
-  const key = read.config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
-  const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"Hello"}]}`;
   io.out(
     [
       `API      ${router.url}/v1`,
@@ -123,13 +124,34 @@ function announce(
       ...reasons.map((reason) => `Not ready yet: ${reason}`),
       ...warnings.map((warning) => `Warning: ${warning}`),
       '',
-      'Try it:',
-      `  curl -N ${router.url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+      ...firstSteps(read, router),
       '',
       'Stop with Ctrl-C.',
       '',
     ].join('\n'),
   );
+}
+
+/** A prompt of several KV blocks, so that a second request finds something cached; without quotes, for the shell's sake. */
+const FIRST_PROMPT =
+  'A router knows which KV blocks every worker holds and how busy each of them is. Tell me when it sends a request to the ' +
+  'worker with the longest cached prefix, and when it prefers another one.';
+
+/** What to do with the router that runs now. */
+function firstSteps({ config }: ServeConfig, { core, url }: RunningRouter): string[] {
+  const model = core.fleet.workers()[0]?.spec.model ?? [...config.models.keys()][0];
+  if (model === undefined) {
+    return [
+      'There is nothing to route to: add models and workers to the configuration, or give --sim-workers 4 to try this one',
+      'with simulated workers.',
+    ];
+  }
+  const key = config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
+  const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"${FIRST_PROMPT}"}]}`;
+  return [
+    'Try it:',
+    `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+  ];
 }
 
 function integer(least: number, most: number): (text: string) => number {

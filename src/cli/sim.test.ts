@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SimulatorAddress } from '../simulator/index.ts';
+import { runCli } from './run.ts';
 import { spawnSimulators } from './spawn-simulators.ts';
 
 // The program from source: jiti compiles it on the way.
@@ -90,7 +91,8 @@ describe('pointsman sim', () => {
     const bad = run('--count', 'many');
     expect(await bad.exited).toBe(2);
     expect(bad.log()).toBe(
-      "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n",
+      "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n" +
+        'pointsman sim --help lists arguments and options\n',
     );
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -98,8 +100,33 @@ describe('pointsman sim', () => {
     const port = typeof address === 'object' && address !== null ? address.port : 0;
     const busy = run('--port', String(port));
     expect(await busy.exited).toBe(1);
-    expect(busy.log()).toContain(`a simulated engine cannot listen on 127.0.0.1:${port}`);
+    expect(busy.log()).toContain(
+      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port`,
+    );
     server.close();
+  });
+});
+
+describe('pointsman sim, before anything starts', () => {
+  it.each([
+    [
+      ['--count', '2', '--port', '65535'],
+      '2 simulated engines from port 65535 on need ports up to 65536; the highest there is is 65535',
+    ],
+    [['--model='], "the simulated engine's model name has 0 characters; it must have 1 to 1024"],
+  ])('refuses %j with exit code 2', async (args, sentence) => {
+    let log = '';
+    const io = {
+      out: () => expect.unreachable(),
+      err: (text: string) => {
+        log += text;
+      },
+      env: {},
+      fancy: false,
+      exit: () => undefined,
+    };
+    expect(await runCli(['sim', ...args], io)).toBe(2);
+    expect(log).toBe(`error: ${sentence} [PM_SIM_SETTINGS]\n`);
   });
 });
 
@@ -127,13 +154,13 @@ describe('spawnSimulators', () => {
       spawnSimulators({ count: 1, entry: program, logs: 'ignore', args });
     const sentence = 'the simulated engines did not start:';
     await expect(start(['--speed', 'fast'])).rejects.toThrow(
-      `${sentence} it ended with exit code 2; its log says why`,
+      `${sentence} their process ended with exit code 2; its log says why`,
     );
     await expect(start([], ['-e', 'console.log("hello");setInterval(()=>{},1000)'])).rejects.toThrow(
-      `${sentence} its first line does not tell the engines’ addresses`,
+      `${sentence} the first line of their process does not tell the engines’ addresses`,
     );
     await expect(
       spawnSimulators({ count: 1, entry: ['-e', 'setInterval(()=>{},1000)'], startTimeoutMs: 100 }),
-    ).rejects.toThrow(`${sentence} it told no addresses within 100 ms`);
+    ).rejects.toThrow(`${sentence} their process told no addresses within 100 ms`);
   });
 });

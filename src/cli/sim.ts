@@ -116,7 +116,9 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       },
     });
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
-    io.err(`sim: ${options.count} engines serve ${options.model}\n`);
+    io.err(
+      `sim: ${options.count === 1 ? '1 engine serves' : `${options.count} engines serve`} ${options.model}\n`,
+    );
     const reason = await stop.reason;
     io.err(`sim: stopping, ${reason === 'parent' ? 'the parent is gone' : 'a signal came'}\n`);
     await simulators.close(reason === 'parent' ? 0 : options.graceMs);
@@ -134,15 +136,15 @@ function integer(least: number, most: number): (text: string) => number {
 }
 
 function positive(text: string): number {
-  const value = notNegative(text);
-  if (value > 0) return value;
-  throw new InvalidArgumentError('It must be a number above 0.');
+  const value = Number(text);
+  if (value > 0 && value <= MAX_SAFE) return value;
+  throw new InvalidArgumentError(`It must be a number above 0, at most ${MAX_SAFE}.`);
 }
 
 function notNegative(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && value >= 0 && value <= MAX_SAFE) return value;
-  throw new InvalidArgumentError('It must be a number from 0.');
+  throw new InvalidArgumentError(`It must be a number from 0 to ${MAX_SAFE}.`);
 }
 
 function blocks(text: string): number | null {

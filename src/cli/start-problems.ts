@@ -1,76 +1,74 @@
 // What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
-// advertisements that cannot be used, and tokenizers that do not load. As problems with positions, so that `serve` and `check`
-// say the same.
+// workers that no fleet takes, tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
-import { parseCapabilities } from '../fleet/index.ts';
-import { type Metrics, NO_METRICS } from '../observe/index.ts';
+import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
+import { createBlockHasher } from '../kv/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
-/** What token sources are made with. */
-export interface TokenSourceParts {
-  readonly metrics: Metrics;
-  readonly clock: Clock;
-  /** Tokenizer threads per model. */
-  readonly threads: number;
-}
-
-/** Every problem of a start, by starting and stopping what can have one. */
+/** Every problem of these kinds, for a configuration that will not be started; nothing stays open. */
 export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
-  const { sources, problems } = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
+  const maxPromptTokens = (): number => config.limits.promptTokens;
+  const { sources, problems } = await startTokenSources(config, (model) => {
+    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
+    return createTokenSource({ model, setting, maxPromptTokens, metrics: NO_METRICS, clock });
+  });
   await Promise.all([...sources.values()].map((source) => source.close()));
   return [...workerProblems(config), ...problems];
 }
 
-/** Problems of workers' dialects and of the advertisements that stand in the file. */
+/** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
 export function workerProblems(config: RouterConfig): ConfigProblem[] {
-  return config.workers.flatMap(({ capabilities, dialect, path }) => {
-    const problems: ConfigProblem[] = [];
-    const attempt = <T>(key: string, make: () => T): T | null => {
-      try {
-        return make();
-      } catch (thrown) {
-        problems.push(asProblem(thrown, [...path, key]));
-        return null;
-      }
-    };
-    const advertised =
-      typeof capabilities === 'string'
-        ? capabilities
-        : attempt('capabilities', () => parseCapabilities(capabilities));
-    if (advertised !== null) attempt('dialect', () => requireDialect(dialect, advertised));
-    return problems;
+  const fleet = new Fleet();
+  const hasher = createBlockHasher();
+  return config.workers.flatMap((worker) => {
+    const { capabilities, dialect, path } = worker;
+    let advertised: Parameters<typeof requireDialect>[1];
+    return [
+      problemOf(() => {
+        advertised = typeof capabilities === 'string' ? capabilities : parseCapabilities(capabilities);
+      }, [...path, 'capabilities']),
+      problemOf(() => requireDialect(dialect, advertised), [...path, 'dialect']),
+      problemOf(() => void fleet.add(workerSpecOf(worker, hasher)), path),
+    ].filter((problem) => problem !== null);
   });
 }
 
 /**
  * Makes and starts the token source of every model.
- * @returns the sources made, started or not, and a problem for each that did not start, in the models' order.
+ * @param create makes one; may throw what it cannot offer.
+ * @returns the sources that started, and a problem for each that did not.
  */
 export async function startTokenSources(
   config: RouterConfig,
-  parts: TokenSourceParts,
+  create: (model: string) => TokenSource,
 ): Promise<{ sources: Map<string, TokenSource>; problems: ConfigProblem[] }> {
   const sources = new Map<string, TokenSource>();
-  const problems = await Promise.all(
-    [...config.models.values()].map(async ({ name, tokens }) => {
+  const problems: ConfigProblem[] = [];
+  await Promise.all(
+    [...config.models.keys()].map(async (name) => {
+      const path = ['models', name, 'tokens'];
       try {
-        const source = createTokenSource({
-          model: name,
-          setting: tokens,
-          maxPromptTokens: () => config.limits.promptTokens,
-          ...parts,
-        });
+        const source = create(name);
         sources.set(name, source);
         await source.start();
-        return [];
       } catch (thrown) {
-        return [asProblem(thrown, ['models', name, 'tokens'])];
+        problems.push(asProblem(thrown, path));
       }
     }),
   );
-  return { sources, problems: problems.flat() };
+  return { sources, problems };
+}
+
+function problemOf(attempt: () => void, path: ConfigProblem['path']): ConfigProblem | null {
+  try {
+    attempt();
+    return null;
+  } catch (thrown) {
+    return asProblem(thrown, path);
+  }
 }
 
 function asProblem(thrown: unknown, path: ConfigProblem['path']): ConfigProblem {

@@ -1,6 +1,6 @@
 // What no single key can show: names that must exist, ids that must differ, settings that exclude each other.
 import { isIP } from 'node:net';
-import { didYouMean } from './nearest.ts';
+import { didYouMean, nameList } from './nearest.ts';
 import type { FileValue } from './schema.ts';
 import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
@@ -105,10 +105,11 @@ function checkWorkers(file: FileValue, report: Report): void {
   for (const [index, worker] of file.workers.entries()) {
     const path = ['workers', index];
     if (worker.model === null && names.length !== 1) {
-      const why = names.length === 0 ? 'no model is configured' : 'several models are configured';
       report(
         [...path, 'model'],
-        `is required: ${why}, so each worker says which key of models it serves`,
+        names.length === 0
+          ? 'no model is configured; add one to models, for example models: { my-model: {} }'
+          : 'is required: several models are configured, so each worker says which key of models it serves',
         'parent',
         'PM_CONFIG_MISSING',
       );
@@ -116,7 +117,7 @@ function checkWorkers(file: FileValue, report: Report): void {
       const known =
         names.length === 0
           ? '; no model is configured'
-          : didYouMean(worker.model, names) || `; known: ${names.join(', ')}`;
+          : didYouMean(worker.model, names) || `; known: ${nameList(names)}`;
       report([...path, 'model'], `no model is named "${worker.model}"${known}`);
     }
     const { first, count } = worker.ranks;

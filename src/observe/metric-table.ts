@@ -57,12 +57,17 @@ export const METRICS = {
   },
   pointsman_hint_outcomes_total: {
     kind: 'counter',
-    help: 'Reports on sent hint actions, by outcome; unreported = nothing was heard by the end of the request.',
-    labels: ['outcome'],
+    help: 'Reports on sent hint actions, by action type and outcome; unreported = nothing was heard by the end of the request.',
+    labels: ['type', 'outcome'],
   },
   pointsman_door_errors_total: {
     kind: 'counter',
     help: 'Requests ended because their own door failed while taking the answer.',
+    labels: [],
+  },
+  pointsman_decisions_unrecorded_total: {
+    kind: 'counter',
+    help: 'Bookings of which no decision record could be made; their requests went on.',
     labels: [],
   },
   pointsman_selection_fallbacks_total: {
