@@ -196,7 +196,8 @@ export const ERROR_CODES = {
   PM_ENGINE_DIALECT: {
     status: 500,
     retryable: false,
-    meaning: 'A worker names an engine dialect that does not exist or is not available yet.',
+    meaning:
+      'A worker names an engine dialect that does not exist or is not available yet, or auto and is not recognized.',
   },
   PM_ENGINE_REQUEST: {
     status: 400,
@@ -211,7 +212,7 @@ export const ERROR_CODES = {
   PM_ENGINE_FAILED: {
     status: 502,
     retryable: true,
-    meaning: 'The engine answered with a server error; its text stays inside.',
+    meaning: 'The engine answered with a server error, or a redirect; its text stays inside.',
   },
   PM_ENGINE_UNREACHABLE: {
     status: 502,
