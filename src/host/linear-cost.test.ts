@@ -14,6 +14,8 @@ import {
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
+import { evaluateLinearCost } from './linear-cost.ts';
+import { lowestRow } from './row-choice.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
 
@@ -193,6 +195,34 @@ describe('the declared cost', () => {
         expect(fused.costs[formula.row]).toBe(fused.costs[fused.row]);
       }),
       { numRuns: 200 },
+    );
+  });
+
+  it('finds the lowest row, and whether anything tied on the way, while it evaluates', () => {
+    const few = fc.constantFrom(0, 32);
+    const alike = rowArbitrary.map((row): Row => ({ ...row, prefill: 0, requests: 0, taint: 1 }));
+    const row = fc
+      .record({ device: few, decode: few })
+      .chain((equal) => alike.map((any) => ({ ...any, ...equal })));
+    const plain = row.map((any): Row => ({ ...any, host: 0, disk: 0, available: true }));
+    const rows = fc.oneof(
+      fc.array(row, { minLength: 1, maxLength: 8 }),
+      fc.array(plain, { minLength: 1, maxLength: 8 }),
+    );
+    fc.assert(
+      fc.property(rows, weightsArbitrary, fc.boolean(), (given, weights, defaults) => {
+        const table = tableOf(given, true);
+        const costs = new Float64Array(given.length);
+        const [found, wanted] = [
+          { row: 9, tied: true },
+          { row: 8, tied: true },
+        ];
+        const setting = { decode: false, taints: true };
+        const cost = linearCost(defaults ? {} : weights);
+        expect(evaluateLinearCost(cost, setting, table, facts(2048, true), costs, found)).toBe(true);
+        lowestRow(costs, given.length, wanted);
+        expect(found).toEqual(wanted);
+      }),
     );
   });
 

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Rng, seededRng } from '../plugin/index.ts';
+import { seededRng } from '../plugin/index.ts';
 import {
   breakTies,
+  chooseLowest,
   chooseSampled,
   firstLowest,
   lowestRow,
-  type RowChoice,
   softmaxWeights,
 } from './row-choice.ts';
 
@@ -19,12 +19,6 @@ const probabilities = (costs: Float64Array, temperature: number): number[] => {
 const finiteCosts = fc
   .array(fc.double({ min: 0, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 40 })
   .map((values) => Float64Array.from(values));
-
-function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
-  const lowest = { row: 7, ties: 7 };
-  lowestRow(costs, count, lowest);
-  return breakTies(costs, count, lowest, rng);
-}
 
 describe('choosing the lowest cost', () => {
   it('takes the lowest row, whatever the seed, when it is alone', () => {
@@ -60,6 +54,22 @@ describe('choosing the lowest cost', () => {
     expect(chooseLowest(costsOf(Number.NaN, 5, Number.NaN), 3, seededRng(1)).row).toBe(1);
     expect(chooseLowest(costsOf(Number.NaN), 1, seededRng(1)).row).toBe(-1);
     expect(chooseLowest(costsOf(Number.POSITIVE_INFINITY), 1, seededRng(1)).row).toBe(-1);
+  });
+
+  it('chooses the same with the same draws when the lowest row is known beforehand', () => {
+    const cost = fc.oneof(fc.nat(4), fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY));
+    fc.assert(
+      fc.property(fc.array(cost, { minLength: 1, maxLength: 12 }), fc.nat(), (values, seed) => {
+        const costs = costsOf(...values);
+        const [one, other] = [seededRng(seed), seededRng(seed)];
+        const lowest = { row: 7, tied: true };
+        lowestRow(costs, costs.length, lowest);
+        const choice = breakTies(costs, costs.length, lowest, one);
+        expect(choice).toEqual(chooseLowest(costs, costs.length, other));
+        expect(one.next()).toBe(other.next());
+        expect(lowest.row).toBe(values.indexOf(Math.min(...values.filter((value) => value < 5), 9)));
+      }),
+    );
   });
 
   it('reads only the rows it is told of', () => {

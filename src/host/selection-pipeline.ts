@@ -28,7 +28,7 @@ export class SelectionPipeline {
   readonly #setting: CostSetting;
   readonly #pinnedSetting: CostSetting;
   /** The cheapest row of the last evaluation. */
-  readonly #lowest = { row: -1, ties: 0 };
+  readonly #lowest = { row: -1, tied: false };
   readonly #compact: CandidateTable = createCandidateTable(0);
   /** Row of the caller's table per compact row. */
   #origin = new Int32Array(0);

@@ -24,7 +24,7 @@ export function deviceCosts(
   let sum = 0;
   let least = Number.POSITIVE_INFINITY;
   let leastRow = -1;
-  let ties = 0;
+  let tied = false;
   for (let row = 0; row < count; row += 1) {
     const cached = cachedTokens[row]!;
     const seen = promptTokens >= cached ? promptTokens : cached;
@@ -37,12 +37,11 @@ export function deviceCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
-        ties = 1;
-      } else ties += 1;
+      } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.ties = ties;
+  lowest.tied = tied;
   return sum;
 }
 
@@ -65,7 +64,7 @@ export function tierCosts(
   let sum = 0;
   let least = Number.POSITIVE_INFINITY;
   let leastRow = -1;
-  let ties = 0;
+  let tied = false;
   for (let row = 0; row < count; row += 1) {
     const credit =
       creditWeight * device[row]! + hostWeight * hostBlocks[row]! + diskWeight * diskBlocks[row]!;
@@ -82,11 +81,10 @@ export function tierCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
-        ties = 1;
-      } else ties += 1;
+      } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.ties = ties;
+  lowest.tied = tied;
   return sum;
 }

@@ -16,7 +16,7 @@ export class DefaultChoice {
   readonly weights: Readonly<Record<string, number>>;
   readonly #cost: LinearCost;
   readonly #rng: Rng;
-  readonly #lowest = { row: -1, ties: 0 };
+  readonly #lowest = { row: -1, tied: false };
   #costs = new Float64Array(0);
   #scratch = new Float64Array(0);
 
