@@ -25,6 +25,8 @@ export interface StartRouterOptions {
   readonly log: Logger;
   /** Tokenizer threads per model; default 1. */
   readonly tokenizerThreads?: number;
+  /** Other pauses between health checks than the fleet's, in ms. */
+  readonly healthChecks?: { readonly intervalMs: number; readonly troubledIntervalMs: number };
 }
 
 /** A router that serves. */
@@ -90,7 +92,14 @@ async function start(
     config.workers.filter((worker) => worker.capabilities === 'ask').map((worker) => worker.url),
   );
   const probe = createHttpProbe({ asks: (id) => asked.has(fleet.worker(id)?.spec.url ?? ''), log });
-  const prober = new HealthProber({ fleet, health: core.health, clock, metrics, probe: first.around(probe) });
+  const prober = new HealthProber({
+    fleet,
+    health: core.health,
+    clock,
+    metrics,
+    probe: first.around(probe),
+    ...options.healthChecks,
+  });
   prober.start();
   onStop(() => prober.stop());
 

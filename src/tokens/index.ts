@@ -2,5 +2,4 @@
 export { loadTextTokenizer, type RenderChatOptions, type TextTokenizer } from './builtin/text-tokenizer.ts';
 export { TINY_TOKENIZER, TINY_WORDS } from './builtin/tiny-files.ts';
 export { createTokenSource, type TokenSourceDeps } from './token-source.ts';
-export type { TokenizerPool, TokenizerPoolOptions } from './tokenizer-pool.ts';
 export type { ChatPrompt, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';

@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest';
+import { workerFixture } from '../../tests/gateway-fixtures.ts';
+import type { KvEventSink, ZmqSubscription } from '../events/index.ts';
+import { Fleet, type WorkerCapabilities } from '../fleet/index.ts';
+import { NO_LOG } from '../plugin/index.ts';
+import { EventSubscriptions } from './event-subscriptions.ts';
+
+interface Opened extends ZmqSubscription {
+  closed: boolean;
+}
+
+function setUp() {
+  const fleet = new Fleet();
+  const opened: Opened[] = [];
+  const delivered: string[] = [];
+  const errors: string[] = [];
+  const sink: KvEventSink = { onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`) };
+  let changes = 0;
+  const subscriptions = new EventSubscriptions({
+    fleet,
+    sink,
+    log: { ...NO_LOG, error: (message) => errors.push(message) },
+    async subscribe(subscription) {
+      if (subscription.endpoint === 'bad') throw new Error('no address');
+      const entry: Opened = { ...subscription, closed: false };
+      opened.push(entry);
+      return {
+        close() {
+          entry.closed = true;
+        },
+      };
+    },
+    onChange: () => {
+      changes += 1;
+    },
+  });
+  return { fleet, opened, delivered, errors, subscriptions, changes: () => changes };
+}
+
+const endpoint = (connect: string, topic = '') => ({ connect, replay: null, topic });
+
+function advertising(connect: string): WorkerCapabilities {
+  const rank = { routerHint: false, actions: null, sourceControlEndpoint: null, kvEvents: endpoint(connect) };
+  return {
+    epoch: connect,
+    model: 'tiny',
+    workerType: 'aggregated',
+    blockSize: 16,
+    hashScheme: 'x',
+    reportsOutcomes: false,
+    ranks: new Map([[0, rank]]),
+  };
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+test('each rank gets one subscription, at the configured endpoint or else the advertised one', () => {
+  const { fleet, opened, subscriptions } = setUp();
+  const kvEvents = new Map([
+    [0, endpoint('tcp://a:1', 'kv')],
+    [1, endpoint('tcp://a:2')],
+  ]);
+  fleet.add(workerFixture({ id: 1n, ranks: { first: 0, count: 2 }, kvEvents }).spec);
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 2n }).spec, advertising('tcp://b:1'));
+  fleet.setCapabilities(1n, advertising('tcp://elsewhere:1'));
+  expect(opened.map(({ endpoint, topic, owner }) => [endpoint, topic, owner])).toEqual([
+    ['tcp://a:1', 'kv', 0],
+    ['tcp://a:2', '', 1],
+    ['tcp://b:1', '', 2],
+  ]);
+});
+
+test('an engine that comes back with another endpoint is followed there, and the old stream is heard no more', async () => {
+  const { fleet, opened, delivered, subscriptions } = setUp();
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 1n }).spec);
+  expect(subscriptions.status()).toEqual([{ worker: 1n, rank: 0, endpoint: null, connected: false }]);
+  fleet.setCapabilities(1n, advertising('tcp://b:1'));
+  fleet.setCapabilities(1n, advertising('tcp://b:2'));
+  await Promise.resolve();
+  const [old, current] = opened;
+  expect([old?.closed, current?.closed]).toEqual([true, false]);
+  old?.sink.onBatch(0, 5, NO_BYTES);
+  current?.sink.onBatch(0, 0, NO_BYTES);
+  expect(delivered).toEqual(['0:0']);
+});
+
+test('connection and loss show in the status and are told', () => {
+  const { fleet, opened, subscriptions, changes } = setUp();
+  fleet.add(workerFixture({ kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  const connected = (): boolean | undefined => subscriptions.status()[0]?.connected;
+  expect(connected()).toBe(false);
+  opened[0]?.onConnection?.(true);
+  expect(connected()).toBe(true);
+  opened[0]?.onConnection?.(false);
+  expect(connected()).toBe(false);
+  expect(changes()).toBe(2);
+});
+
+test('removed workers and a closed router leave no subscription, even one that was just being opened', async () => {
+  const { fleet, opened, subscriptions } = setUp();
+  const kvEvents = new Map([[0, endpoint('tcp://a:1')]]);
+  subscriptions.start();
+  fleet.add(workerFixture({ id: 1n, kvEvents }).spec);
+  fleet.add(workerFixture({ id: 2n, kvEvents }).spec);
+  fleet.remove(1n);
+  subscriptions.close();
+  fleet.add(workerFixture({ id: 3n, kvEvents }).spec);
+  await Promise.resolve();
+  expect(opened.map(({ closed }) => closed)).toEqual([true, true]);
+});
+
+test('an endpoint that is no address is logged and the rest goes on', async () => {
+  const { fleet, opened, errors, subscriptions } = setUp();
+  fleet.add(workerFixture({ id: 1n, kvEvents: new Map([[0, endpoint('bad')]]) }).spec);
+  fleet.add(workerFixture({ id: 2n, kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(errors).toEqual(['no address']);
+  expect(opened.length).toBe(1);
+});

@@ -1,0 +1,107 @@
+import { expect, test } from 'vitest';
+import { routerConfigFixture, workerFixture } from '../../tests/gateway-fixtures.ts';
+import type { EventFeed } from '../events/index.ts';
+import type { Worker } from '../fleet/index.ts';
+import { type ReadinessFacts, readinessOf } from './readiness.ts';
+
+const FEED: EventFeed = {
+  lastSequence: 3,
+  lastBatchAt: 0,
+  batches: 4,
+  gaps: 0,
+  missedBatches: 0,
+  restarts: 0,
+  stale: false,
+  rejected: {},
+  unknownRemoves: 0,
+  mismatchedBlockSize: null,
+  lastError: null,
+};
+const ADVERTISED = {
+  epoch: 'e',
+  model: 'tiny',
+  workerType: 'aggregated',
+  blockSize: 16,
+  hashScheme: 'x',
+  reportsOutcomes: true,
+  ranks: new Map(),
+};
+const CONNECTED = { worker: 1n, rank: 0, endpoint: 'tcp://a:1', connected: true };
+
+function facts(over: Partial<ReadinessFacts>): ReadinessFacts {
+  return {
+    config: routerConfigFixture(),
+    workers: [workerFixture()],
+    starting: false,
+    subscriptions: [CONNECTED],
+    feed: () => FEED,
+    blockSizeOf: () => 16,
+    ...over,
+  };
+}
+
+const lost: Worker = { ...workerFixture(), state: 'gone' };
+
+test('a router with a ready worker, connected events and equal block sizes has nothing to say', () => {
+  expect(readinessOf(facts({ workers: [{ ...workerFixture(), capabilities: ADVERTISED }] }))).toEqual({
+    reasons: [],
+    warnings: [],
+  });
+  // An engine that has stored nothing yet sends nothing: silence alone is no fault.
+  expect(readinessOf(facts({ feed: () => null })).warnings).toEqual([]);
+});
+
+test.each<[Partial<ReadinessFacts>, string]>([
+  [{ starting: true }, 'workers are still being asked about themselves'],
+  [{ config: routerConfigFixture({ models: new Map() }) }, 'no model is configured'],
+  [{ workers: [] }, 'there are no workers'],
+  [
+    { workers: [lost, lost, { ...lost, state: 'suspect' }] },
+    'none of the 3 workers is ready (2 gone, 1 suspect)',
+  ],
+])('is not ready and says why (%#)', (over, reason) => {
+  expect(readinessOf(facts(over)).reasons).toEqual([reason]);
+});
+
+test.each<[Partial<ReadinessFacts>, string]>([
+  [
+    {
+      workers: [workerFixture(), { ...lost, spec: { ...lost.spec, id: 2n, model: 'other' } }],
+      config: other(),
+    },
+    'model other has no ready worker (1 gone)',
+  ],
+  [{ config: other() }, 'model other has no worker'],
+  [
+    { subscriptions: [{ ...CONNECTED, endpoint: null, connected: false }] },
+    'worker 1 rank 0 announces no KV events: what it has cached is not known; name its endpoint under kv_events',
+  ],
+  [
+    { subscriptions: [{ ...CONNECTED, connected: false }] },
+    'the KV events of worker 1 rank 0 at tcp://a:1 are not connected',
+  ],
+  [
+    { feed: () => ({ ...FEED, mismatchedBlockSize: 32 }) },
+    "worker 1 rank 0 stores blocks of 32 tokens, which is not its model's block size: nothing it caches is found",
+  ],
+  [
+    { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },
+    '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known',
+  ],
+  [
+    { workers: [{ ...workerFixture(), capabilities: { ...ADVERTISED, blockSize: 32 } }] },
+    'worker 1 advertises blocks of 32 tokens, but model tiny has 16: nothing it caches is found',
+  ],
+])('is ready but says what works worse than configured (%#)', (over, warning) => {
+  expect(readinessOf(facts(over))).toEqual({ reasons: [], warnings: [warning] });
+});
+
+test('says nothing about events where nobody reads them', () => {
+  expect(readinessOf(facts({ subscriptions: null })).warnings).toEqual([]);
+});
+
+function other() {
+  const config = routerConfigFixture();
+  const [tiny] = config.models.values();
+  return { ...config, models: new Map([...config.models, ['other', { ...tiny!, name: 'other' }]]) };
+}
