@@ -56,7 +56,10 @@ export interface EngineSink {
   ): void;
   /** Raw body bytes to relay; never called by the virtual transport. */
   data(bytes: Uint8Array): void;
-  /** `count` more output tokens were generated (at least 1); the first call is the first token. */
+  /**
+   * `count` more output tokens were generated (at least 1) now; the first call is the first token. An answer that comes as a
+   * whole has no such calls: when its tokens came out cannot be seen from outside.
+   */
   tokens(count: number): void;
   finished(report: EngineReport): void;
   /** The engine could not be reached, or died; after `head` the answer is cut short. */

@@ -137,6 +137,7 @@ export interface DecisionRecord {
   readonly outcome: {
     readonly status: number;
     readonly finish: string | null;
+    /** From booking to the first output token; null when none came, or when the answer came as a whole, so that nobody saw it. */
     readonly ttft_ms: number | null;
     readonly e2e_ms: number;
     readonly retries: number;

@@ -42,7 +42,10 @@ export interface RoadRequest {
   readonly tokenizeMicros: number;
 }
 
-/** What a door gets to hear. Calls in order: booked, head, data and tokens, then exactly one of finished and failed. */
+/**
+ * What a door gets to hear. Calls in order: booked, head, data and tokens (none for an answer that is no stream), then exactly one
+ * of finished and failed.
+ */
 export interface ResponseSink {
   booked(chosen: WorkerRank, decisionId: string): void;
   head(status: number, headers: Readonly<Record<string, string>>): void;
