@@ -67,7 +67,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<AdminServer> 
     workers: () => [{ id: 18446744073709551615n, state: 'ready' }],
     plugins: () => [{ type: 'kv_fetch' }],
     config: () => ({ router: { mode: 'kv' } }),
-    ready: () => ({ ready: true, reasons: [] }),
+    ready: () => ({ reasons: [], warnings: [] }),
     log: NO_LOG,
     addresses: { api: 'http://127.0.0.1:8000' },
     ...changes,
@@ -205,9 +205,12 @@ test('changes that do not exist yet are 404 with a JSON error', async () => {
 
 test('readiness answers 503 with the reasons', async () => {
   const reasons = ['no worker of model tiny is ready'];
-  const server = await start({ ready: () => ({ ready: false, reasons }) });
+  const server = await start({ ready: () => ({ reasons, warnings: [] }) });
   const reply = await call(server, '/ready');
-  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { ready: false, reasons }]);
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([
+    503,
+    { status: 'not_ready', reasons, warnings: [] },
+  ]);
   expect((await call(await start(), '/ready')).status).toBe(200);
 });
 

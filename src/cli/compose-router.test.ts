@@ -186,6 +186,17 @@ describe('a composed router', () => {
     ]);
   });
 
+  it('knows how many answers rested on blocks that events have yet to tell of', async () => {
+    const { router, sent, arrive } = await composed();
+    const { worker } = arrive(prompt(1));
+    const report = { promptTokens: 64, outputTokens: 1, finishReason: 'stop', source: 'usage' as const };
+    sent[0]?.sink.finished({ ...report, cachedTokens: 0 });
+    expect(router.unheard.of(worker ?? 0n)).toBe(1);
+    arrive(prompt(1));
+    sent[1]?.sink.finished({ ...report, cachedTokens: 48 });
+    expect(router.unheard.of(1n) + router.unheard.of(2n)).toBe(1);
+  });
+
   it('gives workers without an id the same one on every start', async () => {
     const yaml = CONFIG.replace('id: 1, ', '');
     const ids = async () => (await composed(yaml)).router.fleet.workers().map(({ spec }) => spec.id);

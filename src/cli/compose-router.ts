@@ -25,6 +25,7 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { UnheardBlocks } from './unheard-blocks.ts';
 
 /** What a router is composed from. */
 export interface ComposeRouterOptions {
@@ -55,6 +56,8 @@ export interface ComposedRouter {
   readonly host: ResolvedPluginHost;
   readonly scheduler: Scheduler;
   readonly road: Road;
+  /** What workers computed, to be compared with what their events told. */
+  readonly unheard: UnheardBlocks;
   /** Null when `limits.decision_bytes` is 0. */
   readonly decisions: DecisionRing | null;
   /** Disposes plugins. Requests under way are not ended. */
@@ -88,6 +91,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     seed: options.seed ?? 0,
   });
   const health = new WorkerHealth(fleet);
+  const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
   const maxHoldings = Math.max(1, Math.min(MOST_HOLDINGS, Math.floor(limits.indexBytes / BYTES_PER_HOLDING)));
@@ -128,6 +132,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
     eventAgeMs: (slot) => events?.ageMs(slot) ?? null,
+    computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
   });
   if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
   warnOfBlockSizes(fleet, blockSizes, log);
@@ -148,6 +153,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     host,
     scheduler,
     road,
+    unheard,
     decisions,
     async close() {
       health.close();

@@ -5,8 +5,13 @@ import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
 import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
-import { createGateway, type Gateway, type Readiness } from '../gateway/index.ts';
-import { createMetrics, type DecisionReader, type ScrapableMetrics } from '../observe/index.ts';
+import { createGateway, type Gateway } from '../gateway/index.ts';
+import {
+  createMetrics,
+  type DecisionReader,
+  type Readiness,
+  type ScrapableMetrics,
+} from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
@@ -103,20 +108,21 @@ async function start(
   prober.start();
   onStop(() => prober.stop());
 
-  const readiness = (): Readiness =>
-    readinessOf({
-      config,
-      workers: fleet.workers(),
-      starting: !first.settled,
-      subscriptions: subscriptions?.status() ?? null,
-      feed: (slot) => core.events?.feed(slot) ?? null,
-      blockSizeOf: (model) => core.blockSizes.ofModel(model),
-    });
   const gateway = createGateway({
     road: core.road,
     config: () => config,
     tokens: (model) => tokens.get(model),
-    readiness,
+    readiness: () =>
+      readinessOf({
+        config,
+        workers: fleet.workers(),
+        starting: !first.settled,
+        subscriptions: subscriptions?.status() ?? null,
+        feed: (slot) => core.events?.feed(slot) ?? null,
+        blockSizeOf: (model) => core.blockSizes.ofModel(model),
+        roles: core.host.resolution(),
+        unheard: (id) => core.unheard.of(id),
+      }),
     metrics,
     clock,
     log,
@@ -125,7 +131,13 @@ async function start(
   const bound = await gateway.listen(config.listen.host, config.listen.port);
   onStop(() => gateway.stop(0));
   const url = httpUrl(bound.host, bound.port);
-  const admin = await startAdmin(options, { core, metrics, readiness, url, subscriptions });
+  const admin = await startAdmin(options, {
+    core,
+    metrics,
+    readiness: gateway.readiness,
+    url,
+    subscriptions,
+  });
   onStop(() => admin.close());
   await first.wait(FIRST_ANSWERS_MS);
   let stopping: Promise<void> | null = null;
@@ -135,7 +147,7 @@ async function start(
     core,
     metrics,
     gateway,
-    readiness,
+    readiness: gateway.readiness,
     stop(drainMs) {
       stopping ??= gateway.stop(drainMs).then(unwind);
       return stopping;
@@ -192,10 +204,7 @@ function startAdmin(
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
     plugins: () => core.host.resolution(),
     config: () => configForDisplay(config),
-    ready: () => {
-      const { reasons, warnings } = readiness();
-      return { ready: reasons.length === 0, reasons: [...reasons, ...warnings] };
-    },
+    ready: readiness,
     events: adminFeed(core.fleet, core.decisions),
     addresses: { API: `${url}/v1` },
   }).catch((thrown: NodeJS.ErrnoException) => {

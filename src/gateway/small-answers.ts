@@ -1,9 +1,8 @@
-// Answers that need no road: JSON, errors, models, health.
+// Answers that need no road: JSON, errors, models.
 import type { ServerResponse } from 'node:http';
 import { PointsmanError } from '../plugin/index.ts';
 import type { ApiClient } from './api-keys.ts';
 import type { CallerRules } from './callers.ts';
-import type { Readiness } from './gateway-deps.ts';
 import { errorAnswer } from './openai-error.ts';
 
 /** Sends JSON. */
@@ -57,14 +56,4 @@ function modelEntry(
   created: number,
 ): { id: string; object: 'model'; created: number; owned_by: string } {
   return { id, object: 'model', created: Math.floor(created), owned_by: 'pointsman' };
-}
-
-/** `GET /ready`: status and the reasons in words. */
-export function readyAnswer(readiness: Readiness, draining: boolean): { status: number; body: object } {
-  const reasons = draining ? ['the router is stopping', ...readiness.reasons] : readiness.reasons;
-  const ready = reasons.length === 0;
-  return {
-    status: ready ? 200 : 503,
-    body: { status: ready ? 'ready' : 'not_ready', reasons, warnings: readiness.warnings },
-  };
 }

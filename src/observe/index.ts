@@ -1,4 +1,4 @@
-// Decision records, explain, metrics.
+// Decision records, explain, metrics, readiness.
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
 export type {
   CandidateRecord,
@@ -14,5 +14,6 @@ export { renderDecision } from './explain.ts';
 export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
+export { type Readiness, readyAnswer } from './readiness.ts';
 export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

@@ -33,6 +33,8 @@ export interface RoadDeps extends LookupDeps {
   readonly metrics: Metrics;
   /** Ms since the last KV event of a slot; null = none yet. */
   readonly eventAgeMs?: (slot: OwnerSlot) => number | null;
+  /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
+  readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
 }
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
@@ -67,6 +69,7 @@ class SynchronousRoad implements Road {
       metrics: deps.metrics,
       exchanges: new Set(),
       hintOutcomes: new HintOutcomes(),
+      computedBlocks: deps.computedBlocks ?? null,
       modelLabels(model) {
         const known = labels.get(model);
         if (known !== undefined) return known;
