@@ -135,6 +135,17 @@ describe('a composed router', () => {
     await router.close();
   });
 
+  it('names in the record whose events are missing', async () => {
+    const { router, arrive } = await composed();
+    const slot = router.fleet.slotOf(2n, 0);
+    router.events?.onBatch(slot, 0, stored(prompt(1)));
+    const whole = router.decisions?.get(arrive(prompt(1)).decisionId);
+    expect(whole?.index.stale_workers).toEqual([]);
+    router.events?.onBatch(slot, 4, stored(prompt(2)));
+    const missing = router.decisions?.get(arrive(prompt(1)).decisionId);
+    expect(missing?.index.stale_workers).toEqual([2n]);
+  });
+
   it('shows a session only by a keyed hash', async () => {
     const { router, arrive } = await composed();
     const record = router.decisions?.get(arrive(prompt(1)).decisionId);

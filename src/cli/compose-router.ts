@@ -131,7 +131,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
-    eventAgeMs: (slot) => events?.ageMs(slot) ?? null,
+    events: {
+      ageMs: (slot) => events?.ageMs(slot) ?? null,
+      stale: (slot) => events?.feed(slot)?.stale ?? false,
+    },
     computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
   });
   if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });

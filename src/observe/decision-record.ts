@@ -94,6 +94,7 @@ export interface DecisionRecord {
     readonly kind: 'events' | 'none';
     readonly version: number;
     readonly per_worker_age_ms: Readonly<Record<string, number>>;
+    /** Workers whose stream of events lacks batches, so that the index may be wrong about them. */
     readonly stale_workers: readonly bigint[];
   };
   readonly candidates_total: number;
