@@ -1,7 +1,11 @@
 // Everything about callers that follows from the configuration, built once per configuration and not per request.
 import type { ModelConfig, RouterConfig } from '../config/index.ts';
-import { type ApiKeyCheck, apiKeyCheck } from './api-keys.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import { type ApiClient, type ApiKeyCheck, apiKeyCheck } from './api-keys.ts';
 import { type NetworkCheck, networkCheck } from './networks.ts';
+
+/** Characters of an unknown model's name that are repeated to the client. */
+const MAX_SHOWN = 200;
 
 /** Checks and look-ups for one configuration. */
 export interface CallerRules {
@@ -21,6 +25,25 @@ export function callerRules(current: () => RouterConfig): () => CallerRules {
     if (rules?.config !== config) rules = build(config);
     return rules;
   };
+}
+
+/** Whether a client's key allows a model; without keys everything is allowed. */
+export function mayUse(client: ApiClient | null, model: ModelConfig): boolean {
+  return client === null || client.models === null || client.models.has(model.name);
+}
+
+/**
+ * The model a client names, by name or alias.
+ * @throws PointsmanError PM_MODEL_NOT_FOUND, also for one the client may not use: its key shall not tell what else there is.
+ */
+export function usableModel(rules: CallerRules, client: ApiClient | null, name: string): ModelConfig {
+  const model = rules.models.get(name);
+  if (model !== undefined && mayUse(client, model)) return model;
+  throw new PointsmanError(
+    'PM_MODEL_NOT_FOUND',
+    `there is no model "${name.slice(0, MAX_SHOWN)}"; GET /v1/models lists those there are`,
+    { details: { param: 'model' } },
+  );
 }
 
 function build(config: RouterConfig): CallerRules {

@@ -1,8 +1,8 @@
 // Answers that need no road: JSON, errors, models.
 import type { ServerResponse } from 'node:http';
-import { PointsmanError } from '../plugin/index.ts';
+import type { PointsmanError } from '../plugin/index.ts';
 import type { ApiClient } from './api-keys.ts';
-import type { CallerRules } from './callers.ts';
+import { type CallerRules, mayUse, usableModel } from './callers.ts';
 import { errorAnswer } from './openai-error.ts';
 
 /** Sends JSON. */
@@ -25,7 +25,7 @@ export function sendError(res: ServerResponse, error: PointsmanError, overloadSt
 /** `GET /v1/models`: names and aliases the client may use. `created` in seconds since the epoch. */
 export function listModels(rules: CallerRules, client: ApiClient | null, created: number): object {
   const data = [...rules.models]
-    .filter(([, model]) => client === null || client.models === null || client.models.has(model.name))
+    .filter(([, model]) => mayUse(client, model))
     .map(([id]) => modelEntry(id, created))
     .sort((a, b) => (a.id < b.id ? -1 : 1));
   return { object: 'list', data };
@@ -38,16 +38,7 @@ export function describeModel(
   created: number,
   id: string,
 ): object {
-  const model = rules.models.get(id);
-  if (model === undefined || (client !== null && client.models !== null && !client.models.has(model.name))) {
-    throw new PointsmanError(
-      'PM_MODEL_NOT_FOUND',
-      `there is no model "${id.slice(0, 200)}"; GET /v1/models lists those there are`,
-      {
-        details: { param: 'model' },
-      },
-    );
-  }
+  usableModel(rules, client, id);
   return modelEntry(id, created);
 }
 
