@@ -52,9 +52,19 @@ function build(config: RouterConfig): CallerRules {
   for (const model of config.models.values()) models.set(model.name, model);
   return {
     config,
-    authenticate: apiKeyCheck(config.auth),
+    authenticate: apiKeyCheck(withModelNames(config.auth, models)),
     trustsRouting: networkCheck(config.router.trustRoutingFieldsFrom),
     trustsHints: networkCheck(config.router.trustIncomingHintsFrom),
     models,
   };
+}
+
+/** Keys may name models by alias; requests are held against the models' own names. */
+function withModelNames(
+  auth: RouterConfig['auth'],
+  models: ReadonlyMap<string, ModelConfig>,
+): RouterConfig['auth'] {
+  if (auth === null) return null;
+  const own = (name: string): string => models.get(name)?.name ?? name;
+  return { apiKeys: auth.apiKeys.map((key) => ({ ...key, models: key.models?.map(own) ?? null })) };
 }
