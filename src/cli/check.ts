@@ -10,9 +10,10 @@ import {
   renderPath,
 } from '../config/index.ts';
 import { createPluginHost, type RoleResolution } from '../host/index.ts';
-import { textTable } from '../observe/index.ts';
+import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
+import { startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -51,12 +52,19 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
   try {
     const { config: written, source, warnings } = loadConfig(file);
     const config = applyOverrides(written, overridesFromEnv(env));
-    const early: ConfigProblem[] = [...warnings];
+    const clock = systemClock();
+    const tokens = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
+    await tokens.started.close();
+    const early: ConfigProblem[] = [...warnings, ...tokens.problems];
     try {
-      const host = await createPluginHost({ config, source, clock: systemClock(), log: NO_LOG });
+      const host = await createPluginHost({ config, source, clock, log: NO_LOG });
       const roles = host.resolution();
       await host.dispose();
-      return { source, problems: [...early, ...host.warnings], roles };
+      return {
+        source,
+        problems: [...early, ...host.warnings],
+        roles: tokens.problems.length > 0 ? null : roles,
+      };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
       return { source, problems: [...early, ...thrown.problems], roles: null };

@@ -13,13 +13,12 @@ import {
   type ScrapableMetrics,
 } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
-import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
-import { dialectProblems, startTokenSources } from './start-problems.ts';
+import { startTokenSources } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -77,7 +76,13 @@ async function start(
 ): Promise<RunningRouter> {
   const { config, source, clock, log } = options;
   const metrics = createMetrics();
-  const tokens = await tokenSources(options, metrics, onStop);
+  const { started: tokens, problems } = await startTokenSources(config, {
+    metrics,
+    clock,
+    threads: options.tokenizerThreads ?? 1,
+  });
+  onStop(() => tokens.close());
+  if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics });
   onStop(() => transport.close());
   const core = await composeRouter({ config, source, clock, metrics, log, transportFor: () => transport });
@@ -111,7 +116,7 @@ async function start(
   const gateway = createGateway({
     road: core.road,
     config: () => config,
-    tokens: (model) => tokens.get(model),
+    tokens: (model) => tokens.sources.get(model),
     readiness: () =>
       readinessOf({
         config,
@@ -153,31 +158,6 @@ async function start(
       return stopping;
     },
   };
-}
-
-async function tokenSources(
-  { config, source, clock, tokenizerThreads = 1 }: StartRouterOptions,
-  metrics: ScrapableMetrics,
-  onStop: (step: () => Promise<void>) => void,
-): Promise<ReadonlyMap<string, TokenSource>> {
-  const problems = dialectProblems(config);
-  const started = await startTokenSources(config, (model) => {
-    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
-    return createTokenSource({
-      model,
-      setting,
-      maxPromptTokens: () => config.limits.promptTokens,
-      threads: tokenizerThreads,
-      metrics,
-      clock,
-    });
-  });
-  onStop(async () => {
-    await Promise.all([...started.sources.values()].map((tokens) => tokens.close()));
-  });
-  problems.push(...started.problems);
-  if (problems.length > 0) throw new ConfigError(source, problems);
-  return started.sources;
 }
 
 const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };

@@ -1,42 +1,65 @@
-// What a start refuses although the file is well formed: parts that configuration can name and this version does not have, and
-// tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
+// What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
+// advertisements that make no sense, and tokenizers that do not load. As problems with positions, so that `serve` and `check`
+// say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
-import { PointsmanError } from '../plugin/index.ts';
-import type { TokenSource } from '../tokens/index.ts';
+import { parseCapabilities } from '../fleet/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
-/** Problems of workers' dialects. */
-export function dialectProblems(config: RouterConfig): ConfigProblem[] {
-  return config.workers.flatMap((worker) => {
-    const problem = problemOf(() => void requireDialect(worker.dialect), [...worker.path, 'dialect']);
-    return problem === null ? [] : [problem];
+/** Problems of workers: dialects this version does not have, advertisements that cannot be used. */
+function workerProblems(config: RouterConfig): ConfigProblem[] {
+  return config.workers.flatMap(({ dialect, capabilities, path }) => {
+    const found = [problemOf(() => void requireDialect(dialect), [...path, 'dialect'])];
+    if (typeof capabilities !== 'string') {
+      found.push(problemOf(() => void parseCapabilities(capabilities), [...path, 'capabilities']));
+    }
+    return found.filter((problem) => problem !== null);
   });
 }
 
+/** What token sources are made with besides their models. */
+export interface TokenSourceParts {
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** Tokenizer threads per model. */
+  readonly threads: number;
+}
+
+/** Token sources by model. */
+export interface StartedTokenSources {
+  readonly sources: ReadonlyMap<string, TokenSource>;
+  /** Ends their threads. */
+  close(): Promise<void>;
+}
+
 /**
- * Makes and starts the token source of every model.
- * @param create makes one; may throw what it cannot offer.
- * @returns the sources that started, and a problem for each that did not.
+ * Looks at the workers, and makes and starts the token source of every model.
+ * @returns the sources that started, to be closed also when there are problems; and every problem.
  */
 export async function startTokenSources(
   config: RouterConfig,
-  create: (model: string) => TokenSource,
-): Promise<{ sources: Map<string, TokenSource>; problems: ConfigProblem[] }> {
+  parts: TokenSourceParts,
+): Promise<{ readonly started: StartedTokenSources; readonly problems: readonly ConfigProblem[] }> {
   const sources = new Map<string, TokenSource>();
-  const problems: ConfigProblem[] = [];
+  const problems = workerProblems(config);
   await Promise.all(
-    [...config.models.keys()].map(async (name) => {
-      const path = ['models', name, 'tokens'];
+    [...config.models].map(async ([model, { tokens: setting }]) => {
       try {
-        const source = create(name);
-        sources.set(name, source);
+        const maxPromptTokens = (): number => config.limits.promptTokens;
+        const source = createTokenSource({ model, setting, maxPromptTokens, ...parts });
+        sources.set(model, source);
         await source.start();
       } catch (thrown) {
-        problems.push(asProblem(thrown, path));
+        problems.push(asProblem(thrown, ['models', model, 'tokens']));
       }
     }),
   );
-  return { sources, problems };
+  const close = async (): Promise<void> => {
+    await Promise.all([...sources.values()].map((source) => source.close()));
+  };
+  return { started: { sources, close }, problems };
 }
 
 function problemOf(attempt: () => void, path: ConfigProblem['path']): ConfigProblem | null {
