@@ -84,6 +84,12 @@ describe('writeCall', () => {
     ).toBe('3');
   });
 
+  it('leaves the naming of the request to the header', () => {
+    const call = writeCall(request({ body: { prompt: 'x', request_id: 'mine' } }));
+    expect(call.body).not.toContain('mine');
+    expect(call.headers['x-request-id']).toBe('req-1');
+  });
+
   it('refuses a body that nests too deep, and one that is missing', () => {
     let deep: unknown = 1;
     for (let level = 0; level < 300; level += 1) deep = [deep];

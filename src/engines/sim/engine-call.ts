@@ -17,6 +17,8 @@ export function writeCall(request: EngineRequest): EngineCall {
   const fields: Record<string, unknown> = { ...body, model: request.servedAs, stream: request.stream };
   if (request.stream) fields.stream_options = withUsage(body.stream_options);
   else delete fields.stream_options;
+  // The header names the request; a name of the client's own could collide with another request inside the engine.
+  delete fields.request_id;
   if (request.session !== null) fields.session_id = request.session.sessionId;
   if (request.hint !== null) fields.kv_transfer_params = { kv_hint: request.hint };
   const asTokens = api === 'completions' && tokens !== null;
