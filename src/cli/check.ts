@@ -13,7 +13,7 @@ import { createPluginHost, type RoleResolution } from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
-import { startTokenSources } from './start-problems.ts';
+import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -55,7 +55,7 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
     const clock = systemClock();
     const tokens = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
     await tokens.started.close();
-    const early: ConfigProblem[] = [...warnings, ...tokens.problems];
+    const early = [...warnings, ...idleRoleWarnings(config), ...tokens.problems];
     try {
       const host = await createPluginHost({ config, source, clock, log: NO_LOG });
       const roles = host.resolution();

@@ -18,7 +18,7 @@ import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
-import { startTokenSources } from './start-problems.ts';
+import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -89,7 +89,8 @@ async function start(
   onStop(() => core.close());
   const { fleet } = core;
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
-  for (const problem of core.host.warnings) log.warn(source.render(problem));
+  for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
+    log.warn(source.render(problem));
 
   const subscriptions =
     core.events === null

@@ -19,6 +19,21 @@ function workerProblems(config: RouterConfig): ConfigProblem[] {
   });
 }
 
+/** Role sections that decide about no worker: valid, since workers may join, but worth a word. */
+export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
+  if (config.workers.length === 0) return [];
+  const served = new Set<string>(config.workers.map((worker) => worker.role));
+  return Object.entries(config.workerSelection)
+    .filter(([role]) => !served.has(role))
+    .map(([role, entry]) => ({
+      severity: 'warning',
+      code: 'PM_CONFIG_NO_EFFECT',
+      path: entry.path,
+      anchor: 'key',
+      message: `no worker has role ${role}, so this section decides nothing`,
+    }));
+}
+
 /** What token sources are made with besides their models. */
 export interface TokenSourceParts {
   readonly metrics: Metrics;
