@@ -90,7 +90,7 @@ async function start(
   const { fleet } = core;
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
   for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
-    log.warn(source.render(problem));
+    log.warn(source.render(problem), { code: problem.code });
 
   const subscriptions =
     core.events === null

@@ -1,8 +1,9 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
-import { type Command, InvalidArgumentError } from 'commander';
-import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+import type { Command } from 'commander';
+import { errorText, exactJsonStringify, type Logger, PointsmanError } from '../plugin/index.ts';
+import { createJsonLog } from './json-log.ts';
+import { wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
-import { createRouterLog } from './router-log.ts';
 import { type RunningRouter, startRouter } from './running-router.ts';
 import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
 import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
@@ -23,12 +24,16 @@ export function register(program: Command, io: CliIo): void {
     .command('serve')
     .description('run the router; without a configuration, with simulated workers')
     .option('--config <file>', 'router.yaml (default: POINTSMAN_CONFIG, else the embedded default)')
-    .option('--port <port>', 'port of the API; 0 = any free (default: 8000)', integer(0, 65_535))
-    .option('--admin-port <port>', 'port of the admin API; 0 = any free (default: 8001)', integer(0, 65_535))
+    .option('--port <port>', 'port of the API; 0 = any free (default: 8000)', wholeNumber(0, 65_535))
+    .option(
+      '--admin-port <port>',
+      'port of the admin API; 0 = any free (default: 8001)',
+      wholeNumber(0, 65_535),
+    )
     .option(
       '--sim-workers <n>',
       'start simulated workers in a child process (default without a configuration: 4)',
-      integer(1, MAX_SIM_WORKERS),
+      wholeNumber(1, MAX_SIM_WORKERS),
     )
     .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
     .option('--router-mode <mode>', 'kv, round-robin, random, least-loaded, …')
@@ -56,16 +61,17 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   let simulators: SpawnedSimulators | null = null;
   try {
     const read = readServeConfig(options, io.env);
-    for (const warning of read.warnings) io.err(`warning: ${read.source.render(warning)}\n`);
+    const log = createJsonLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
+    for (const warning of read.warnings) log.warn(read.source.render(warning), { code: warning.code });
     if (read.simWorkers > 0) {
       simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
     }
-    const router = await start(io, read, simulators);
+    const router = await start(log, read, simulators);
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
     const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
-    if (reason === 'simulators') io.err('the simulated workers ended; stopping\n');
-    else io.err('stopping: running requests may finish; a second signal ends at once\n');
+    if (reason === 'simulators') log.error('stopping: the simulated workers ended');
+    else log.info('stopping: running requests may finish; a second signal ends at once');
     await router.stop(read.config.limits.drainMs);
     if (reason === 'simulators') io.exit(1);
   } finally {
@@ -75,12 +81,11 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
 }
 
 async function start(
-  io: CliIo,
+  log: Logger,
   read: ServeConfig,
   simulators: SpawnedSimulators | null,
 ): Promise<RunningRouter> {
   const config = withSimulatedWorkers(read.config, simulators?.engines ?? []);
-  const log = createRouterLog(config.observe.logLevel, { write: (line) => io.err(line) });
   try {
     return await startRouter({ config, source: read.source, clock: systemClock(), log });
   } catch (thrown) {
@@ -127,12 +132,4 @@ function announce(
       '',
     ].join('\n'),
   );
-}
-
-function integer(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
-  };
 }
