@@ -13,6 +13,7 @@ import { createPluginHost, type RoleResolution } from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
+import { pluginModules } from './plugin-modules.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -57,7 +58,13 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
     await tokens.started.close();
     const early = [...warnings, ...idleRoleWarnings(config), ...tokens.problems];
     try {
-      const host = await createPluginHost({ config, source, clock, log: NO_LOG });
+      const host = await createPluginHost({
+        config,
+        source,
+        clock,
+        log: NO_LOG,
+        modules: await pluginModules(config),
+      });
       const roles = host.resolution();
       await host.dispose();
       return {

@@ -25,6 +25,7 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 
 /** What a router is composed from. */
@@ -88,6 +89,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     metrics,
     log,
     fleet,
+    modules: await pluginModules(config),
     seed: options.seed ?? 0,
   });
   const health = new WorkerHealth(fleet);

@@ -192,6 +192,22 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   ]);
 });
 
+test('plugins get the contract, the test kit and zod from the program', async () => {
+  file('kit.ts', [
+    "import { defineWorkerSelectionPolicy, pickWorker } from 'pointsman/plugin';",
+    "import { testWorkerSelection } from 'pointsman/testing';",
+    "import { z } from 'zod';",
+    "const pick = { type: 'kit', parameters: z.strictObject({}), create: () => ({ picker: pickWorker({ pick: () => 0 }) }) };",
+    'const policy = defineWorkerSelectionPolicy(pick);',
+    'await testWorkerSelection(policy, { candidates: [{}] });',
+    'export default policy;',
+  ]);
+  const path = file('kit.yaml', ['plugins: [./kit.ts]', 'worker_selection: { aggregated: kit }']);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, err]).toEqual([0, '']);
+  expect(out).toContain('kit ');
+});
+
 test('check of a file that is not there exits 2', async () => {
   const path = join(folder, 'gone.yaml');
   expect(await run(['check', path])).toEqual({
