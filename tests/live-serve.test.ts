@@ -97,8 +97,26 @@ describe('pointsman serve', () => {
     const answer = await fetch(url ?? '', { method: 'POST', body: body ?? '' });
     expect(answer.headers.get('content-type')).toMatch(/^text\/event-stream/);
     expect((await answer.text()).endsWith('data: [DONE]\n\n')).toBe(true);
+    // A prompt without full blocks would leave nothing in the cache for a second request to find.
+    const admin = /^Admin +(\S+)$/m.exec(text)?.[1] ?? '';
+    const [decision] = (await (await fetch(`${admin}/decisions`)).json()) as { prompt: { blocks: number } }[];
+    expect(decision?.prompt.blocks).toBeGreaterThan(2);
     expect(text).toMatch(/^API {6}http:\/\/127\.0\.0\.1:\d+\/v1$/m);
     expect(text).toMatch(/^Admin {4}http:\/\/127\.0\.0\.1:\d+$/m);
+  });
+
+  it('tells what is missing instead of a curl line when there is nothing to route to', async () => {
+    const file = join(folder, 'policies.yaml');
+    writeFileSync(file, 'listen: { port: 0 }\nadmin: { port: 0 }\nrouter: { mode: random }\n');
+    const { child } = serve(['--config', file]);
+    let text = '';
+    child.stdout?.on('data', (part) => {
+      text += part;
+    });
+    await until('it says how to stop', () => text.includes('Stop with Ctrl-C.'));
+    expect(text).toContain('Not ready yet: no model is configured');
+    expect(text).toContain('give --sim-workers 4');
+    expect(text).not.toContain('curl');
   });
 
   it('lets running requests finish on SIGTERM, refuses new ones, and exits 0', async () => {

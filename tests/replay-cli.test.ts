@@ -53,6 +53,13 @@ function fixed(whole: ReplayReport): string {
 }
 
 describe('pointsman replay', () => {
+  it('says in the table why requests did not complete, and nothing where all did', async () => {
+    const cramped = await run([SYNTHETIC, '--limit', '30', '--kv-blocks', '5']);
+    expect(cramped.out).toMatch(/^requests completed +14\/30\n {2}larger than the KV cache +16\nprefix/m);
+    const roomy = await run([SYNTHETIC, '--limit', '30']);
+    expect(roomy.out).toMatch(/^requests completed +30\/30\nprefix/m);
+  });
+
   it('reports every request of every run under the documented names', async () => {
     const whole = await report(
       SAMPLE,

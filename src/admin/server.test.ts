@@ -205,12 +205,10 @@ test('changes that do not exist yet are 404 with a JSON error', async () => {
 
 test('readiness answers 503 with the reasons', async () => {
   const reasons = ['no worker of model tiny is ready'];
-  const server = await start({ ready: () => ({ reasons, warnings: [] }) });
+  const warnings = ['the KV events of worker 2 rank 0 are not connected'];
+  const server = await start({ ready: () => ({ reasons, warnings }) });
   const reply = await call(server, '/ready');
-  expect([reply.status, JSON.parse(reply.text)]).toEqual([
-    503,
-    { status: 'not_ready', reasons, warnings: [] },
-  ]);
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { status: 'not_ready', reasons, warnings }]);
   expect((await call(await start(), '/ready')).status).toBe(200);
 });
 

@@ -92,6 +92,15 @@ test('a request nobody remembers exits 1', async () => {
   });
 });
 
+test('the port of the API instead of the admin API is told apart from an unknown request', async () => {
+  const { url } = await admin({});
+  expect(await explain(['req-9', '--admin', url])).toEqual({
+    code: 1,
+    out: '',
+    err: `error: ${url} has no /decisions, so it is not the admin API; --admin takes the address that serve prints as Admin [PM_ADMIN_ANSWER]\n`,
+  });
+});
+
 test('an address where nobody listens is told with what to do', async () => {
   const { url } = await admin({});
   await new Promise((resolve) => server?.close(resolve));

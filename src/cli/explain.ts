@@ -32,6 +32,12 @@ Examples:
 
 async function fetchRecords(id: string, admin: string, token: string | undefined): Promise<DecisionRecord[]> {
   const attempts = await adminGet(admin, `/decisions?request=${encodeURIComponent(id)}`, token);
+  if (attempts === null) {
+    throw new PointsmanError(
+      'PM_ADMIN_ANSWER',
+      `${admin} has no /decisions, so it is not the admin API; --admin takes the address that serve prints as Admin`,
+    );
+  }
   if (Array.isArray(attempts) && attempts.length > 0) return attempts.map(asRecord);
   const one = await adminGet(admin, `/decisions/${encodeURIComponent(id)}`, token);
   if (one !== null) return [asRecord(one)];

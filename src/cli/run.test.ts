@@ -90,8 +90,16 @@ test('an unknown command names the nearest and exits 2', async () => {
 
 test('an unknown option and a missing argument exit 2', async () => {
   const option = await run(['check', 'x.yaml', '--jsn']);
-  expect([option.code, option.err]).toEqual([2, "error: unknown option '--jsn'\n(Did you mean --json?)\n"]);
-  expect((await run(['check'])).code).toBe(2);
+  const pointer = 'pointsman check --help lists arguments and options\n';
+  expect([option.code, option.err]).toEqual([
+    2,
+    `error: unknown option '--jsn'\n(Did you mean --json?)\n${pointer}`,
+  ]);
+  expect(await run(['check'])).toEqual({
+    code: 2,
+    out: '',
+    err: `error: missing required argument 'file'\n${pointer}`,
+  });
   expect((await run(['--zebra'])).code).toBe(2);
 });
 
@@ -185,7 +193,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   expect([code, err]).toEqual([2, '']);
   const { problems } = JSON.parse(out) as { problems: { line: number; path: string; message: string }[] };
   expect(problems.map(({ line, path: at, message }) => `${line} ${at}: ${message}`).sort()).toEqual([
-    `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read (ENOENT: no such file or directory, open '${join(folder, 'none.json')}')`,
+    `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
     '3 workers[0].dialect: dialect "vllm" is not available yet; available: sim',
     '4 workers[1].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     '5 worker_selection.encode: no worker has role encode, so this section decides nothing',
@@ -206,6 +214,27 @@ test('plugins get the contract, the test kit and zod from the program', async ()
   const { code, out, err } = await run(['check', path]);
   expect([code, err]).toEqual([0, '']);
   expect(out).toContain('kit ');
+});
+
+test('check finds what else a start refuses: dialects, token sources and tokenizers', async () => {
+  const worker = '  - { model: MODEL, url: "http://127.0.0.1:PORT" }';
+  const path = file('fleet.yaml', [
+    'models:',
+    '  a: {}',
+    '  b: { tokens: { tokenizer: ./absent.json } }',
+    'workers:',
+    worker.replace('MODEL', 'a').replace('PORT', '1'),
+    worker.replace('MODEL', 'b').replace('PORT', '2').replace('}', ', dialect: vllm }'),
+  ]);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, out]).toEqual([2, '']);
+  const lines = err.split('\n').filter((line) => line.startsWith(path));
+  expect(lines.map((line) => line.slice(path.length))).toEqual([
+    ':5:5: workers[0].dialect: dialect "auto" is not available yet; available: sim',
+    ':6:54: workers[1].dialect: dialect "vllm" is not available yet; available: sim',
+    ':2:3: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
+    expect.stringMatching(/^:3:16: models\.b\.tokens: .*absent\.json cannot be read: no such file$/),
+  ]);
 });
 
 test('check of a file that is not there exits 2', async () => {

@@ -50,6 +50,8 @@ async function buildProgram(
   if (wanted !== undefined) {
     const { register } = await wanted.load();
     register(program, io);
+    const pointer = `pointsman ${wanted.name} --help lists arguments and options`;
+    for (const command of program.commands) command.showHelpAfterError(pointer);
     return program;
   }
   if (first !== undefined && !first.startsWith('-')) {

@@ -114,9 +114,6 @@ function announce(
   }
   const { reasons, warnings } = router.readiness();
   const kind = read.simWorkers > 0 ? 'simulated ' : '';
-  const [model = 'MODEL'] = router.core.fleet.workers().map(({ spec }) => spec.model);
-  const key = read.config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
-  const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"Hello"}]}`;
   io.out(
     [
       `API      ${router.url}/v1`,
@@ -125,11 +122,32 @@ function announce(
       ...reasons.map((reason) => `Not ready yet: ${reason}`),
       ...warnings.map((warning) => `Warning: ${warning}`),
       '',
-      'Try it:',
-      `  curl -N ${router.url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+      ...firstSteps(read, router),
       '',
       'Stop with Ctrl-C.',
       '',
     ].join('\n'),
   );
+}
+
+/** A prompt of several KV blocks, so that a second request finds something cached; without quotes, for the shell's sake. */
+const FIRST_PROMPT =
+  'A router knows which KV blocks every worker holds and how busy each of them is. Tell me when it sends a request to the ' +
+  'worker with the longest cached prefix, and when it prefers another one.';
+
+/** What to do with the router that runs now. */
+function firstSteps({ config }: ServeConfig, { core, url }: RunningRouter): string[] {
+  const model = core.fleet.workers()[0]?.spec.model ?? [...config.models.keys()][0];
+  if (model === undefined) {
+    return [
+      'There is nothing to route to: add models and workers to the configuration, or give --sim-workers 4 to try this one',
+      'with simulated workers.',
+    ];
+  }
+  const key = config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
+  const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"${FIRST_PROMPT}"}]}`;
+  return [
+    'Try it:',
+    `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+  ];
 }

@@ -90,7 +90,8 @@ describe('pointsman sim', () => {
     const bad = run('--count', 'many');
     expect(await bad.exited).toBe(2);
     expect(bad.log()).toBe(
-      "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n",
+      "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n" +
+        'pointsman sim --help lists arguments and options\n',
     );
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -98,7 +99,9 @@ describe('pointsman sim', () => {
     const port = typeof address === 'object' && address !== null ? address.port : 0;
     const busy = run('--port', String(port));
     expect(await busy.exited).toBe(1);
-    expect(busy.log()).toContain(`a simulated engine cannot listen on 127.0.0.1:${port}`);
+    expect(busy.log()).toContain(
+      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port; --port chooses others`,
+    );
     server.close();
   });
 });
@@ -127,13 +130,13 @@ describe('spawnSimulators', () => {
       spawnSimulators({ count: 1, entry: program, logs: 'ignore', args });
     const sentence = 'the simulated engines did not start:';
     await expect(start(['--speed', 'fast'])).rejects.toThrow(
-      `${sentence} it ended with exit code 2; its log says why`,
+      `${sentence} their process ended with exit code 2; its log says why`,
     );
     await expect(start([], ['-e', 'console.log("hello");setInterval(()=>{},1000)'])).rejects.toThrow(
-      `${sentence} its first line does not tell the engines’ addresses`,
+      `${sentence} the first line of their process does not tell the engines’ addresses`,
     );
     await expect(
       spawnSimulators({ count: 1, entry: ['-e', 'setInterval(()=>{},1000)'], startTimeoutMs: 100 }),
-    ).rejects.toThrow(`${sentence} it told no addresses within 100 ms`);
+    ).rejects.toThrow(`${sentence} their process told no addresses within 100 ms`);
   });
 });

@@ -87,13 +87,16 @@ async function firstLine(child: ChildProcess, timeoutMs: number): Promise<string
     const [line] = (await Promise.race([
       once(lines, 'line', { signal: timeout }),
       once(child, 'exit', { signal: timeout }).then(([code]) => {
-        throw failed(`it ended with exit code ${code}; its log says why`);
+        throw failed(`their process ended with exit code ${code}; its log says why`);
       }),
     ])) as [string];
     return line;
   } catch (cause) {
     if (cause instanceof PointsmanError) throw cause;
-    throw failed(timeout.aborted ? `it told no addresses within ${timeoutMs} ms` : errorText(cause), cause);
+    throw failed(
+      timeout.aborted ? `their process told no addresses within ${timeoutMs} ms` : errorText(cause),
+      cause,
+    );
   } finally {
     lines.close();
   }
@@ -109,7 +112,7 @@ function readAddresses(line: string): readonly SimulatorAddress[] {
   } catch {
     // Told below.
   }
-  throw failed('its first line does not tell the engines’ addresses');
+  throw failed('the first line of their process does not tell the engines’ addresses');
 }
 
 function isAddress(value: unknown): value is SimulatorAddress {

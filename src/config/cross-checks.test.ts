@@ -28,6 +28,12 @@ const warnings = (text: string): string[] => {
   return found.map((warning) => source.render(warning));
 };
 
+test('a worker without any model is told to add one', () => {
+  expect(() => parseConfig('workers: [{ url: "http://127.0.0.1:1" }]', 'r.yaml')).toThrow(
+    'r.yaml:1:11: workers[0].model: no model is configured; add one to models, for example models: { my-model: {} }',
+  );
+});
+
 test('each key of a part that is not built yet gives one warning', () => {
   const found = warnings(
     [
@@ -38,7 +44,7 @@ test('each key of a part that is not built yet gives one warning', () => {
       'services: { selection: { port: 8092 } }',
       'containment: { soft_budget: 1ms }',
       'router_policy_config: policy.yaml',
-      'limits: { index_bytes: 512MiB }',
+      'router: { router_ttl_secs: 120 }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
     ].join('\n'),
   );
@@ -50,7 +56,7 @@ test('each key of a part that is not built yet gives one warning', () => {
     'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
     'router.yaml:6:1: containment: budgets and breakers are not built yet; it has no effect in this version',
     'router.yaml:7:1: router_policy_config: separate policy files are not built yet; it has no effect in this version',
-    'router.yaml:8:11: limits.index_bytes: the cap on the index is not built yet; it has no effect in this version',
+    'router.yaml:8:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
     'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
   ]);
 });
@@ -72,6 +78,24 @@ test('secrets come from the environment or a file beside the configuration', () 
     apiKeys: [{ name: 'a', sha256: 'ab'.repeat(32), models: null, tenant: 't' }],
   });
   expect(read).toEqual([resolve('conf', 'admin.token')]);
+});
+
+test('a secret that cannot be read says why in a few words', () => {
+  const why = (code: string) =>
+    problems('admin: { token: { file: x } }', 'router.yaml', {
+      ...NOTHING,
+      readFile() {
+        throw Object.assign(new Error(`${code}: long text, open '/x'`), { code });
+      },
+    })[0]?.replace(/^.*cannot be read: /, '');
+  expect(['ENOENT', 'EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'EIO'].map(why)).toEqual([
+    'no such file',
+    'permission denied',
+    'permission denied',
+    'it is a folder',
+    'its links lead in a circle',
+    "EIO: long text, open '/x'",
+  ]);
 });
 
 test('secrets that are not there are problems, and none is ever repeated', () => {

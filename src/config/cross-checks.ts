@@ -105,10 +105,11 @@ function checkWorkers(file: FileValue, report: Report): void {
   for (const [index, worker] of file.workers.entries()) {
     const path = ['workers', index];
     if (worker.model === null && names.length !== 1) {
-      const why = names.length === 0 ? 'no model is configured' : 'several models are configured';
       report(
         [...path, 'model'],
-        `is required: ${why}, so each worker says which key of models it serves`,
+        names.length === 0
+          ? 'no model is configured; add one to models, for example models: { my-model: {} }'
+          : 'is required: several models are configured, so each worker says which key of models it serves',
         'parent',
         'PM_CONFIG_MISSING',
       );

@@ -1,14 +1,14 @@
 // The one parser of configuration files: text in, either a complete configuration with warnings or every problem at once.
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { PointsmanError } from '../plugin/index.ts';
+import { PointsmanError, systemReason } from '../plugin/index.ts';
 import { buildConfig } from './build.ts';
 import { ConfigError } from './config-error.ts';
 import { crossCheck } from './cross-checks.ts';
 import { problemsOf } from './issues.ts';
 import { noEffectWarnings } from './no-effect.ts';
 import { type FileValue, fileSchema } from './schema.ts';
-import { type ConfigSurroundings, readSecret, systemReason } from './secrets.ts';
+import { type ConfigSurroundings, readSecret } from './secrets.ts';
 import { TextSource } from './text-source.ts';
 import type { ConfigPath, ConfigProblem, LoadedConfig } from './types.ts';
 import { describeValue, isRecord } from './values.ts';

@@ -42,11 +42,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   unless(
-    !isSaid(written, 'limits', 'index_bytes'),
-    ['limits', 'index_bytes'],
-    'the cap on the index is not built yet',
-  );
-  unless(
     !isSaid(written, 'router', 'router_ttl_secs'),
     ['router', 'router_ttl_secs'],
     'the approximate index is not built yet',

@@ -1,6 +1,6 @@
 // Secrets are named in the file and read from the environment or from a file of their own; errors never repeat them.
 import { resolve } from 'node:path';
-import { errorText } from '../plugin/index.ts';
+import { systemReason } from '../plugin/index.ts';
 import type { ConfigPath, ConfigProblem } from './types.ts';
 import type { SecretPlace } from './values.ts';
 
@@ -45,20 +45,4 @@ function checked(content: string, where: string, fail: (message: string) => null
   if (value === '') return fail(`${where} is empty`);
   if (value.length > MAX_SECRET) return fail(`${where} holds more than ${MAX_SECRET} characters`);
   return value;
-}
-
-/** Short words for a failed read; the system's own text repeats the path. */
-export function systemReason(thrown: unknown): string {
-  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
-  switch (code) {
-    case 'ENOENT':
-      return 'no such file';
-    case 'EACCES':
-    case 'EPERM':
-      return 'permission denied';
-    case 'EISDIR':
-      return 'it is a folder';
-    default:
-      return errorText(thrown);
-  }
 }

@@ -48,6 +48,13 @@ test('an excerpt shows the line with a caret below the column', () => {
   );
 });
 
+test('a problem of an empty text has no place in it', () => {
+  const source = sourceOf('');
+  expect(source.render(problem(['router', 'mode'], 'value'), { excerpt: true })).toBe(
+    'policy.yaml: router.mode: is wrong',
+  );
+});
+
 test('the caret stands right below tabs, and Windows line ends do not show', () => {
   const source = sourceOf('router:\t{\tmode:\tkv }\r\n');
   expect(source.render(problem(['router', 'mode'], 'value'), { excerpt: true })).toBe(

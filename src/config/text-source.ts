@@ -21,7 +21,8 @@ export class TextSource implements ConfigSource {
     this.file = file;
     this.folder = folder;
     this.#root = document?.root ?? null;
-    this.#lines = document?.lines ?? null;
+    // In an empty text there is nothing to point at.
+    this.#lines = text === '' ? null : (document?.lines ?? null);
     this.#shown = withoutSecrets(text, this.#root).split('\n');
   }
 

@@ -28,7 +28,7 @@ export interface ConfigSource {
   readonly folder: string;
   /** Renders `router.yaml:12:7: path: message`, and with `excerpt` the line and a caret below. */
   render(problem: ConfigProblem, options?: { readonly excerpt?: boolean }): string;
-  /** Line and column of a problem, 1-based; null for a text that was never parsed. */
+  /** Line and column of a problem, 1-based; null for a text that is empty or was never parsed. */
   locate?(problem: ConfigProblem): { readonly line: number; readonly column: number } | null;
 }
 

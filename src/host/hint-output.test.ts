@@ -3,20 +3,28 @@ import { describe, expect, it } from 'vitest';
 import type { HintAction } from '../plugin/index.ts';
 import { judgeOutput, type OutputLimits } from './hint-output.ts';
 
-const LIMITS: OutputLimits = { room: 2, declared: null, accepted: null };
+const LIMITS: OutputLimits = { room: 2, roomBytes: 1000, declared: null, accepted: null };
 const action = (n: number): HintAction => ({ type: 'acme.mark', version: '1.0', payload: { n } });
 const actions = (count: number): HintAction[] => Array.from({ length: count }, (_, n) => action(n));
 
 describe('an output', () => {
   it('is taken as a copy without anything the contract does not name', () => {
     const extra = { ...action(1), action_id: 'mine', note: 'x' };
-    expect(judgeOutput([extra], LIMITS)).toEqual([action(1)]);
+    expect(judgeOutput([extra], LIMITS)).toEqual([{ ...action(1), bytes: 31 }]);
     expect(judgeOutput([], LIMITS)).toEqual([]);
   });
 
   it('fits the room or is dropped before anything in it is read', () => {
     expect(judgeOutput(actions(2), LIMITS)).toHaveLength(2);
     expect(judgeOutput([null, null, null], LIMITS)).toBe('no_room');
+  });
+
+  it('fits the bytes that are left, all its payloads together', () => {
+    const text = (length: number): HintAction => ({ ...action(0), payload: { t: 'x'.repeat(length) } });
+    const overhead = 8;
+    const fits = [text(500 - overhead), text(500 - overhead)];
+    expect(judgeOutput(fits, LIMITS)).toMatchObject([{ bytes: 500 }, { bytes: 500 }]);
+    expect(judgeOutput([text(500 - overhead), text(501 - overhead)], LIMITS)).toBe('no_room');
   });
 
   it.each<[string, () => unknown, string]>([

@@ -9,6 +9,8 @@ export interface CheckedAction {
   readonly type: string;
   readonly version: string;
   readonly payload: HintPayload;
+  /** Size of the payload, in bytes as hint-payload.ts counts them. */
+  readonly bytes: number;
 }
 
 /** Why an output is dropped. */
@@ -18,6 +20,8 @@ export type DropReason = NonNullable<HintPolicyResult['reason']>;
 export interface OutputLimits {
   /** Actions the envelope still takes. */
   readonly room: number;
+  /** Bytes of payloads it still takes. */
+  readonly roomBytes: number;
   /** `type@version`s the policy declared; null = any. */
   readonly declared: ReadonlySet<string> | null;
   /** `type@version`s the rank accepts; null = it did not say. */
@@ -37,7 +41,13 @@ export function judgeOutput(output: unknown, limits: OutputLimits): readonly Che
     const length = output.length;
     if (length > limits.room) return 'no_room';
     const actions: CheckedAction[] = [];
-    for (let at = 0; at < length; at += 1) actions.push(takeAction(output[at]));
+    let bytes = 0;
+    for (let at = 0; at < length; at += 1) {
+      const action = takeAction(output[at]);
+      bytes += action.bytes;
+      if (bytes > limits.roomBytes) return 'no_room';
+      actions.push(action);
+    }
     const names = actions.map((action) => `${action.type}@${action.version}`);
     if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
     if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
@@ -54,7 +64,9 @@ function takeAction(action: unknown): CheckedAction {
   const version: unknown = Reflect.get(action, 'version');
   if (typeof type !== 'string' || !NAME.test(type)) throw new TypeError('an action has no type');
   if (typeof version !== 'string' || !NAME.test(version)) throw new TypeError('an action has no version');
-  return { type, version, payload: copyPayload(Reflect.get(action, 'payload')) };
+  const spent = { bytes: 0 };
+  const payload = copyPayload(Reflect.get(action, 'payload'), spent);
+  return { type, version, payload, bytes: spent.bytes };
 }
 
 function isThenable(value: unknown): boolean {

@@ -8,6 +8,9 @@ export const MAX_PAYLOAD_DEPTH = 16;
 /** A payload may have this many bytes as JSON, counted as the most its numbers can need. */
 export const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
+/** All payloads of an envelope together, counted the same way: engines refuse bodies that are too large, and the request with them. */
+export const MAX_ENVELOPE_BYTES = 4 * MAX_PAYLOAD_BYTES;
+
 const U64_MAX = 2n ** 64n - 1n;
 const I64_MIN = -(2n ** 63n);
 /** Digits of the largest u64 and a comma. */
@@ -21,24 +24,29 @@ export type HintPayload = { readonly [key: string]: HintJson };
 /** Thrown inside a copy; what was wrong stands in the message and goes no further than the log. */
 export class PayloadFault extends Error {}
 
-/** A frozen deep copy of a payload. @throws PayloadFault when it is not one. */
-export function copyPayload(payload: unknown): HintPayload {
-  if (!isPlainObject(payload)) throw new PayloadFault('the payload is not an object');
-  return copyObject(payload, 1, { bytes: 0 });
-}
-
-interface Budget {
+/** What a copy has cost so far. */
+export interface PayloadBudget {
   bytes: number;
 }
 
-function spend(budget: Budget, bytes: number): void {
+/**
+ * A frozen deep copy of a payload.
+ * @param budget fresh; holds the payload's bytes afterwards.
+ * @throws PayloadFault when it is not one.
+ */
+export function copyPayload(payload: unknown, budget: PayloadBudget = { bytes: 0 }): HintPayload {
+  if (!isPlainObject(payload)) throw new PayloadFault('the payload is not an object');
+  return copyObject(payload, 1, budget);
+}
+
+function spend(budget: PayloadBudget, bytes: number): void {
   budget.bytes += bytes;
   if (budget.bytes > MAX_PAYLOAD_BYTES) {
     throw new PayloadFault(`the payload is larger than ${MAX_PAYLOAD_BYTES} bytes`);
   }
 }
 
-function copyValue(value: unknown, depth: number, budget: Budget): HintJson {
+function copyValue(value: unknown, depth: number, budget: PayloadBudget): HintJson {
   switch (typeof value) {
     case 'string':
       spend(budget, Buffer.byteLength(value) + 3);
@@ -61,7 +69,7 @@ function copyValue(value: unknown, depth: number, budget: Budget): HintJson {
   }
 }
 
-function copyReference(value: object | null, depth: number, budget: Budget): HintJson {
+function copyReference(value: object | null, depth: number, budget: PayloadBudget): HintJson {
   if (value === null) {
     spend(budget, 5);
     return value;
@@ -79,7 +87,7 @@ function copyReference(value: object | null, depth: number, budget: Budget): Hin
   throw new PayloadFault('an object of a class is not JSON');
 }
 
-function copyList(list: readonly unknown[], depth: number, budget: Budget): readonly HintJson[] {
+function copyList(list: readonly unknown[], depth: number, budget: PayloadBudget): readonly HintJson[] {
   // Each entry needs two bytes at least: a sparse list of a billion entries must not be walked.
   spend(budget, list.length * 2 + 2);
   const copy: HintJson[] = [];
@@ -90,7 +98,7 @@ function copyList(list: readonly unknown[], depth: number, budget: Budget): read
 function copyObject(
   source: Readonly<Record<string, unknown>>,
   depth: number,
-  budget: Budget,
+  budget: PayloadBudget,
 ): { readonly [key: string]: HintJson } {
   const entries: [string, HintJson][] = [];
   for (const key of Object.keys(source)) {

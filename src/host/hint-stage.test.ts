@@ -128,6 +128,27 @@ describe('the envelope', () => {
     expect(outcomes(result)).toEqual(['none nothing']);
   });
 
+  it('holds at most 4 MiB of payloads: who comes too late with too much is dropped, who fits is not', async () => {
+    // With its key and quotes exactly one.
+    const mebibyte = 'x'.repeat(2 ** 20 - 8);
+    const megabytes = (type: string, count: number) =>
+      policy(type, () => Array.from({ length: count }, () => ({ ...action(0), payload: { t: mebibyte } })));
+    const stage = await stageOf([
+      megabytes('three', 3),
+      megabytes('two', 2),
+      megabytes('one', 1),
+      sends('none-left', 1),
+    ]);
+    const result = stage.run(booking());
+    expect(outcomes(result)).toEqual([
+      'three sent',
+      'two dropped no_room',
+      'one sent',
+      'none-left dropped no_room',
+    ]);
+    expect(ids(result)).toEqual(upTo(4));
+  });
+
   it.each<[string, readonly number[], readonly string[], number]>([
     ['32 fit', [32], ['p0 sent'], 32],
     ['33 do not', [33], ['p0 dropped no_room'], 0],
@@ -203,6 +224,24 @@ describe('a policy that misbehaves loses its own actions only', () => {
       'throws',
       () => {
         throw new Error('boom');
+      },
+      'threw',
+    ],
+    [
+      'throws what has no text',
+      () => {
+        throw Object.create(null);
+      },
+      'threw',
+    ],
+    [
+      'throws an error whose message throws',
+      () => {
+        throw Object.defineProperty(new Error(), 'message', {
+          get() {
+            throw new Error('no');
+          },
+        });
       },
       'threw',
     ],

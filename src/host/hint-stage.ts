@@ -13,6 +13,7 @@ import {
 import { BookingCopyLocations, type HintFleet } from './copy-locations.ts';
 import { baseContext, contextFor } from './hint-context.ts';
 import { type CheckedAction, type DropReason, judgeOutput } from './hint-output.ts';
+import { MAX_ENVELOPE_BYTES } from './hint-payload.ts';
 import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking, HintPolicyResult, HintStage, HintStageResult } from './types.ts';
 
@@ -39,6 +40,8 @@ interface Draft {
   readonly actions: KvHintAction[];
   readonly actionPolicies: string[];
   readonly policies: HintPolicyResult[];
+  /** Of all payloads so far. */
+  bytes: number;
 }
 
 /** The stage of one role in one partition. */
@@ -55,7 +58,7 @@ export class RoleHintStage implements HintStage {
   run(booking: HintBooking): HintStageResult {
     const rank = this.#rankCapabilities(booking);
     if (rank?.routerHint !== true) return NOT_CAPABLE;
-    const draft: Draft = { actions: [], actionPolicies: [], policies: [] };
+    const draft: Draft = { actions: [], actionPolicies: [], policies: [], bytes: 0 };
     const kept = booking.incomingHint !== null && this.#takeIncoming(booking.incomingHint, rank, draft);
     if (this.#hints.length > 0) this.#runPolicies(booking, rank, draft);
     const messageId = kept ? booking.incomingHint!.message_id : booking.requestId;
@@ -79,7 +82,7 @@ export class RoleHintStage implements HintStage {
       version,
       payload,
     }));
-    const limits = { room: MAX_HINT_ACTIONS, declared: null, accepted: rank.actions };
+    const limits = { ...roomIn(draft), declared: null, accepted: rank.actions };
     return this.#settle(INCOMING, judgeOutput(output, limits), draft, 0);
   }
 
@@ -88,13 +91,13 @@ export class RoleHintStage implements HintStage {
     const base = baseContext(booking, rank.actions);
     const copyLocations = new BookingCopyLocations(fleet, booking);
     for (const hint of this.#hints) {
-      const room = MAX_HINT_ACTIONS - draft.actions.length;
+      const room = roomIn(draft);
       const startedAt = clock.now();
       const context = contextFor(base, hint.inputs, booking, copyLocations);
       let verdict: readonly CheckedAction[] | DropReason;
       try {
         const output: unknown = hint.policy.buildHints(context as never);
-        verdict = judgeOutput(output, { room, declared: hint.actions, accepted: rank.actions });
+        verdict = judgeOutput(output, { ...room, declared: hint.actions, accepted: rank.actions });
       } catch (thrown) {
         verdict = 'threw';
         this.#complain(hint.name, verdict, errorText(thrown));
@@ -123,7 +126,8 @@ export class RoleHintStage implements HintStage {
       draft.policies.push({ name, result: 'nothing', us: micros });
       return false;
     }
-    for (const { type, version, payload } of verdict) {
+    for (const { type, version, payload, bytes } of verdict) {
+      draft.bytes += bytes;
       const action = { action_type: type, action_version: version, payload };
       draft.actions.push({ action_id: `a${draft.actions.length + 1}`, ...action });
       draft.actionPolicies.push(name);
@@ -140,6 +144,10 @@ export class RoleHintStage implements HintStage {
     this.#complained.add(key);
     this.#ports.log.warn('the actions of a hint policy were dropped', { policy, reason, error });
   }
+}
+
+function roomIn({ actions, bytes }: Draft): { readonly room: number; readonly roomBytes: number } {
+  return { room: MAX_HINT_ACTIONS - actions.length, roomBytes: MAX_ENVELOPE_BYTES - bytes };
 }
 
 function envelope(messageId: string, actions: readonly KvHintAction[]): KvHint {

@@ -1,5 +1,5 @@
 // Real files in bare temporary folders: no package.json, no node_modules, nothing to build.
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -336,10 +336,14 @@ describe('a plugin that cannot be used', () => {
     Reflect.deleteProperty(globalThis, 'pointsmanTestReady');
   });
 
-  // The superuser reads everything; there is nothing to refuse then.
-  it.skipIf(process.getuid?.() === 0)('that may not be read says so', async () => {
-    const folder = folderOf({ 'a.ts': hint('a') });
-    chmodSync(join(folder, 'a.ts'), 0o000);
-    await expect(load(folder, listing('./a.ts'))).rejects.toThrow('cannot load ./a.ts: no permission');
+  it('whose file cannot be read says why', async () => {
+    const folder = folderOf({});
+    symlinkSync('gone.ts', join(folder, 'dangling.ts'));
+    symlinkSync('circle.ts', join(folder, 'circle.ts'));
+    const failing = (path: string) => load(folder, listing(path));
+    await expect(failing('./dangling.ts')).rejects.toThrow('cannot load ./dangling.ts: no such file');
+    await expect(failing('./circle.ts')).rejects.toThrow(
+      'cannot load ./circle.ts: its links lead in a circle',
+    );
   });
 });

@@ -5,7 +5,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as contract from '../plugin/index.ts';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import { errorText, PointsmanError, systemReason } from '../plugin/index.ts';
 
 type Jiti = import('jiti').Jiti;
 
@@ -85,10 +85,7 @@ export class PluginLoader {
       if (statSync(file).isDirectory()) throw new Error('it is a folder; name the file in it');
       return readFileSync(file);
     } catch (thrown) {
-      const code: unknown = Reflect.get(Object(thrown), 'code');
-      const reason =
-        code === 'ENOENT' ? 'no such file' : code === 'EACCES' ? 'no permission' : errorText(thrown);
-      throw this.#failed(specifier, reason, thrown);
+      throw this.#failed(specifier, systemReason(thrown), thrown);
     }
   }
 

@@ -115,7 +115,7 @@ door gateway  model tiny  routing group default  role aggregated  mode kv
 policy dynamo-default-cost-fn builtin
 prompt 4096 tokens (local), 256 blocks of 16, head hash 16900403811276279622
 queue default: direct, waited 0 ms
-index events, version 88213, last event 1: 14 ms, 2: 9 ms
+index events, version 88213, last event: worker 1 14 ms ago, worker 2 9 ms ago
 session 5b1e09aa, trigger user_message
 
 candidates (4), lowest cost first, terms in blocks
@@ -167,6 +167,13 @@ test('a whole answer shows that its first token was not seen; an answer without 
   );
   expect(renderDecision({ ...RECORD, report: null, outcome: ended })).toContain(
     'outcome: status 200, stop, no token, ended after 843.2 ms, 0 retries',
+  );
+});
+
+test('a decision at which no hint policy ran says so', () => {
+  const hints = { message_id: 'req-7f3a', capable: true, sent: [], policies: [], commit: null };
+  expect(renderDecision({ ...RECORD, hints })).toContain(
+    '\n\nhints (message req-7f3a): no hint policy ran\n\n',
   );
 });
 

@@ -20,7 +20,9 @@ export function renderDecision(record: DecisionRecord): string {
 function heading(record: DecisionRecord): string {
   const { index, policy, prompt, queue, session } = record;
   const instance = policy.instance === null ? '' : ` (instance ${policy.instance})`;
-  const ages = Object.entries(index.per_worker_age_ms).map(([worker, age]) => `${worker}: ${number(age)} ms`);
+  const ages = Object.entries(index.per_worker_age_ms).map(
+    ([worker, age]) => `worker ${worker} ${number(age)} ms ago`,
+  );
   const lines = [
     `decision ${record.id}  request ${record.request_id}  attempt ${record.attempt}  ${isoTime(record.at_ms)}`,
     `door ${record.door}  model ${record.model}  routing group ${record.partition.routing_group}  role ${record.role}  mode ${record.mode}`,
@@ -29,7 +31,7 @@ function heading(record: DecisionRecord): string {
       (prompt.head_hash === null ? '' : `, head hash ${prompt.head_hash}`),
     `queue ${queue.class}: ${queue.outcome}, waited ${number(queue.waited_ms)} ms`,
     `index ${index.kind}, version ${index.version}` +
-      (ages.length === 0 ? '' : `, last event ${ages.join(', ')}`) +
+      (ages.length === 0 ? '' : `, last event: ${ages.join(', ')}`) +
       (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
   ];
   if (session !== null) {
@@ -129,7 +131,8 @@ function picked({ booking, pick }: DecisionRecord): string {
 function hints({ hints: stage }: DecisionRecord): string[] {
   if (stage === null) return [];
   const capable = stage.capable ? '' : ', the engine takes no hints';
-  const parts = [`hints (message ${stage.message_id}${capable})`];
+  const none = stage.policies.length === 0 && stage.sent.length === 0 ? ': no hint policy ran' : '';
+  const parts = [`hints (message ${stage.message_id}${capable})${none}`];
   if (stage.policies.length > 0) {
     const rows = stage.policies.map(({ actions, error_code, name, reason, result, us }): TextCell[] => {
       return [

@@ -57,8 +57,8 @@ export const METRICS = {
   },
   pointsman_hint_outcomes_total: {
     kind: 'counter',
-    help: 'Reports on sent hint actions, by outcome; unreported = nothing was heard by the end of the request.',
-    labels: ['outcome'],
+    help: 'Reports on sent hint actions, by action type and outcome; unreported = nothing was heard by the end of the request.',
+    labels: ['type', 'outcome'],
   },
   pointsman_door_errors_total: {
     kind: 'counter',

@@ -45,5 +45,29 @@ export class PointsmanError extends Error {
 
 /** The text of any thrown value, for messages and logs. */
 export function errorText(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  try {
+    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return String(text);
+  } catch {
+    // Plugins throw what they like, also what has no text or throws when it is asked for one.
+    return 'something without a text was thrown';
+  }
+}
+
+/** Short words for a failed read; the system's own text repeats the path. */
+export function systemReason(thrown: unknown): string {
+  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+  switch (code) {
+    case 'ENOENT':
+      return 'no such file';
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied';
+    case 'EISDIR':
+      return 'it is a folder';
+    case 'ELOOP':
+      return 'its links lead in a circle';
+    default:
+      return errorText(thrown);
+  }
 }

@@ -12,7 +12,13 @@ export {
   type Scope,
 } from './define.ts';
 export { ERROR_CODES, type ErrorCode, type ErrorCodeRow } from './error-codes.ts';
-export { type ErrorDetails, errorText, PointsmanError, type PointsmanErrorOptions } from './errors.ts';
+export {
+  type ErrorDetails,
+  errorText,
+  PointsmanError,
+  type PointsmanErrorOptions,
+  systemReason,
+} from './errors.ts';
 export { exactJsonStringify } from './exact-json.ts';
 export {
   type AnyHintPolicy,

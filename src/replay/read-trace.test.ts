@@ -97,9 +97,21 @@ describe('readTrace', () => {
     expect(await problem(`${GOOD}\n\n${line}\n${LATER}`)).toBe(`trace.jsonl:3: ${message}`);
   });
 
+  const FORM =
+    '; a trace is Mooncake JSONL, plain or .gz: one request per line with timestamp, input_length, output_length and hash_ids';
+
+  it('says what a trace is when not even the first line is a request', async () => {
+    expect(await problem('TIMESTAMP,ContextTokens,GeneratedTokens\n')).toBe(
+      `trace.jsonl:1: the line is no valid JSON in UTF-8${FORM}`,
+    );
+    expect(await problem('{"id": "a", "requests": []}\n')).toBe(
+      `trace.jsonl:1: timestamp is missing; it is a number from 0 to 1000000000000000${FORM}`,
+    );
+  });
+
   it('refuses bytes that are no UTF-8', async () => {
     expect(await problem(Buffer.from([0x22, 0xff, 0x22, 0x0a]))).toBe(
-      'trace.jsonl:1: the line is no valid JSON in UTF-8',
+      `trace.jsonl:1: the line is no valid JSON in UTF-8${FORM}`,
     );
   });
 
@@ -114,14 +126,15 @@ describe('readTrace', () => {
       'empty.jsonl holds no request; a trace has one JSON object per line, with 512-token hash_ids',
     );
     await expect(readTrace(join(folder, 'absent.jsonl'))).rejects.toThrow(
-      /^absent\.jsonl cannot be read after line 0: ENOENT/,
+      `cannot read the trace ${join(folder, 'absent.jsonl')}: no such file`,
     );
+    await expect(readTrace(folder)).rejects.toThrow(`cannot read the trace ${folder}: it is a folder`);
     const packed = gzipSync(`${GOOD}\n`.repeat(5000));
     expect(await problem(packed.subarray(0, packed.length - 20), 'cut.jsonl.gz')).toMatch(
       /^cut\.jsonl\.gz cannot be read after line \d+: unexpected end of file$/,
     );
     expect(await problem(GOOD, 'unpacked.jsonl.gz')).toMatch(
-      /^unpacked\.jsonl\.gz cannot be read after line 0: incorrect header check$/,
+      /^cannot read the trace .*unpacked\.jsonl\.gz: incorrect header check$/,
     );
   });
 

@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import { PointsmanError, systemReason } from '../plugin/index.ts';
 import { TRACE_BLOCK_SIZE, type Trace, TraceBuilder } from './trace.ts';
 import { wrong } from './trace-error.ts';
 import { parseTraceLine } from './trace-line.ts';
@@ -42,7 +42,9 @@ export async function readTrace(file: string, limit: number | null = null): Prom
     if (thrown instanceof PointsmanError) throw thrown;
     throw new PointsmanError(
       'PM_REPLAY_TRACE',
-      `${name} cannot be read after line ${line}: ${errorText(thrown)}`,
+      line === 0
+        ? `cannot read the trace ${file}: ${systemReason(thrown)}`
+        : `${name} cannot be read after line ${line}: ${systemReason(thrown)}`,
       {
         cause: thrown,
         details: { file: name, line },

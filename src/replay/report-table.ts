@@ -3,8 +3,13 @@ import type { ReplayReport, RunReport } from './types.ts';
 
 type Row = readonly [label: string, value: (run: RunReport) => string];
 
-const ROWS: readonly Row[] = [
-  ['requests completed', (run) => `${run.completed}/${run.requests}`],
+/** Requests that did not complete, by why; shown where there are any. */
+const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => number])[] = [
+  ['  larger than the KV cache', (run) => run.rejected],
+  ['  ended by the router', (run) => run.failed],
+];
+
+const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
   ['prefix hit rate (blocks)', (run) => percent(run.prefix_hit_rate)],
@@ -25,9 +30,16 @@ const ROWS: readonly Row[] = [
 /** Lines of the table, without a final newline. */
 export function reportTable(report: ReplayReport): string {
   const { trace, settings } = report;
-  const labelWidth = Math.max(...ROWS.map(([label]) => label.length));
+  const rows: Row[] = [
+    ['requests completed', (run) => `${run.completed}/${run.requests}`],
+    ...LOSSES.filter(([, count]) => report.runs.some((run) => count(run) > 0)).map(
+      ([label, count]): Row => [label, (run) => String(count(run))],
+    ),
+    ...FIGURES,
+  ];
+  const labelWidth = Math.max(...rows.map(([label]) => label.length));
   const columns = report.runs.map((run) => {
-    const cells = ROWS.map(([, value]) => value(run));
+    const cells = rows.map(([, value]) => value(run));
     const width = Math.max(run.name.length, ...cells.map((cell) => cell.length));
     return { name: run.name.padStart(width), cells: cells.map((cell) => cell.padStart(width)) };
   });
@@ -41,7 +53,7 @@ export function reportTable(report: ReplayReport): string {
       '',
       columns.map((column) => column.name),
     ),
-    ...ROWS.map(([label], index) =>
+    ...rows.map(([label], index) =>
       line(
         label,
         columns.map((column) => column.cells[index]!),

@@ -1,7 +1,7 @@
 // What became of the hint actions that went out: with the response head, later by event, or never.
 import type { HintStageResult } from '../host/index.ts';
 import type { Metrics, SentHintRecord, StoredDecision } from '../observe/index.ts';
-import type { KvHint } from '../plugin/index.ts';
+import type { KvHint, KvHintAction } from '../plugin/index.ts';
 import { jsonBytes } from './hint-size.ts';
 import type { LateHintOutcome } from './types.ts';
 
@@ -12,22 +12,24 @@ export class SentHints {
   readonly #metrics: Metrics;
   /** Actions that nobody reported on yet. */
   readonly #open: Set<string>;
-  readonly #actions: ReadonlySet<string>;
+  /** `type@version` of every action, by id. */
+  readonly #types: ReadonlyMap<string, string>;
 
   constructor(hint: KvHint, decision: StoredDecision | null, metrics: Metrics) {
     this.messageId = hint.message_id;
     this.#decision = decision;
     this.#metrics = metrics;
-    this.#open = new Set(hint.actions.map((action) => action.action_id));
-    this.#actions = new Set(this.#open);
+    this.#types = new Map(hint.actions.map((action) => [action.action_id, typeOf(action)]));
+    this.#open = new Set(this.#types.keys());
   }
 
   /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
   report(actionId: string, outcome: NonNullable<SentHintRecord['outcome']>, blocksDone: number | null): void {
-    if (!this.#actions.has(actionId)) return;
+    const type = this.#types.get(actionId);
+    if (type === undefined) return;
     this.#open.delete(actionId);
     this.#decision?.hintOutcome(actionId, outcome, blocksDone);
-    this.#metrics.count('pointsman_hint_outcomes_total', { outcome });
+    this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
   }
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */
@@ -84,10 +86,14 @@ export function sentHintRecords(result: HintStageResult): SentHintRecord[] {
   const actions = result.hint?.actions ?? [];
   return actions.map((action, index) => ({
     action_id: action.action_id,
-    type: `${action.action_type}@${action.action_version}`,
+    type: typeOf(action),
     policy: result.actionPolicies[index] ?? 'incoming',
     bytes: jsonBytes(action.payload),
     outcome: null,
     blocks_done: null,
   }));
+}
+
+function typeOf({ action_type, action_version }: KvHintAction): string {
+  return `${action_type}@${action_version}`;
 }

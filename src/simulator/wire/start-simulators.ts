@@ -168,10 +168,14 @@ async function listen(server: Server, port: number): Promise<void> {
   } catch (cause) {
     throw new PointsmanError(
       'PM_SIM_START',
-      `a simulated engine cannot listen on 127.0.0.1:${port}: ${errorText(cause)}`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port; --port chooses others' : errorText(cause)}`,
       { cause },
     );
   }
+}
+
+function portTaken(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
 }
 
 /** Closes a server: idle connections at once, busy ones when their answer is out or the time is over. */

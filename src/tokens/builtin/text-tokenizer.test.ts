@@ -143,7 +143,7 @@ describe('loadTextTokenizer', () => {
     const load = (tokenizer: string, template: string | null): string =>
       codeOf(() => loadTextTokenizer(tokenizer, template));
     const absent = join(folder, 'absent.json');
-    expect(load(absent, null)).toMatch(/^PM_TOKENIZER_INVALID .*absent\.json cannot be read \(ENOENT/);
+    expect(load(absent, null)).toMatch(/^PM_TOKENIZER_INVALID .*absent\.json cannot be read: no such file$/);
     expect(load(file('text.json', 'no json'), null)).toMatch(/text\.json is not JSON \(/);
     expect(load(file('list.json', '[]'), null)).toMatch(/list\.json must hold a JSON object$/);
     expect(load(file('empty.json', '{}'), null)).toMatch(

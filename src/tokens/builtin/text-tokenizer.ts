@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Template } from '@huggingface/jinja';
 import { Tokenizer } from '@huggingface/tokenizers';
-import { errorText, PointsmanError } from '../../plugin/index.ts';
+import { errorText, PointsmanError, systemReason } from '../../plugin/index.ts';
 import { flattenMessages } from './chat-messages.ts';
 
 /** How a chat is rendered. */
@@ -147,7 +147,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw invalid(path, `cannot be read (${errorText(cause)})`, cause);
+    throw invalid(path, `cannot be read: ${systemReason(cause)}`, cause);
   }
 }
 
