@@ -5,6 +5,7 @@ import { PointsmanError } from '../plugin/index.ts';
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
+const MAX_U64 = 2n ** 64n - 1n;
 const KEYS = ['limit', 'session', 'worker', 'request'];
 
 /**
@@ -27,7 +28,9 @@ export function listDecisions(decisions: DecisionReader, query: URLSearchParams)
     throw queryError("session must be the 8 hexadecimal digits of a record's session.id_hash");
   }
   const worker = query.get('worker');
-  if (worker !== null && !/^\d{1,20}$/.test(worker)) throw queryError('worker must be a worker id');
+  if (worker !== null && !(/^\d{1,20}$/.test(worker) && BigInt(worker) <= MAX_U64)) {
+    throw queryError(`worker must be a worker id, an integer from 0 to ${MAX_U64}`);
+  }
   const limit = query.get('limit') ?? String(DEFAULT_LIMIT);
   if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
     throw queryError(`limit must be a whole number from 1 to ${MAX_LIMIT}`);

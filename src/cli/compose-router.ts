@@ -141,12 +141,23 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   });
   if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
   warnOfBlockSizes(fleet, blockSizes, log);
-  for (const worker of config.workers) {
-    const { capabilities } = worker;
-    fleet.add(
-      workerSpecOf(worker, hasher),
-      typeof capabilities === 'string' ? null : parseCapabilities(capabilities),
-    );
+  const close = async (): Promise<void> => {
+    health.close();
+    scheduler.close();
+    await host.dispose();
+  };
+  try {
+    for (const worker of config.workers) {
+      const { capabilities } = worker;
+      fleet.add(
+        workerSpecOf(worker, hasher),
+        typeof capabilities === 'string' ? null : parseCapabilities(capabilities),
+      );
+    }
+  } catch (thrown) {
+    // Policies may have started something that only they can end.
+    await close();
+    throw thrown;
   }
   return {
     fleet,
@@ -160,11 +171,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     road,
     unheard,
     decisions,
-    async close() {
-      health.close();
-      scheduler.close();
-      await host.dispose();
-    },
+    close,
   };
 }
 

@@ -6,12 +6,7 @@ import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } f
 import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
-import {
-  createMetrics,
-  type DecisionReader,
-  type Readiness,
-  type ScrapableMetrics,
-} from '../observe/index.ts';
+import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
@@ -160,8 +155,6 @@ async function start(
     },
   };
 }
-
-const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };
 
 function startAdmin(
   { config, log }: StartRouterOptions,

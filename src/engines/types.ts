@@ -1,6 +1,7 @@
 // The port between the road and an engine, the same for HTTP workers and for simulated ones in this process.
 
 import type { Worker } from '../fleet/index.ts';
+import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '../plugin/index.ts';
 
 /** Which API the client speaks; the dialect builds the engine's body from `body`. */
@@ -29,7 +30,7 @@ export interface EngineRequest {
 /** One action's outcome as the engine reported it with the response head. */
 export interface ReportedHintOutcome {
   readonly actionId: string;
-  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing';
+  readonly outcome: Exclude<HintOutcome, 'unreported'>;
   readonly reason: string | null;
   readonly blocksAsked: number | null;
   readonly blocksDone: number | null;

@@ -53,13 +53,16 @@ export type CandidateRecord =
 /** How a booking ended. */
 export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone';
 
+/** What became of one hint action, as the engine tells; `unreported` is the router's own word. */
+export type HintOutcome = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
   readonly type: string;
   readonly policy: string;
   readonly bytes: number;
-  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported' | null;
+  readonly outcome: HintOutcome | null;
   readonly blocks_done: number | null;
 }
 
@@ -152,7 +155,7 @@ export interface DecisionRecord {
   };
 }
 
-/** Reads decisions; newest first. */
+/** Reads decisions; newest first. {@link NO_DECISIONS} where none are kept. */
 export interface DecisionReader {
   list(
     limit: number,
@@ -163,3 +166,6 @@ export interface DecisionReader {
   /** All attempts of one request, oldest first. */
   ofRequest(requestId: string): readonly DecisionRecord[];
 }
+
+/** What is read where no record is kept. */
+export const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };

@@ -1,13 +1,15 @@
 // Decision records, explain, metrics, readiness.
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
-export type {
-  CandidateRecord,
-  CostTerms,
-  DecisionReader,
-  DecisionRecord,
-  IneligibleReason,
-  ReleaseReason,
-  SentHintRecord,
+export {
+  type CandidateRecord,
+  type CostTerms,
+  type DecisionReader,
+  type DecisionRecord,
+  type HintOutcome,
+  type IneligibleReason,
+  NO_DECISIONS,
+  type ReleaseReason,
+  type SentHintRecord,
 } from './decision-record.ts';
 export { type DecisionListener, DecisionRing, type DecisionRingOptions } from './decision-ring.ts';
 export { renderDecision } from './explain.ts';
