@@ -32,6 +32,7 @@ const runs = [
     '--speedup',
     '8',
   ],
+  ['--compare', 'examples/kv-fetch.yaml', '--workers', '4', '--kv-blocks', '700'],
 ];
 for (const trace of ['mooncake_conversation_sample.jsonl', 'mooncake_synthetic_sample.jsonl']) {
   for (const options of runs) {

@@ -1,8 +1,9 @@
 // `pointsman replay` from the command line on, in this process.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
 import type { ReplayReport } from '../src/replay/index.ts';
@@ -202,6 +203,29 @@ describe('pointsman replay', () => {
     expect(err).toBe(
       'error: broken.jsonl:2: input_length is missing; it is a whole number from 1 to 4194304 [PM_REPLAY_TRACE]\n',
     );
+  });
+
+  it.each([
+    ['a folder', (path: string) => mkdirSync(path), / cannot be read: EISDIR/],
+    ['an empty archive', (path: string) => writeFileSync(path, gzipSync('')), / holds no request; /],
+    [
+      'an archive that breaks off',
+      (path: string) => writeFileSync(path, gzipSync(readFileSync(SAMPLE)).subarray(0, 9000)),
+      / cannot be read after line \d+: unexpected end of file/,
+    ],
+    [
+      'bytes of something else',
+      (path: string) => writeFileSync(path, gzipSync(Buffer.alloc(5000, 0xa7))),
+      /:1: the line is no valid JSON in UTF-8/,
+    ],
+  ])('refuses %s with exit code 2 and no output', async (name, make, message) => {
+    const path = join(folder, `${name.replaceAll(' ', '-')}.jsonl.gz`);
+    make(path);
+    const { code, out, err } = await run([path, '--json']);
+    expect(code).toBe(2);
+    expect(out).toBe('');
+    expect(err).toMatch(message);
+    expect(err).toMatch(/^error: .* \[PM_REPLAY_TRACE\]\n$/);
   });
 
   it('explains itself', async () => {

@@ -14,11 +14,18 @@ export interface CliIo {
   exit(code: 0 | 1 | 2): void;
 }
 
-/** The streams of this process. A reader that went away (`| head`) ends the output quietly. */
+/**
+ * The streams of this process. A reader that went away (`| head`) ends the output quietly; a result that cannot be written (a
+ * full disk) is told and makes the exit code 1; a log that cannot be written stops nothing.
+ */
 export function processIo(): CliIo {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
+      if (error.code === 'EPIPE' || stream === process.stderr) return;
+      process.stderr.write(`error: the output cannot be written: ${error.message}\n`);
+      process.once('exit', () => {
+        process.exitCode = 1;
+      });
     });
   }
   return {
@@ -60,6 +67,7 @@ function isUsersMistake({ code }: PointsmanError): boolean {
     code === 'PM_USAGE' ||
     code === 'PM_REPLAY_SETTINGS' ||
     code === 'PM_REPLAY_TRACE' ||
+    code === 'PM_SIM_SETTINGS' ||
     code.startsWith('PM_CONFIG_') ||
     code.startsWith('PM_PLUGIN_')
   );

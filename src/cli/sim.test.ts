@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SimulatorAddress } from '../simulator/index.ts';
+import { runCli } from './run.ts';
 import { spawnSimulators } from './spawn-simulators.ts';
 
 // The program from source: jiti compiles it on the way.
@@ -100,9 +101,32 @@ describe('pointsman sim', () => {
     const busy = run('--port', String(port));
     expect(await busy.exited).toBe(1);
     expect(busy.log()).toContain(
-      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port; --port chooses others`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port`,
     );
     server.close();
+  });
+});
+
+describe('pointsman sim, before anything starts', () => {
+  it.each([
+    [
+      ['--count', '2', '--port', '65535'],
+      '2 simulated engines from port 65535 on need ports up to 65536; the highest there is is 65535',
+    ],
+    [['--model='], "the simulated engine's model name has 0 characters; it must have 1 to 1024"],
+  ])('refuses %j with exit code 2', async (args, sentence) => {
+    let log = '';
+    const io = {
+      out: () => expect.unreachable(),
+      err: (text: string) => {
+        log += text;
+      },
+      env: {},
+      fancy: false,
+      exit: () => undefined,
+    };
+    expect(await runCli(['sim', ...args], io)).toBe(2);
+    expect(log).toBe(`error: ${sentence} [PM_SIM_SETTINGS]\n`);
   });
 });
 

@@ -38,6 +38,7 @@ async function problem(content: string | Uint8Array, name = 'trace.jsonl'): Prom
 describe('readTrace', () => {
   it.each([
     ['plain.jsonl', (text: string) => Buffer.from(text)],
+    ['marked.jsonl', (text: string) => Buffer.from(`\ufeff${text}`)],
     ['packed.jsonl.gz', (text: string) => gzipSync(text)],
   ])(
     'reads %s, blank lines and a missing last newline included, and counts time from the first request',
@@ -54,6 +55,8 @@ describe('readTrace', () => {
   it('reads no further than the limit', async () => {
     const trace = await readTrace(file('limited.jsonl', `${GOOD}\n${LATER}\nnonsense`), 2);
     expect(trace.requests).toBe(2);
+    const long = file('long.jsonl', `${GOOD}\n${' '.repeat(MAX_LINE_BYTES + 1)}\n`);
+    expect((await readTrace(long, 1)).requests).toBe(1);
   });
 
   it('makes a prompt of each id 512 times, cut at the input length or as whole blocks', async () => {
@@ -71,6 +74,7 @@ describe('readTrace', () => {
     ['{"timestamp"', 'the line is no valid JSON in UTF-8'],
     ['[1]', 'the line is no JSON object with timestamp, input_length, output_length and hash_ids'],
     [GOOD.replace('5', '-1'), 'timestamp is -1; it must be a number from 0 to 1000000000000000'],
+    [GOOD.replace('5', '1e999'), 'timestamp is Infinity; it must be a number from 0 to 1000000000000000'],
     [GOOD.replace('"timestamp": 5, ', ''), 'timestamp is missing; it is a number from 0 to 1000000000000000'],
     [GOOD.replace('600', '0'), `input_length is 0; it must be ${NUMBER}`],
     [GOOD.replace('600', '"600"'), `input_length is "600"; it must be ${NUMBER}`],
@@ -129,6 +133,7 @@ describe('readTrace', () => {
       `cannot read the trace ${join(folder, 'absent.jsonl')}: no such file`,
     );
     await expect(readTrace(folder)).rejects.toThrow(`cannot read the trace ${folder}: it is a folder`);
+    await expect(readTrace('')).rejects.toThrow('cannot read the trace "": no such file');
     const packed = gzipSync(`${GOOD}\n`.repeat(5000));
     expect(await problem(packed.subarray(0, packed.length - 20), 'cut.jsonl.gz')).toMatch(
       /^cut\.jsonl\.gz cannot be read after line \d+: unexpected end of file$/,

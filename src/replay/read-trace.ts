@@ -20,30 +20,30 @@ const NEWLINE = 0x0a;
 
 /**
  * Reads a trace.
- * @param limit read only this many requests; null = all.
+ * @param limit read only this many requests, from 1; null = all.
  * @throws PM_REPLAY_TRACE naming the file and, for a wrong line, its number.
  */
 export async function readTrace(file: string, limit: number | null = null): Promise<Trace> {
-  const name = basename(file);
+  const name = basename(file) || JSON.stringify(file);
   const builder = new TraceBuilder();
   let line = 0;
   try {
     for await (const bytes of linesOf(file, name)) {
       line += 1;
-      if (limit !== null && builder.requests >= limit) break;
       if (isBlank(bytes)) continue;
       parseTraceLine(bytes, { name, line, builder });
       if (builder.requests > MAX_REQUESTS) {
         throw wrong(name, line, `a trace holds at most ${MAX_REQUESTS} requests`);
       }
       if (builder.ids > MAX_IDS) throw wrong(name, line, `a trace holds at most ${MAX_IDS} hash_ids in all`);
+      if (builder.requests === limit) break;
     }
   } catch (thrown) {
     if (thrown instanceof PointsmanError) throw thrown;
     throw new PointsmanError(
       'PM_REPLAY_TRACE',
       line === 0
-        ? `cannot read the trace ${file}: ${systemReason(thrown)}`
+        ? `cannot read the trace ${file === '' ? '""' : file}: ${systemReason(thrown)}`
         : `${name} cannot be read after line ${line}: ${systemReason(thrown)}`,
       {
         cause: thrown,

@@ -97,6 +97,7 @@ function numberOf(
 
 /** A value in few characters. */
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  // JSON has no word for numbers beyond the largest double, which a trace may still spell out.
+  const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }

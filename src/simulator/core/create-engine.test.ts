@@ -6,6 +6,7 @@ const hasher = createBlockHasher();
 
 describe('createSimulatedEngine', () => {
   it.each([
+    [{ model: '' }, "the simulated engine's model name has 0 characters; it must have 1 to 1024"],
     [{ blockSize: 0 }, "the simulated engine's blockSize is 0; it must be a whole number from 1 to 1048576"],
     [
       { kvBlocks: 1.5 },

@@ -40,7 +40,16 @@ export function createSimulatedEngine(
 
 const MAX_BLOCKS = 64 * 1024 * 1024;
 
+/** As long as the router reads names in an advertisement. */
+const MAX_MODEL_NAME = 1024;
+
 function checkSettings(settings: SimulatedEngineSettings): void {
+  if (settings.model.length < 1 || settings.model.length > MAX_MODEL_NAME) {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      `the simulated engine's model name has ${settings.model.length} characters; it must have 1 to ${MAX_MODEL_NAME}`,
+    );
+  }
   requireInteger('blockSize', settings.blockSize, 1, 1_048_576);
   if (settings.kvBlocks !== null) requireInteger('kvBlocks', settings.kvBlocks, 1, MAX_BLOCKS);
   requireInteger('hashSeed', settings.hashSeed, 0, Number.MAX_SAFE_INTEGER);

@@ -73,7 +73,7 @@ describe('stopping', () => {
     const port = Number(new URL(first.engines[0]!.url).port);
     const options = { settings: DEFAULT_ENGINE_SETTINGS, hasher: createBlockHasher(), clock: realClock };
     await expect(startSimulators({ ...options, count: 1, port })).rejects.toThrow(
-      `a simulated engine cannot listen on 127.0.0.1:${port}: listen EADDRINUSE`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: another process uses that port`,
     );
     await expect(startSimulators({ ...options, count: 0 })).rejects.toThrow(
       '0 simulated engines cannot be started; give 1 to 256',

@@ -4,16 +4,16 @@ import { hashesOfPrompt, listen, metric, post, start, stopAll, storedHashes } fr
 afterEach(stopAll);
 const PROMPT = Array.from({ length: 41 }, (_, i) => i + 1);
 
+/** A source that lives is waited for, however busy the machine is: only tests of a source that does not answer run into the end. */
+const PATIENT = { fetchReserveTimeoutMs: 30_000, fetchTimeoutMs: 60_000 };
+
 interface Usage {
   usage: { prompt_tokens_details: { cached_tokens: number } };
 }
 
 /** Two engines, the first of which holds the ten full blocks of the prompt, and its hashes of them. */
-async function pair(
-  settings: Parameters<typeof start>[0] = {},
-  target: Parameters<typeof start>[0] = settings,
-) {
-  const source = (await start(settings)).engines[0]!;
+async function pair() {
+  const source = (await start(PATIENT)).engines[0]!;
   const heard = await listen(source.kv_events);
   for (let nth = 0; heard.events.length === 0; nth += 1) {
     await post(`${source.url}/v1/completions`, { prompt: [nth, 0, 0, 0], max_tokens: 1 });
@@ -23,7 +23,7 @@ async function pair(
     await heard.until((events) => hashesOfPrompt(events, PROMPT).length === 10),
     PROMPT,
   );
-  const other = (await start(target)).engines[0]!;
+  const other = (await start(PATIENT)).engines[0]!;
   return { source, target: other, hashes };
 }
 
@@ -105,7 +105,9 @@ describe('kv.fetch between engines', () => {
       await heard.until((events) => hashesOfPrompt(events, PROMPT).length === 10),
       PROMPT,
     );
-    const target = (await start({ nicGbps: 0.001, speedup: 1, fetchTimeoutMs: 300 })).engines[0]!;
+    const target = (
+      await start({ nicGbps: 0.001, speedup: 1, fetchReserveTimeoutMs: 3000, fetchTimeoutMs: 3000 })
+    ).engines[0]!;
     const asked = fetchInto(target.url, engines[0]!.control, hashes);
     while ((await metric(engines[0]!.url, 'pointsman_sim_fetch_requests_total{answer="reserved"}')) !== 1);
     await source.close(0);

@@ -17,6 +17,8 @@ import { bindEventPublisher } from './event-publisher.ts';
 /** Engines one process hosts at most. */
 export const MAX_SIMULATORS = 256;
 
+const HIGHEST_PORT = 65_535;
+
 /** Default cap of a request body, bytes. */
 export const DEFAULT_SIM_BODY_BYTES = 32 * 1024 * 1024;
 
@@ -64,6 +66,12 @@ export async function startSimulators(options: StartSimulatorsOptions): Promise<
     throw new PointsmanError(
       'PM_SIM_SETTINGS',
       `${count} simulated engines cannot be started; give 1 to ${MAX_SIMULATORS}`,
+    );
+  }
+  if (port !== 0 && port + count - 1 > HIGHEST_PORT) {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      `${count} simulated engines from port ${port} on need ports up to ${port + count - 1}; the highest there is is ${HIGHEST_PORT}`,
     );
   }
   const tokenizer = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
@@ -168,7 +176,7 @@ async function listen(server: Server, port: number): Promise<void> {
   } catch (cause) {
     throw new PointsmanError(
       'PM_SIM_START',
-      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port; --port chooses others' : errorText(cause)}`,
+      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port' : errorText(cause)}`,
       { cause },
     );
   }

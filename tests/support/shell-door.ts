@@ -1,0 +1,111 @@
+// A door onto the road that notes what becomes of each request, with the clock's time of everything it hears.
+import type { EngineReport } from '../../src/engines/index.ts';
+import type { DecisionReader, DecisionRecord } from '../../src/observe/index.ts';
+import type { Clock, PointsmanError } from '../../src/plugin/index.ts';
+import type { Road } from '../../src/road/index.ts';
+import type { ShellRequest } from './shell-workload.ts';
+
+/** Model name of both shells. */
+export const SHELL_MODEL = 'tiny-sim';
+
+/** What was heard of one request. */
+export interface HeardRequest {
+  worker: bigint | null;
+  /** Times of head, each token and end; ms. */
+  readonly times: number[];
+  tokens: number;
+  report: EngineReport | null;
+  error: PointsmanError | null;
+  decision: DecisionRecord | null;
+}
+
+/** Sends requests and listens. */
+export class ShellDoor {
+  readonly heard: HeardRequest[] = [];
+  heads = 0;
+  tokens = 0;
+  ended = 0;
+  readonly #road: Road;
+  readonly #decisions: DecisionReader;
+  readonly #clock: Clock;
+
+  constructor(road: Road, decisions: DecisionReader, clock: Clock) {
+    this.#road = road;
+    this.#decisions = decisions;
+    this.#clock = clock;
+  }
+
+  arrive(index: number, request: ShellRequest): void {
+    const heard: HeardRequest = {
+      worker: null,
+      times: [],
+      tokens: 0,
+      report: null,
+      error: null,
+      decision: null,
+    };
+    this.heard[index] = heard;
+    const note = (): unknown => heard.times.push(this.#clock.now());
+    let decisionId = '';
+    const end = (): void => {
+      note();
+      this.ended += 1;
+      heard.decision = this.#decisions.get(decisionId);
+    };
+    this.#road.arrive(roadRequest(`r${index}`, request), {
+      booked: ({ workerId }, id) => {
+        heard.worker = workerId;
+        decisionId = id;
+      },
+      head: () => {
+        this.heads += 1;
+        note();
+      },
+      data: () => undefined,
+      tokens: (count) => {
+        heard.tokens += count;
+        this.tokens += count;
+        note();
+      },
+      finished: (report) => {
+        heard.report = report;
+        end();
+      },
+      failed: (error) => {
+        heard.error = error;
+        end();
+      },
+    });
+  }
+}
+
+function roadRequest(requestId: string, request: ShellRequest): Parameters<Road['arrive']>[0] {
+  return {
+    requestId,
+    door: 'replay',
+    partition: { model: SHELL_MODEL, routingGroup: 'default' },
+    role: 'aggregated',
+    servedAs: SHELL_MODEL,
+    api: 'completions',
+    body: {},
+    stream: true,
+    tokens: request.tokens,
+    tokensSource: 'given',
+    maxOutputTokens: request.outputTokens,
+    expectedOutputTokens: null,
+    loraName: null,
+    cacheSalt: null,
+    session: { sessionId: request.sessionId, agentHeaders: {} },
+    constraints: {
+      pinnedWorker: null,
+      allowedWorkers: null,
+      requiredTaints: [],
+      preferredTaints: new Map(),
+      temperature: null,
+      priority: 0,
+      strictPriority: 0,
+    },
+    incomingHint: null,
+    tokenizeMicros: 0,
+  };
+}
