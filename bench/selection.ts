@@ -118,6 +118,10 @@ async function throughHost(
 function fixture(workers: number): CandidateTable {
   const table = createCandidateTable(workers);
   table.count = workers;
+  // As scheduling says of a fleet with blocks on the device tier only and a request without taints.
+  table.hasLowerTierMatches = false;
+  table.hasUnknownLoads = false;
+  table.hasTaintMultipliers = false;
   for (let i = 0; i < workers; i += 1) {
     table.slots[i] = i;
     table.workerIds[i] = BigInt(i);

@@ -5,7 +5,7 @@ import { PointsmanError } from '../plugin/index.ts';
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
-const MAX_U64 = 2n ** 64n - 1n;
+const MAX_U64 = 0xffffffffffffffffn;
 const KEYS = ['limit', 'session', 'worker', 'request'];
 
 /**
@@ -18,6 +18,7 @@ export function listDecisions(decisions: DecisionReader, query: URLSearchParams)
     if (!KEYS.includes(key))
       throw queryError(`unknown parameter "${key.slice(0, 40)}"${didYouMean(key, KEYS)}`);
   }
+  for (const key of KEYS) if (query.getAll(key).length > 1) throw queryError(`${key} is given twice`);
   const request = query.get('request');
   if (request !== null) {
     if (query.size > 1) throw queryError('request stands alone; leave out the other parameters');
@@ -29,7 +30,7 @@ export function listDecisions(decisions: DecisionReader, query: URLSearchParams)
   }
   const worker = query.get('worker');
   if (worker !== null && !(/^\d{1,20}$/.test(worker) && BigInt(worker) <= MAX_U64)) {
-    throw queryError(`worker must be a worker id, an integer from 0 to ${MAX_U64}`);
+    throw queryError(`worker must be a worker id, from 0 to ${MAX_U64}`);
   }
   const limit = query.get('limit') ?? String(DEFAULT_LIMIT);
   if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {

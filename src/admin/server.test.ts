@@ -167,25 +167,26 @@ test('all attempts of a request are found by its id, oldest first', async () => 
 test.each([
   ['/decisions?limit=0', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
   ['/decisions?limit=1e3', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
-  ['/decisions?limt=5', 400, 'PM_ADMIN_QUERY', 'unknown parameter "limt" (did you mean "limit"?)'],
-  [
-    '/decisions?worker=-1',
-    400,
-    'PM_ADMIN_QUERY',
-    'worker must be a worker id, an integer from 0 to 18446744073709551615',
-  ],
-  [
-    '/decisions?worker=18446744073709551616',
-    400,
-    'PM_ADMIN_QUERY',
-    'worker must be a worker id, an integer from 0 to 18446744073709551615',
-  ],
   [
     '/decisions?limit=18446744073709551615',
     400,
     'PM_ADMIN_QUERY',
     'limit must be a whole number from 1 to 1000',
   ],
+  ['/decisions?limt=5', 400, 'PM_ADMIN_QUERY', 'unknown parameter "limt" (did you mean "limit"?)'],
+  [
+    '/decisions?worker=-1',
+    400,
+    'PM_ADMIN_QUERY',
+    'worker must be a worker id, from 0 to 18446744073709551615',
+  ],
+  [
+    '/decisions?worker=18446744073709551616',
+    400,
+    'PM_ADMIN_QUERY',
+    'worker must be a worker id, from 0 to 18446744073709551615',
+  ],
+  ['/decisions?limit=5&limit=6', 400, 'PM_ADMIN_QUERY', 'limit is given twice'],
   [
     '/decisions?session=my-session',
     400,

@@ -112,6 +112,34 @@ function stored(tokens: Uint32Array): Uint8Array {
 }
 
 describe('a composed router', () => {
+  it.each([1, 2, 5])('keeps its index within limits.index_bytes: %d MiB', async (mebibytes) => {
+    const { router } = await composed(`${CONFIG}limits: { index_bytes: ${mebibytes}MiB }\n`);
+    const { hasher, index } = router;
+    const fill = (): void => {
+      for (let block = 0; ; block += 1) {
+        const { local } = hasher.hashPrompt(Uint32Array.of(block), 1, { lo: 0, hi: 0 });
+        index?.store(block % 2, 'device', null, Uint32Array.of(block, 1), local);
+      }
+    };
+    expect(fill).toThrow('the prefix index holds');
+    expect(index?.stats().bytes).toBeLessThan(mebibytes * 2 ** 20);
+    expect(index?.stats().bytes).toBeGreaterThan(mebibytes * 2 ** 19);
+  });
+
+  it('gives a new worker nothing that was said of the slot before it joined', async () => {
+    const { router } = await composed();
+    const { fleet, events, index } = router;
+    const { spec } = fleet.worker(2n) ?? expect.fail();
+    const slot = fleet.slotOf(2n, 0);
+    fleet.remove(2n);
+    events?.onBatch(slot, 0, stored(prompt(1)));
+    expect(index?.stats().residencies).toBe(0);
+    expect(events?.feed(slot)).toBeNull();
+    fleet.add({ ...spec, id: 3n });
+    expect(fleet.slotOf(3n, 0)).toBe(slot);
+    expect(index?.stats().residencies).toBe(0);
+  });
+
   it('routes by what engines announce, and forgets it when the engine is lost or restarts', async () => {
     const { router, arrive } = await composed();
     const slot = router.fleet.slotOf(2n, 0);

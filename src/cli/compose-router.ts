@@ -65,8 +65,8 @@ export interface ComposedRouter {
   close(): Promise<void>;
 }
 
-/** Bytes that one (rank, block) takes in the prefix index, by its own documentation. */
-const BYTES_PER_HOLDING = 80;
+/** Bytes that one (rank, block) takes in the prefix index at most: 75 on average, 128 where its arrays have just doubled. */
+const BYTES_PER_HOLDING = 128;
 const MOST_HOLDINGS = 33_554_431;
 
 /**
@@ -191,6 +191,7 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
     index,
     hasher,
     blockHashSeed,
+    isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
     ownerOfRank(owner, rank) {
@@ -198,6 +199,7 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
       return slot < 0 ? null : slot;
     },
+    onRestart: (owner) => blockSizes.restarted(owner),
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,

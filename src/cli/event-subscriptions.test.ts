@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { workerFixture } from '../../tests/gateway-fixtures.ts';
 import type { KvEventSink, ZmqSubscription } from '../events/index.ts';
 import { Fleet, type WorkerCapabilities } from '../fleet/index.ts';
-import { NO_LOG } from '../plugin/index.ts';
+import { type LogFields, NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 
 interface Opened extends ZmqSubscription {
@@ -14,12 +14,17 @@ function setUp() {
   const opened: Opened[] = [];
   const delivered: string[] = [];
   const errors: string[] = [];
+  const warnings: LogFields[] = [];
   const sink: KvEventSink = { onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`) };
   let changes = 0;
   const subscriptions = new EventSubscriptions({
     fleet,
     sink,
-    log: { ...NO_LOG, error: (message) => errors.push(message) },
+    log: {
+      ...NO_LOG,
+      error: (message) => errors.push(message),
+      warn: (_message, fields = {}) => warnings.push(fields),
+    },
     async subscribe(subscription) {
       if (subscription.endpoint === 'bad') throw new Error('no address');
       const entry: Opened = { ...subscription, closed: false };
@@ -34,7 +39,7 @@ function setUp() {
       changes += 1;
     },
   });
-  return { fleet, opened, delivered, errors, subscriptions, changes: () => changes };
+  return { fleet, opened, delivered, errors, warnings, subscriptions, changes: () => changes };
 }
 
 const endpoint = (connect: string, topic = '') => ({ connect, replay: null, topic });
@@ -121,4 +126,13 @@ test('an endpoint that is no address is logged and the rest goes on', async () =
   await Promise.resolve();
   expect(errors).toEqual(['no address']);
   expect(opened.length).toBe(1);
+});
+
+test('a flood of foreign messages is logged a few times, with their number', () => {
+  const { fleet, opened, subscriptions, warnings } = setUp();
+  fleet.add(workerFixture({ kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  subscriptions.start();
+  const error = new PointsmanError('PM_EVENT_MESSAGE', 'no KV event message');
+  for (let message = 0; message < 100_000; message += 1) opened[0]?.onError(error);
+  expect(warnings.map(({ messages }) => messages)).toEqual(Array.from({ length: 17 }, (_, bit) => 2 ** bit));
 });

@@ -32,6 +32,8 @@ interface Stream {
   source: KvEventSource | null;
   connected: boolean;
   closed: boolean;
+  /** Messages that were no KV event messages. */
+  badMessages: number;
 }
 
 /** The subscriptions of a fleet. */
@@ -92,7 +94,7 @@ export class EventSubscriptions {
 
   #open(slot: OwnerSlot, endpoint: KvEventEndpoints, worker: bigint): void {
     const { sink, log, subscribe = subscribeZmq, onChange } = this.#options;
-    const stream: Stream = { endpoint, source: null, connected: false, closed: false };
+    const stream: Stream = { endpoint, source: null, connected: false, closed: false, badMessages: 0 };
     this.#streams.set(slot, stream);
     subscribe({
       endpoint: endpoint.connect,
@@ -104,7 +106,12 @@ export class EventSubscriptions {
           if (!stream.closed) sink.onBatch(owner, sequence, payload);
         },
       },
-      onError: (error) => log.warn(error.message, { worker, code: error.code }),
+      onError: (error) => {
+        // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
+        const messages = ++stream.badMessages;
+        if ((messages & (messages - 1)) === 0)
+          log.warn(error.message, { worker, code: error.code, messages });
+      },
       onConnection: (connected) => {
         stream.connected = connected;
         onChange?.();

@@ -216,6 +216,36 @@ test('plugins get the contract, the test kit and zod from the program', async ()
   expect(out).toContain('kit ');
 });
 
+test('check finds workers that no start takes: a bad advertisement, a fleet that is too large', async () => {
+  const path = file('start.yaml', [
+    'models: { m: { tokens: { source: engine } }, n: { tokens: { source: estimate } } }',
+    'workers:',
+    '  - { id: 1, model: n, url: "http://127.0.0.1:1", dialect: sim, capabilities: { epoch: 5 } }',
+    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: vllm, capabilities: none }',
+    ...Array.from(
+      { length: 16 },
+      (_, at) => `  - { model: n, url: "http://127.0.0.2:${at}", dialect: sim, ranks: { count: 4096 } }`,
+    ),
+  ]);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, out]).toEqual([2, '']);
+  const lines = err.split('\n').filter((line) => line.startsWith(path));
+  expect(
+    lines.map((line) =>
+      line
+        .slice(path.length + 1)
+        .split(' ')
+        .slice(0, 4)
+        .join(' '),
+    ),
+  ).toEqual([
+    '3:79: workers[0].capabilities: the capability',
+    '4:60: workers[1].dialect: dialect "vllm"',
+    expect.stringMatching(/^20:5: workers\[17\]: worker \d+$/),
+    '1:24: models.m.tokens: token source',
+  ]);
+});
+
 test('check finds what else a start refuses: dialects, token sources and tokenizers', async () => {
   const worker = '  - { model: MODEL, url: "http://127.0.0.1:PORT" }';
   const path = file('fleet.yaml', [

@@ -9,6 +9,7 @@ import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
 import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
 import { type SpawnedSimulators, spawnSimulators } from './spawn-simulators.ts';
 import { stopSignal } from './stop-signal.ts';
+import { containRejections } from './stray-rejections.ts';
 import { systemClock } from './system-clock.ts';
 
 interface ServeOptions extends ServeConfigOptions {
@@ -59,6 +60,7 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   // From here on a signal ends this run in order, also while it starts.
   const stop = stopSignal({ exitWithParent: false });
   let simulators: SpawnedSimulators | null = null;
+  let letRejectionsThrough = (): void => undefined;
   try {
     const read = readServeConfig(options, io.env);
     const log = createJsonLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
@@ -66,6 +68,7 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
     if (read.simWorkers > 0) {
       simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
     }
+    letRejectionsThrough = containRejections(log);
     const router = await start(log, read, simulators);
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
@@ -76,6 +79,7 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
     if (reason === 'simulators') io.exit(1);
   } finally {
     await simulators?.stop();
+    letRejectionsThrough();
     stop.dispose();
   }
 }

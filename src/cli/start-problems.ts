@@ -1,21 +1,27 @@
 // What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
-// advertisements that make no sense, and tokenizers that do not load. As problems with positions, so that `serve` and `check`
-// say the same.
+// advertisements that make no sense, workers that no fleet takes, tokenizers that do not load. As problems with positions, so
+// that `serve` and `check` say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
-import { parseCapabilities } from '../fleet/index.ts';
+import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
+import { createBlockHasher } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
-/** Problems of workers: dialects this version does not have, advertisements that cannot be used. */
+/** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
 function workerProblems(config: RouterConfig): ConfigProblem[] {
-  return config.workers.flatMap(({ dialect, capabilities, path }) => {
-    const found = [problemOf(() => void requireDialect(dialect), [...path, 'dialect'])];
-    if (typeof capabilities !== 'string') {
-      found.push(problemOf(() => void parseCapabilities(capabilities), [...path, 'capabilities']));
-    }
-    return found.filter((problem) => problem !== null);
+  const fleet = new Fleet();
+  const hasher = createBlockHasher();
+  return config.workers.flatMap((worker) => {
+    const { capabilities, dialect, path } = worker;
+    return [
+      problemOf(() => void requireDialect(dialect), [...path, 'dialect']),
+      problemOf(() => {
+        if (typeof capabilities !== 'string') parseCapabilities(capabilities);
+      }, [...path, 'capabilities']),
+      problemOf(() => void fleet.add(workerSpecOf(worker, hasher)), path),
+    ].filter((problem) => problem !== null);
   });
 }
 

@@ -1,6 +1,6 @@
 // What no single key can show: names that must exist, ids that must differ, settings that exclude each other.
 import { isIP } from 'node:net';
-import { didYouMean } from './nearest.ts';
+import { didYouMean, nameList } from './nearest.ts';
 import type { FileValue } from './schema.ts';
 import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
@@ -117,7 +117,7 @@ function checkWorkers(file: FileValue, report: Report): void {
       const known =
         names.length === 0
           ? '; no model is configured'
-          : didYouMean(worker.model, names) || `; known: ${names.join(', ')}`;
+          : didYouMean(worker.model, names) || `; known: ${nameList(names)}`;
       report([...path, 'model'], `no model is named "${worker.model}"${known}`);
     }
     const { first, count } = worker.ranks;

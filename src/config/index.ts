@@ -4,7 +4,7 @@ export { isLoopback } from './cross-checks.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
 export { defaultConfig, loadConfig, parseConfig } from './load.ts';
-export { didYouMean } from './nearest.ts';
+export { didYouMean, nameList } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';
 export { ROLES } from './schema-selection.ts';
 export type { ConfigSurroundings } from './secrets.ts';

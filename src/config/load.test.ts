@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -140,8 +140,8 @@ test('weights must be finite and not negative', () => {
       'router: { overlap_score_credit: .inf, prefill_load_scale: -1, host_cache_hit_weight: 1.1, seed: .nan }',
     ),
   ).toEqual([
-    'router.yaml:1:33: router.overlap_score_credit: expected a number of at least 0, found Infinity',
-    'router.yaml:1:59: router.prefill_load_scale: expected a number of at least 0, found -1',
+    'router.yaml:1:33: router.overlap_score_credit: expected a number from 0 to 1000000000, found Infinity',
+    'router.yaml:1:59: router.prefill_load_scale: expected a number from 0 to 1000000000, found -1',
     'router.yaml:1:86: router.host_cache_hit_weight: expected a number from 0 to 1, found 1.1',
     'router.yaml:1:97: router.seed: expected a whole number of at least 0, found NaN',
   ]);
@@ -216,6 +216,10 @@ test('a missing file, a folder and bytes that are no text are unreadable', () =>
       new PointsmanError('PM_CONFIG_UNREADABLE', message, { details }),
     );
   }
+});
+
+test.skipIf(!existsSync('/dev/zero'))('a device without an end is read to the limit and no further', () => {
+  expect(() => loadConfig('/dev/zero', NOTHING)).toThrow(`it has more than ${MAX_CONFIG_BYTES} bytes`);
 });
 
 test('only an error with problems is a ConfigError', () => {

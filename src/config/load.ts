@@ -1,5 +1,5 @@
 // The one parser of configuration files: text in, either a complete configuration with warnings or every problem at once.
-import { readFileSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { PointsmanError, systemReason } from '../plugin/index.ts';
 import { buildConfig } from './build.ts';
@@ -20,7 +20,7 @@ export const MAX_CONFIG_BYTES = 4 * 2 ** 20;
 /** Reads secrets from the environment and from files of this machine. */
 const MACHINE: ConfigSurroundings = {
   env: process.env,
-  readFile: (path) => readFileSync(path, 'utf8'),
+  readFile: (path) => readCapped(path, MAX_CONFIG_BYTES).toString('utf8'),
 };
 
 /**
@@ -31,9 +31,7 @@ const MACHINE: ConfigSurroundings = {
 export function loadConfig(path: string, surroundings: ConfigSurroundings = MACHINE): LoadedConfig {
   let bytes: Buffer;
   try {
-    const { size } = statSync(path);
-    if (size > MAX_CONFIG_BYTES) throw new RangeError(`it has ${size} bytes, more than ${MAX_CONFIG_BYTES}`);
-    bytes = readFileSync(path);
+    bytes = readCapped(path, MAX_CONFIG_BYTES);
   } catch (thrown) {
     const reason = `cannot read the configuration file ${path}: ${systemReason(thrown)}`;
     throw new PointsmanError('PM_CONFIG_UNREADABLE', reason, { cause: thrown, details: { file: path } });
@@ -121,6 +119,24 @@ function readSecrets(
 
 function error(code: ConfigProblem['code'], path: ConfigPath, message: string): ConfigProblem {
   return { severity: 'error', code, path, anchor: 'value', message };
+}
+
+/** The bytes of a file, of a pipe too, whose size nobody knows before; throws when there are more than `most`. */
+function readCapped(path: string, most: number): Buffer {
+  const file = openSync(path, 'r');
+  try {
+    const parts: Buffer[] = [];
+    for (let total = 0; ; ) {
+      const part = Buffer.allocUnsafe(65_536);
+      const count = readSync(file, part);
+      if (count === 0) return Buffer.concat(parts, total);
+      total += count;
+      if (total > most) throw new RangeError(`it has more than ${most} bytes`);
+      parts.push(part.subarray(0, count));
+    }
+  } finally {
+    closeSync(file);
+  }
 }
 
 function decodeUtf8(bytes: Buffer, path: string): string {

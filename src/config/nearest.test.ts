@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { didYouMean, nearestName } from './nearest.ts';
+import { didYouMean, nameList, nearestName } from './nearest.ts';
 
 test('a missing letter, swapped letters, dashes and camelCase find their name', () => {
   const names = ['overlap_score_credit', 'harness_prefetch', 'kv_fetch', 'round-robin'];
@@ -13,6 +13,12 @@ test('a missing letter, swapped letters, dashes and camelCase find their name', 
 test('a name far from all candidates suggests nothing', () => {
   expect(didYouMean('zebra', ['kv_fetch', 'mode'])).toBe('');
   expect(didYouMean('mod', ['mode'])).toBe(' (did you mean "mode"?)');
+});
+
+test('a list of names ends after twenty', () => {
+  const names = Array.from({ length: 10_000 }, (_, index) => `n${index}`);
+  expect(nameList(names.slice(0, 20))).toBe(names.slice(0, 20).join(', '));
+  expect(nameList(names)).toBe(`${names.slice(0, 20).join(', ')} and 9980 more`);
 });
 
 test('of equally near names the first one is suggested', () => {

@@ -3,6 +3,9 @@
 /** Longer names are compared by their first characters only, so that a hostile name costs little. */
 const MAX_COMPARED = 64;
 
+/** Names listed in a message. */
+const MAX_LISTED = 20;
+
 /**
  * The candidate with the fewest edits (insert, delete, replace, swap of neighbours) from `name`, or null when none is within
  * a third of its length. Case, `-` and `_` do not count as differences.
@@ -28,6 +31,12 @@ export function nearestName(name: string, candidates: Iterable<string>): string 
 export function didYouMean(name: string, candidates: Iterable<string>): string {
   const nearest = nearestName(name, candidates);
   return nearest === null ? '' : ` (did you mean "${nearest}"?)`;
+}
+
+/** Names for a message, the first 20 of many. */
+export function nameList(names: readonly string[]): string {
+  const rest = names.length - MAX_LISTED;
+  return rest > 0 ? `${names.slice(0, MAX_LISTED).join(', ')} and ${rest} more` : names.join(', ');
 }
 
 function fold(name: string): string {

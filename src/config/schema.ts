@@ -1,5 +1,6 @@
 // The whole file as one schema, with every default. docs/configuration.md explains each key; what the keys become is build.ts's.
 import type { z } from 'zod';
+import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { requestClassifier, workerSelection } from './schema-selection.ts';
 import type { RouterMode } from './types.ts';
@@ -78,13 +79,13 @@ export const fileSchema = mapping({
   router: section({
     mode: or(word(ROUTER_MODES), 'kv'),
     use_kv_events: or(flag(), true),
-    overlap_score_credit: or(decimal(0), 1),
-    overlap_score_credit_decay: or(decimal(0), 0),
-    prefill_load_scale: or(decimal(0), 1),
-    decode_active_request_weight: or(decimal(0), 0),
+    overlap_score_credit: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 1),
+    overlap_score_credit_decay: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
+    prefill_load_scale: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 1),
+    decode_active_request_weight: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     host_cache_hit_weight: or(decimal(0, 1), 0.75),
     disk_cache_hit_weight: or(decimal(0, 1), 0.25),
-    router_temperature: or(decimal(0), 0),
+    router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     router_ttl_secs: or(positive(), 120),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),

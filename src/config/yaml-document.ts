@@ -35,7 +35,10 @@ export function readYaml(text: string): YamlDocument {
     .slice(0, MAX_PROBLEMS)
     .map((error): ConfigProblem => {
       const { line, col } = lines.linePos(error.pos[0]);
-      const message = `not valid YAML: ${lowerFirst(error.message)}`;
+      const message =
+        error.code === 'MULTIPLE_DOCS'
+          ? 'not valid YAML: a second document begins here, and a configuration is one document'
+          : `not valid YAML: ${lowerFirst(error.message)}`;
       return {
         severity: 'error',
         code: 'PM_CONFIG_SYNTAX',

@@ -1,5 +1,6 @@
 // What is known about one owner's event stream: where it stands, what was missed and what was refused. Visible in worker status,
 // because a stream that is silently wrong routes as if nothing were cached.
+import type { OwnerSlot } from '../kv/index.ts';
 import { EventFilter, type FilterReason } from './event-filter.ts';
 
 /** Why an event, or a whole batch (`undecodable`), changed nothing. */
@@ -58,6 +59,8 @@ export class OwnerFeed implements EventFeed {
   mismatchedBlockSize: number | null = null;
   lastError: string | null = null;
   readonly filter = new EventFilter();
+  /** Owners of other ranks that this connection's batches named since the engine's start. */
+  readonly otherOwners = new Set<OwnerSlot>();
 
   /**
    * Moves to a batch. A number that is not higher than the last one is a new engine: ZeroMQ neither repeats nor reorders.

@@ -241,4 +241,26 @@ describe('createKvEventApplier', () => {
     decoded.applier.onDecodedBatch(1, 0, { timestamp: 0, rank: null, events });
     expect(viaBytes.index.dump(0, 100)).toEqual(decoded.index.dump(0, 100));
   });
+
+  it('learns no block size from a store that contradicts itself or stores nothing', () => {
+    const { send, sizes, applier } = setUp();
+    send(1, 0, stored([10, 11], [1, 2, 3], { blockSize: 7 }), stored([], [], { blockSize: 9 }));
+    expect(sizes.get(1)).toBeUndefined();
+    send(1, 1, stored([10], [1, 2], { after: 99 }));
+    expect(sizes.get(1)).toBe(2);
+    expect(applier.feed(1)?.rejected).toEqual({ token_count: 1, unknown_parent: 1 });
+  });
+
+  it('forgets every rank that a restarted connection spoke for, and no other', () => {
+    const { applier, index } = setUp({ ownerOfRank: (_, rank) => 10 + rank });
+    const announce = (owner: OwnerSlot, sequence: number, rank: number | null, events: KvEvent[]): void =>
+      applier.onBatch(owner, sequence, encodeEventBatch({ timestamp: 0, rank, events }));
+    announce(10, 0, null, [stored([1], [1, 2])]);
+    announce(10, 1, 1, [stored([2], [1, 2])]);
+    announce(10, 2, 2, [stored([3], [1, 2])]);
+    announce(20, 0, 9, [stored([4], [1, 2])]);
+    expect(index.stats().residencies).toBe(4);
+    announce(10, 0, 1, []);
+    expect(index.stats().residencies).toBe(1);
+  });
 });

@@ -16,9 +16,11 @@ export interface KvEventApplierOptions {
     readonly loraName: string | null;
     readonly cacheSalt: string | null;
   }) => U64;
+  /** Whether a slot is anybody's; batches for free ones are dropped. Without it all are. */
+  readonly isOwner?: (owner: OwnerSlot) => boolean;
   /** Tokens per block of the owner's model; null = not known yet. */
   readonly blockSizeOf: (owner: OwnerSlot) => number | null;
-  /** Called with the block size of the first store while `blockSizeOf` is null. */
+  /** Called with the block size of the first store with blocks while `blockSizeOf` is null. */
   readonly learnBlockSize: (owner: OwnerSlot, blockSize: number) => void;
   /** Owner of another rank of the same worker, for batches that name their rank; without it the connection's owner is meant. */
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
@@ -62,6 +64,9 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
     }
     if (step === 'restart') {
       options.index.clear(owner, 'all');
+      // One connection may carry several ranks; they restarted together.
+      for (const other of feed.otherOwners) options.index.clear(other, 'all');
+      feed.otherOwners.clear();
       options.metrics.count('pointsman_kv_event_restarts_total');
       options.onRestart?.(owner);
     }
@@ -76,6 +81,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       batch.rank === null || options.ownerOfRank === undefined
         ? connection
         : options.ownerOfRank(connection, batch.rank);
+    if (owner !== null && owner !== connection) feed.otherOwners.add(owner);
     for (const event of batch.events) {
       options.metrics.count('pointsman_kv_events_total', labelsOf('kind', event.kind));
       if (owner === null) {
@@ -93,6 +99,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
   };
   return {
     onBatch(owner, sequence, payload) {
+      if (options.isOwner?.(owner) === false) return;
       const feed = arrive(owner, sequence);
       let batch: KvEventBatch;
       try {
@@ -106,6 +113,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       applyBatch(owner, feed, batch);
     },
     onDecodedBatch(owner, sequence, batch) {
+      if (options.isOwner?.(owner) === false) return;
       applyBatch(owner, arrive(owner, sequence), batch);
     },
     feed: (owner) => feeds.get(owner) ?? null,
@@ -154,13 +162,14 @@ function applyStore(
 ): RejectReason | null {
   const { blockSize, external, tokenIds } = event;
   const expected = options.blockSizeOf(owner);
-  if (expected === null) options.learnBlockSize(owner, blockSize);
-  else if (expected !== blockSize) {
+  if (expected !== null && expected !== blockSize) {
     feed.mismatchedBlockSize = blockSize;
     return 'block_size';
   }
   if (external.length === 0) return null;
   if (tokenIds.length !== (external.length / 2) * blockSize) return 'token_count';
+  // Only now: a size that the event's own tokens contradict must not become the model's.
+  if (expected === null) options.learnBlockSize(owner, blockSize);
   const { local } = options.hasher.hashPrompt(tokenIds, blockSize, options.blockHashSeed(event));
   switch (options.index.store(owner, event.tier, event.parent, external, local)) {
     case 'unknown-parent':

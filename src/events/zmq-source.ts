@@ -80,7 +80,9 @@ async function read(
       deliver(frames, subscription);
     }
   } catch (cause) {
-    if (!isClosed()) report(subscription, `the subscription ended: ${errorText(cause)}`, cause);
+    if (isClosed()) return;
+    report(subscription, `the subscription ended: ${errorText(cause)}`, cause);
+    subscription.onConnection?.(false);
   }
 }
 

@@ -53,4 +53,29 @@ describe('block sizes', () => {
       null,
     ]);
   });
+
+  it('hold until whoever said so is gone, removed or restarted', () => {
+    const fleet = new Fleet();
+    const sizes = new BlockSizes(fleet, () => null);
+    fleet.add(spec(1n, 'm'), advertising(16));
+    fleet.add(spec(2n, 'm'), advertising(64));
+    expect(sizes.ofModel('m')).toBe(16);
+    fleet.setCapabilities(2n, { ...advertising(128), epoch: 'b' });
+    expect(sizes.ofModel('m')).toBe(16);
+    fleet.setCapabilities(1n, { ...advertising(32), epoch: 'b' });
+    expect(sizes.ofModel('m')).toBe(32);
+    fleet.setState(1n, 'gone');
+    expect(sizes.ofModel('m')).toBe(128);
+    fleet.remove(2n);
+    expect(sizes.ofModel('m')).toBeNull();
+    const slot = fleet.slotOf(1n, 0);
+    fleet.setState(1n, 'ready');
+    fleet.setCapabilities(1n, null);
+    sizes.learn(slot, 8);
+    sizes.restarted(99);
+    expect(sizes.ofModel('m')).toBe(8);
+    sizes.restarted(slot);
+    sizes.learn(slot, 4);
+    expect(sizes.ofModel('m')).toBe(4);
+  });
 });

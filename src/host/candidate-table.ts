@@ -1,22 +1,7 @@
 // Storage of candidate tables: typed arrays that grow by doubling and never per worker.
 import type { CandidateTable } from './types.ts';
 
-/** Columns of a table that hold one number per candidate. */
-export const FLOAT_COLUMNS = [
-  'effectiveOverlapBlocks',
-  'cachedTokens',
-  'deviceBlocks',
-  'hostBlocks',
-  'diskBlocks',
-  'loadAvailable',
-  'activePrefillTokens',
-  'decodeCostBlocks',
-  'activeRequests',
-  'preferredTaintMultiplier',
-  'occupancy',
-] as const satisfies readonly (keyof CandidateTable)[];
-
-/** An empty table with room for `capacity` rows; taints neutral, everything else 0. */
+/** An empty table with room for `capacity` rows; taints neutral, everything else 0; no column is said to be superfluous. */
 export function createCandidateTable(capacity: number): CandidateTable {
   return {
     count: 0,
@@ -29,6 +14,9 @@ export function createCandidateTable(capacity: number): CandidateTable {
     hostBlocks: new Float64Array(capacity),
     diskBlocks: new Float64Array(capacity),
     hasTierMatches: false,
+    hasLowerTierMatches: true,
+    hasUnknownLoads: true,
+    hasTaintMultipliers: true,
     loadAvailable: new Float64Array(capacity),
     activePrefillTokens: new Float64Array(capacity),
     decodeCostBlocks: new Float64Array(capacity),
@@ -45,6 +33,29 @@ export function growCandidateTable(table: CandidateTable, rows: number): boolean
   return true;
 }
 
+/** Copies all rows of `source` to `target`, which has room. */
+export function copyRows(source: CandidateTable, target: CandidateTable): void {
+  const { count } = source;
+  copyFlags(source, target);
+  target.count = count;
+  for (let row = 0; row < count; row += 1) {
+    target.slots[row] = source.slots[row]!;
+    target.workerIds[row] = source.workerIds[row]!;
+    target.ranks[row] = source.ranks[row]!;
+  }
+  copy(source.effectiveOverlapBlocks, count, target.effectiveOverlapBlocks);
+  copy(source.cachedTokens, count, target.cachedTokens);
+  copy(source.deviceBlocks, count, target.deviceBlocks);
+  copy(source.hostBlocks, count, target.hostBlocks);
+  copy(source.diskBlocks, count, target.diskBlocks);
+  copy(source.loadAvailable, count, target.loadAvailable);
+  copy(source.activePrefillTokens, count, target.activePrefillTokens);
+  copy(source.decodeCostBlocks, count, target.decodeCostBlocks);
+  copy(source.activeRequests, count, target.activeRequests);
+  copy(source.preferredTaintMultiplier, count, target.preferredTaintMultiplier);
+  copy(source.occupancy, count, target.occupancy);
+}
+
 /** Copies rows `from[0 … count)` of `source` to rows 0 … of `target`, which has room. Source and target may be the same table if `from` ascends. */
 export function gatherRows(
   source: CandidateTable,
@@ -58,11 +69,37 @@ export function gatherRows(
     target.workerIds[row] = source.workerIds[at]!;
     target.ranks[row] = source.ranks[at]!;
   }
-  for (const name of FLOAT_COLUMNS) {
-    const read = source[name];
-    const write = target[name];
-    for (let row = 0; row < count; row += 1) write[row] = read[from[row]!]!;
-  }
-  target.hasTierMatches = source.hasTierMatches;
+  // One by one: a loop over names would look every array up by name again.
+  gather(source.effectiveOverlapBlocks, from, count, target.effectiveOverlapBlocks);
+  gather(source.cachedTokens, from, count, target.cachedTokens);
+  gather(source.deviceBlocks, from, count, target.deviceBlocks);
+  gather(source.hostBlocks, from, count, target.hostBlocks);
+  gather(source.diskBlocks, from, count, target.diskBlocks);
+  gather(source.loadAvailable, from, count, target.loadAvailable);
+  gather(source.activePrefillTokens, from, count, target.activePrefillTokens);
+  gather(source.decodeCostBlocks, from, count, target.decodeCostBlocks);
+  gather(source.activeRequests, from, count, target.activeRequests);
+  gather(source.preferredTaintMultiplier, from, count, target.preferredTaintMultiplier);
+  gather(source.occupancy, from, count, target.occupancy);
+  copyFlags(source, target);
   target.count = count;
+}
+
+function copyFlags(source: CandidateTable, target: CandidateTable): void {
+  target.hasTierMatches = source.hasTierMatches;
+  target.hasLowerTierMatches = source.hasLowerTierMatches;
+  target.hasUnknownLoads = source.hasUnknownLoads;
+  target.hasTaintMultipliers = source.hasTaintMultipliers;
+}
+
+/** Below some hundred rows a loop is faster than a view to copy from. */
+const FEW = 128;
+
+function copy(read: Float64Array, count: number, write: Float64Array): void {
+  if (count > FEW) write.set(read.subarray(0, count));
+  else for (let row = 0; row < count; row += 1) write[row] = read[row]!;
+}
+
+function gather(read: Float64Array, from: Int32Array, count: number, write: Float64Array): void {
+  for (let row = 0; row < count; row += 1) write[row] = read[from[row]!]!;
 }

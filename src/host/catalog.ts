@@ -1,7 +1,16 @@
 // Every policy type this process knows, built-ins first, then plugins in the order they were listed. Types are unique over all kinds.
-import type { AnyCreateContext, DefaultHost, ErrorCode, HintInput, Scope } from '../plugin/index.ts';
+import {
+  type AnyCreateContext,
+  type Clock,
+  type DefaultHost,
+  type ErrorCode,
+  errorText,
+  type HintInput,
+  type Scope,
+} from '../plugin/index.ts';
 import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
+import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
 
 /** Where a type came from. */
 export interface Origin {
@@ -44,6 +53,19 @@ export interface CatalogEntry<P extends Prepared> {
   readonly defaultHosts: readonly DefaultHost[];
   /** Parses parameters; once per configured instance. */
   prepare(parameters: unknown): Promise<Preparation<P>>;
+}
+
+/** Prepares under the limit for plugins: a schema or provider that never answers is a fault. */
+export async function prepareWithin<P extends Prepared>(
+  clock: Clock,
+  entry: CatalogEntry<P>,
+  parameters: unknown,
+): Promise<Preparation<P>> {
+  try {
+    return await withinLimit(clock, LOAD_LIMIT_MS, 'reading them', entry.prepare(parameters));
+  } catch (thrown) {
+    return { faults: [{ path: [], anchor: 'key', message: errorText(thrown) }] };
+  }
 }
 
 /** Something wrong with what a plugin registers. */

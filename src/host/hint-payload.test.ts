@@ -84,4 +84,17 @@ describe('copying a payload', () => {
     expect(() => copyPayload({ a: new BigUint64Array(49_932) })).toThrow('larger');
     expect(() => copyPayload({ a: new Array(2 ** 32 - 1) })).toThrow('larger');
   });
+
+  it('counts the hashes that are there, whatever their array says, before it copies them', () => {
+    const modest = Object.defineProperty(new BigUint64Array(49_932), 'length', { value: 1 });
+    expect(() => copyPayload({ a: modest })).toThrow('larger');
+    const posing: unknown = Object.create(BigUint64Array.prototype, {
+      [Symbol.iterator]: {
+        value: function* () {
+          for (;;) yield 1n;
+        },
+      },
+    });
+    expect(() => copyPayload({ a: posing })).toThrow(TypeError);
+  });
 });

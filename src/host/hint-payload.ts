@@ -18,6 +18,11 @@ const BYTES_PER_U64 = 21;
 /** The longest a double gets as JSON, and a comma. */
 const BYTES_PER_NUMBER = 26;
 
+const BYTE_LENGTH = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(BigUint64Array.prototype),
+  'byteLength',
+)?.get;
+
 /** A JSON object as hints carry it. */
 export type HintPayload = { readonly [key: string]: HintJson };
 
@@ -75,16 +80,21 @@ function copyReference(value: object | null, depth: number, budget: PayloadBudge
     return value;
   }
   if (value instanceof BigUint64Array) {
+    // Before the copy, and by the bytes there really are: a subclass may say anything of its length.
+    spend(budget, (byteLengthOf(value) / 8) * BYTES_PER_U64 + 3);
     // Through the constructor: a subclass could make its own `slice` return memory it keeps.
-    const copy = new BigUint64Array(value);
-    spend(budget, copy.length * BYTES_PER_U64 + 3);
-    return copy;
+    return new BigUint64Array(value);
   }
   if (depth >= MAX_PAYLOAD_DEPTH)
     throw new PayloadFault(`the payload nests deeper than ${MAX_PAYLOAD_DEPTH}`);
   if (Array.isArray(value)) return copyList(value, depth + 1, budget);
   if (isPlainObject(value)) return copyObject(value, depth + 1, budget);
   throw new PayloadFault('an object of a class is not JSON');
+}
+
+/** Bytes of a typed array; throws for an object that only poses as one. */
+function byteLengthOf(array: BigUint64Array): number {
+  return Number(BYTE_LENGTH?.call(array));
 }
 
 function copyList(list: readonly unknown[], depth: number, budget: PayloadBudget): readonly HintJson[] {

@@ -3,11 +3,12 @@ import {
   type ConfigPath,
   didYouMean,
   type HintEntry,
+  nameList,
   type RoleSelectionEntry,
   type RouterConfig,
 } from '../config/index.ts';
-import type { Role } from '../plugin/index.ts';
-import type { CatalogEntry, PolicyCatalog, PreparedHint } from './catalog.ts';
+import type { Clock, Role } from '../plugin/index.ts';
+import { type CatalogEntry, type PolicyCatalog, type PreparedHint, prepareWithin } from './catalog.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -23,10 +24,12 @@ export interface ResolvedHint {
 export class HintResolver {
   readonly #catalog: PolicyCatalog;
   readonly #problems: ProblemList;
+  readonly #clock: Clock;
 
-  constructor(catalog: PolicyCatalog, problems: ProblemList) {
+  constructor(catalog: PolicyCatalog, problems: ProblemList, clock: Clock) {
     this.#catalog = catalog;
     this.#problems = problems;
+    this.#clock = clock;
   }
 
   /** Listed hints in list order, else default ones in registration order. `selectionType` is null when the role has none. */
@@ -66,7 +69,7 @@ export class HintResolver {
         this.#unknownHint(type, [...path, 'type']);
         continue;
       }
-      const preparation = await entry.prepare(parameters);
+      const preparation = await prepareWithin(this.#clock, entry, parameters);
       if (preparation.faults) this.#problems.parameters('error', path, preparation.faults, type);
       else hints.push({ name, prepared: preparation.prepared, listed: true, path });
     }
@@ -76,8 +79,8 @@ export class HintResolver {
   #unknownHint(type: string, path: ConfigPath): void {
     const known = [...this.#catalog.hints.keys()];
     const message = this.#catalog.selections.has(type)
-      ? `${type} is a worker-selection policy, not a hint policy; known hint policies: ${known.join(', ')}`
-      : `unknown hint policy "${type}"; known: ${known.join(', ')}${didYouMean(type, known)}`;
+      ? `${type} is a worker-selection policy, not a hint policy; known hint policies: ${nameList(known)}`
+      : `unknown hint policy "${type}"; known: ${nameList(known)}${didYouMean(type, known)}`;
     this.#problems.error('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 
@@ -86,7 +89,7 @@ export class HintResolver {
     const hints: ResolvedHint[] = [];
     for (const entry of this.#catalog.hints.values()) {
       if (!runsByDefault(entry, selectionType)) continue;
-      const preparation = await entry.prepare({});
+      const preparation = await prepareWithin(this.#clock, entry, {});
       if (preparation.faults) {
         const [fault] = preparation.faults;
         const message = `${entry.type} of ${entry.origin.name} runs under ${selectionType} by default, but does not take empty parameters: ${fault?.message}`;

@@ -8,7 +8,7 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
-export { chooseLowest, chooseSampled } from './row-choice.ts';
+export { breakTies, chooseSampled } from './row-choice.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,

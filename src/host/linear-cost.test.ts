@@ -119,6 +119,9 @@ function tableOf(rows: readonly Row[], hasTierMatches: boolean): CandidateTable 
   const table = createCandidateTable(rows.length + 3);
   table.count = rows.length;
   table.hasTierMatches = hasTierMatches;
+  table.hasLowerTierMatches = rows.some(({ host, disk }) => host + disk > 0);
+  table.hasUnknownLoads = rows.some(({ available }) => !available);
+  table.hasTaintMultipliers = rows.some(({ taint }) => taint !== 1);
   for (const [at, row] of rows.entries()) {
     const known = row.available ? 1 : 0;
     table.workerIds[at] = BigInt(at);
@@ -157,8 +160,13 @@ const weightsArbitrary: fc.Arbitrary<Weights> = fc.record({
   disk_cache_hit_weight: weight,
 });
 const roleArbitrary = fc.constantFrom<Role[]>('aggregated', 'prefill', 'decode');
+/** Rows as most fleets have them: loads known, nothing below the device tier, no taints asked for. */
+const plainRow = rowArbitrary.map((row): Row => ({ ...row, host: 0, disk: 0, available: true, taint: 1 }));
 const scene = fc.record({
-  rows: fc.array(rowArbitrary, { minLength: 1, maxLength: 12 }),
+  rows: fc.oneof(
+    fc.array(rowArbitrary, { minLength: 1, maxLength: 12 }),
+    fc.array(plainRow, { minLength: 1, maxLength: 12 }),
+  ),
   weights: weightsArbitrary,
   role: roleArbitrary,
   tiers: fc.boolean(),
@@ -247,7 +255,7 @@ describe('the declared cost', () => {
     ['prefill_load_scale', Number.POSITIVE_INFINITY],
   ])('refuses %s = %d', (name, value) => {
     expect(() => linearCost({ [name]: value })).toThrow(
-      `linearCost: ${name} must be a finite number of at least 0, got ${value}`,
+      `linearCost: ${name} must be a number from 0 to 1e9, got ${value}`,
     );
   });
 });

@@ -1,7 +1,12 @@
 // Evaluates a declared cost over columns. Formula and the names of its terms: the README of dynamo-default-cost-fn. Budget: a few
 // nanoseconds per candidate, no allocation.
 import type { LinearCost } from '../plugin/index.ts';
+import { type LowestRow, lowestRow } from './row-choice.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
+import { deviceCosts, tierCosts } from './usual-cost.ts';
+
+/** The weights of a declared cost, all given. */
+export type CostWeights = LinearCost['weights'];
 
 /** Facts of the request that the formula reads. */
 export type CostFacts = Pick<
@@ -24,16 +29,47 @@ export function leastActivePrefill(table: CandidateTable, count: number): number
   return least;
 }
 
-/** Writes the cost of rows 0 … count to `costs`; answers whether all are finite. */
+/** Writes the cost of every row to `costs` and the cheapest to `lowest`; answers whether all costs are finite. */
 export function evaluateLinearCost(
   cost: LinearCost,
   setting: CostSetting,
   table: CandidateTable,
-  count: number,
   facts: CostFacts,
   costs: Float64Array,
+  lowest: LowestRow,
 ): boolean {
-  const weights = cost.weights;
+  const { weights } = cost;
+  const usual =
+    facts.tracksPrefillTokens &&
+    setting.taints &&
+    weights.overlap_score_credit > 0 &&
+    weights.overlap_score_credit_decay === 0;
+  let sum: number;
+  if (!usual) {
+    sum = anyCosts(weights, setting, table, facts, costs);
+    lowestRow(costs, table.count, lowest);
+  } else if (
+    table.hasLowerTierMatches ||
+    table.hasUnknownLoads ||
+    table.hasTaintMultipliers ||
+    weights.decode_active_request_weight > 0
+  ) {
+    sum = tierCosts(weights, table, facts, costs, lowest);
+  } else {
+    sum = deviceCosts(weights, table, facts, costs, lowest);
+  }
+  return Number.isFinite(sum) || allFinite(costs, table.count);
+}
+
+/** The whole formula. Returns a number that is finite when all costs are and their sum does not overflow. */
+function anyCosts(
+  weights: CostWeights,
+  setting: CostSetting,
+  table: CandidateTable,
+  facts: CostFacts,
+  costs: Float64Array,
+): number {
+  const { count } = table;
   const creditWeight = weights.overlap_score_credit;
   const hostWeight = weights.host_cache_hit_weight;
   const diskWeight = weights.disk_cache_hit_weight;
@@ -51,8 +87,7 @@ export function evaluateLinearCost(
   const { cachedTokens, hostBlocks, diskBlocks, loadAvailable, activePrefillTokens, decodeCostBlocks } =
     table;
   const { activeRequests, preferredTaintMultiplier } = table;
-  // x − x is 0 for a finite x and NaN for every other, so the sum tells in one comparison.
-  let check = 0;
+  let sum = 0;
   for (let row = 0; row < count; row += 1) {
     let credit = 0;
     let cached = 0;
@@ -78,8 +113,14 @@ export function evaluateLinearCost(
       base = prefillScale * Math.max(0, tokens / blockSize - credit) + decodeCostBlocks[row]! + requests;
     }
     const value = taints ? base * preferredTaintMultiplier[row]! : base;
-    check += value - value;
+    sum += value;
     costs[row] = value;
   }
-  return check === 0;
+  return sum;
+}
+
+/** Sums of very large costs overflow: then every one is looked at. */
+function allFinite(costs: Float64Array, count: number): boolean {
+  for (let row = 0; row < count; row += 1) if (!Number.isFinite(costs[row])) return false;
+  return true;
 }

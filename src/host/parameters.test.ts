@@ -54,6 +54,15 @@ describe('parsing parameters', () => {
     ]);
   });
 
+  it('has a fault for a schema that refuses without an issue', async () => {
+    const schema: ParameterSchema = {
+      '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [] }) },
+    };
+    expect(await faultsOf(schema, {})).toEqual([
+      { path: [], anchor: 'key', message: 'the schema refuses them without a reason' },
+    ]);
+  });
+
   it('points a schema that throws or rejects at the parameters', async () => {
     const schema: ParameterSchema = {
       '~standard': {

@@ -29,7 +29,9 @@ export async function parseParameters(
   try {
     const result = await schema['~standard'].validate(raw);
     if (!result.issues) return { value: result.value, faults: null };
-    return { faults: result.issues.flatMap((issue) => faultsOf(schema, raw, issue)) };
+    const faults = result.issues.flatMap((issue) => faultsOf(schema, raw, issue));
+    if (faults.length > 0) return { faults };
+    return { faults: [{ path: [], anchor: 'key', message: 'the schema refuses them without a reason' }] };
   } catch (thrown) {
     return { faults: [{ path: [], anchor: 'key', message: `the schema threw: ${errorText(thrown)}` }] };
   }

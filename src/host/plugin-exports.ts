@@ -1,17 +1,20 @@
 // Finds the definitions in a loaded module and puts them into the catalog.
-import { errorText } from '../plugin/index.ts';
+import { type Clock, errorText } from '../plugin/index.ts';
 import type { Origin, PolicyCatalog, RegistrationFault } from './catalog.ts';
 import { catalogRegistry } from './catalog-registry.ts';
 import { checkDefinition, isBranded } from './definition-check.ts';
 import type { LoadedModule } from './plugin-loader.ts';
+import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
 
 /** Takes definitions out of modules; one collector per load, as an object exported twice counts once. */
 export class ExportCollector {
   readonly #catalog: PolicyCatalog;
+  readonly #clock: Clock;
   readonly #seen = new Set<unknown>();
 
-  constructor(catalog: PolicyCatalog) {
+  constructor(catalog: PolicyCatalog, clock: Clock) {
     this.#catalog = catalog;
+    this.#clock = clock;
   }
 
   /** Registers everything a module offers; answers what is wrong, nothing when all is well. */
@@ -19,15 +22,22 @@ export class ExportCollector {
     const origin: Origin = { name: module.specifier, version: module.version };
     const faults: RegistrationFault[] = [];
     let found = 0;
-    for (const [name, value] of offered(module.exports)) {
-      if (isBranded(value)) {
-        found += 1;
-        const fault = this.#take(name, value, origin);
-        if (fault !== null) faults.push(fault);
-      } else if (name === 'register' && typeof value === 'function') {
-        found += 1;
-        await this.#register(value, origin, faults);
+    try {
+      for (const [name, value] of offered(module.exports)) {
+        if (isBranded(value)) {
+          found += 1;
+          const fault = this.#take(name, value, origin);
+          if (fault !== null) faults.push(fault);
+        } else if (name === 'register' && typeof value === 'function') {
+          found += 1;
+          await this.#register(value, origin, faults);
+        }
       }
+    } catch (thrown) {
+      // A getter or a proxy among the exports.
+      const message = `the exports of ${module.specifier} cannot be read: ${errorText(thrown)}`;
+      faults.push({ code: 'PM_PLUGIN_INVALID', message });
+      return faults;
     }
     if (found === 0) {
       faults.push({
@@ -50,13 +60,14 @@ export class ExportCollector {
     if (this.#seen.has(register) || typeof register !== 'function') return;
     this.#seen.add(register);
     try {
-      await Reflect.apply(register, undefined, [
+      const registering: unknown = Reflect.apply(register, undefined, [
         catalogRegistry(this.#catalog, origin, (fault) => faults.push(fault)),
       ]);
+      await withinLimit(this.#clock, LOAD_LIMIT_MS, 'it', registering);
     } catch (thrown) {
       faults.push({
         code: 'PM_PLUGIN_LOAD',
-        message: `register of ${origin.name} threw: ${errorText(thrown)}`,
+        message: `register of ${origin.name} failed: ${errorText(thrown)}`,
       });
     }
   }

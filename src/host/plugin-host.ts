@@ -33,6 +33,7 @@ import {
   roleRuntimeOf,
 } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
+import { DISPOSE_LIMIT_MS, withinLimit } from './time-limit.ts';
 import type { PluginHost, RoleNeeds, RoleRuntime } from './types.ts';
 
 /** What {@link createPluginHost} works with. */
@@ -86,7 +87,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const problems = new ProblemList();
   const catalog = builtinCatalog(config.router);
   await loadPlugins(options, catalog, problems);
-  const roles = await new RoleResolver(config, catalog, problems).resolve();
+  const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
   const host = new Host(options, roles, catalog);
   const needs = host.tryRoles(problems);
   if (problems.hasErrors) {
@@ -98,12 +99,12 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
 }
 
 async function loadPlugins(
-  { config, source, modules }: PluginHostOptions,
+  { config, source, clock, modules }: PluginHostOptions,
   catalog: PolicyCatalog,
   problems: ProblemList,
 ): Promise<void> {
-  const loader = new PluginLoader(source.folder, modules);
-  const collector = new ExportCollector(catalog);
+  const loader = new PluginLoader(source.folder, clock, modules);
+  const collector = new ExportCollector(catalog, clock);
   for (const { specifier, path } of config.plugins) {
     try {
       const faults = await collector.collect(await loader.load(specifier));
@@ -177,7 +178,13 @@ class Host implements ResolvedPluginHost {
       disposers.push(() => disposeShared(created));
     }
     this.#runtimes.clear();
-    for (const dispose of disposers) await quietly(dispose, this.#ports.log);
+    const { clock, log } = this.#ports;
+    const disposing = (async () => {
+      for (const dispose of disposers) await quietly(dispose, log);
+    })();
+    await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing).catch((thrown: unknown) =>
+      log.warn(errorText(thrown)),
+    );
   }
 
   /** Creates every role for every configured partition, reports what fails, and disposes it again. */

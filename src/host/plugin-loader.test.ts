@@ -24,10 +24,10 @@ function folderOf(files: Readonly<Record<string, string>>): string {
   return folder;
 }
 
-function load(folder: string, yaml: string) {
+function load(folder: string, yaml: string, clock = new ManualClock()) {
   const { config, source } = parseConfig(yaml, join(folder, 'router.yaml'));
   const modules = { 'pointsman/testing': testKit };
-  return createPluginHost({ config, source, clock: new ManualClock(), log: NO_LOG, modules });
+  return createPluginHost({ config, source, clock, log: NO_LOG, modules });
 }
 
 const listing = (...plugins: string[]): string =>
@@ -315,7 +315,7 @@ describe('a plugin that cannot be used', () => {
       'has a register that throws',
       { 'a.ts': "export const register = () => { throw new Error('no'); };\n" },
       ['./a.ts'],
-      ['register of ./a.ts threw: no'],
+      ['register of ./a.ts failed: no'],
     ],
   ])('%s: the listing says so', async (_, files, plugins, expected) => {
     const found = await problems(files, ...plugins);
@@ -323,6 +323,13 @@ describe('a plugin that cannot be used', () => {
       found[at]?.slice(0, found[at].indexOf(': ', found[at].indexOf(': ') + 1));
     expect(found.map((text) => text.replace(/^router\.yaml:1:\d+: plugins\[\d\]: /, ''))).toEqual(expected);
     expect(position(0)).toMatch(/^router\.yaml:1:\d+: plugins\[\d\]$/);
+  });
+
+  it('whose exports cannot be read is named', async () => {
+    const files = { 'a.js': "export default { get policy() { throw new Error('not yours'); } };\n" };
+    expect(await problems(files, './a.js')).toEqual([
+      'router.yaml:1:11: plugins[0]: the exports of ./a.js cannot be read: not yours',
+    ]);
   });
 
   it('is not found half-made by the next load', async () => {
@@ -345,5 +352,58 @@ describe('a plugin that cannot be used', () => {
     await expect(failing('./circle.ts')).rejects.toThrow(
       'cannot load ./circle.ts: its links lead in a circle',
     );
+  });
+});
+
+describe('a plugin that waits for something that never comes', () => {
+  const NEVER = 'new Promise(() => globalThis.pointsmanTestWaits?.())';
+  const schema = `{ '~standard': { version: 1, vendor: 'x', validate: () => ${NEVER} } }`;
+  const tail = 'did not end within 30 s; it waits for something that does not come';
+  const HINTS = 'worker_selection: { decode: { hints: [{ type: slow }] } }';
+
+  /** Lets time pass once the plugin waits. */
+  async function inTime<T>(clock: ManualClock, act: () => Promise<T>): Promise<T> {
+    const waits = new Promise((resolve) => Reflect.set(globalThis, 'pointsmanTestWaits', resolve));
+    const outcome = act();
+    outcome.catch(() => undefined);
+    await waits;
+    Reflect.deleteProperty(globalThis, 'pointsmanTestWaits');
+    clock.advanceTo(clock.now() + 30_000);
+    return outcome;
+  }
+
+  it.each([
+    ['at its top level', `await ${NEVER};\n`, '', 'plugins[0]: cannot load ./a.mjs: its top level'],
+    [
+      'in register',
+      `export const register = () => ${NEVER};\n`,
+      '',
+      'plugins[0]: register of ./a.mjs failed: it',
+    ],
+    [
+      'in its schema',
+      hint('slow').replace('create:', `parameters: ${schema}, create:`),
+      HINTS,
+      'worker_selection.decode.hints[0].parameters: slow: reading them',
+    ],
+    [
+      'in its provider',
+      `export const register = (registry) => registry.registerHintPolicy('slow', () => ${NEVER});\n`,
+      HINTS,
+      'worker_selection.decode.hints[0].parameters: slow: reading them',
+    ],
+  ])('%s ends the start with an error', async (_, text, yaml, expected) => {
+    const clock = new ManualClock();
+    const folder = folderOf({ 'a.mjs': text });
+    const start = inTime(clock, () => load(folder, `${listing('./a.mjs')}${yaml}`, clock));
+    await expect(start).rejects.toThrow(`${expected} ${tail}`);
+  });
+
+  it('in dispose does not keep a router from stopping', async () => {
+    const clock = new ManualClock();
+    const text = hint('slow').replace('buildHints:', `dispose: () => ${NEVER}, buildHints:`);
+    const host = await load(folderOf({ 'a.mjs': text }), `${listing('./a.mjs')}${HINTS}`, clock);
+    host.roleRuntime({ model: 'm', routingGroup: 'default' }, 'decode', 16);
+    await expect(inTime(clock, () => host.dispose())).resolves.toBeUndefined();
   });
 });

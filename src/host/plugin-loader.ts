@@ -5,7 +5,8 @@ import { readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as contract from '../plugin/index.ts';
-import { errorText, PointsmanError, systemReason } from '../plugin/index.ts';
+import { type Clock, errorText, PointsmanError, systemReason } from '../plugin/index.ts';
+import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
 
 type Jiti = import('jiti').Jiti;
 
@@ -24,15 +25,18 @@ export type HostModules = Readonly<Record<string, object>>;
 /** Loads modules relative to one folder. */
 export class PluginLoader {
   readonly #folder: string;
+  readonly #clock: Clock;
   readonly #modules: HostModules;
   #bare: Jiti | null = null;
 
   /**
    * @param folder absolute; where relative specifiers and packages are looked up
+   * @param clock ends the wait for a module that never finishes loading
    * @param modules beyond `pointsman/plugin` and `zod`, which the loader hands over itself
    */
-  constructor(folder: string, modules: HostModules = {}) {
+  constructor(folder: string, clock: Clock, modules: HostModules = {}) {
     this.#folder = folder;
+    this.#clock = clock;
     this.#modules = modules;
   }
 
@@ -46,7 +50,8 @@ export class PluginLoader {
     const loader = await this.#loader(hasZod ? {} : { zod: await import('zod') });
     const cached = new Set(Object.keys(loader.cache));
     try {
-      const exports = await loader.import<object>(isPath(specifier) ? file : specifier);
+      const importing = loader.import<object>(isPath(specifier) ? file : specifier);
+      const exports = await withinLimit(this.#clock, LOAD_LIMIT_MS, 'its top level', importing);
       return { specifier, exports, version };
     } catch (thrown) {
       // A module that failed half-way must not be found half-made next time.

@@ -4,13 +4,14 @@ import {
   type ConfigPath,
   didYouMean,
   type InstanceEntry,
+  nameList,
   ROLES,
   type RoleSelectionEntry,
   type RouterConfig,
 } from '../config/index.ts';
-import type { Role } from '../plugin/index.ts';
+import type { Clock, Role } from '../plugin/index.ts';
 import { DEFAULT_POLICY, PLAIN_MODES } from './builtin-policies.ts';
-import type { PolicyCatalog, Preparation, PreparedSelection } from './catalog.ts';
+import { type PolicyCatalog, type Preparation, type PreparedSelection, prepareWithin } from './catalog.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
 import type { ProblemList } from './problem-list.ts';
 
@@ -37,16 +38,18 @@ export class RoleResolver {
   readonly #config: RouterConfig;
   readonly #catalog: PolicyCatalog;
   readonly #problems: ProblemList;
+  readonly #clock: Clock;
   readonly #hints: HintResolver;
   /** Named instances, each parsed once however many roles use it. */
   readonly #instances = new Map<string, Preparation<PreparedSelection> | null>();
   readonly #usedInstances = new Set<string>();
 
-  constructor(config: RouterConfig, catalog: PolicyCatalog, problems: ProblemList) {
+  constructor(config: RouterConfig, catalog: PolicyCatalog, problems: ProblemList, clock: Clock) {
     this.#config = config;
     this.#catalog = catalog;
     this.#problems = problems;
-    this.#hints = new HintResolver(catalog, problems);
+    this.#clock = clock;
+    this.#hints = new HintResolver(catalog, problems, clock);
   }
 
   /** Resolves; a role with problems is missing from the answer. */
@@ -76,7 +79,10 @@ export class RoleResolver {
   async #prepareInstances(): Promise<void> {
     for (const instance of this.#config.instances) {
       const entry = this.#catalog.selections.get(instance.type);
-      this.#instances.set(instance.name, entry ? await entry.prepare(instance.parameters) : null);
+      this.#instances.set(
+        instance.name,
+        entry ? await prepareWithin(this.#clock, entry, instance.parameters) : null,
+      );
     }
   }
 
@@ -136,7 +142,7 @@ export class RoleResolver {
     const configured = this.#config.instances.find((instance) => instance.name === name);
     if (configured === undefined) {
       const known = [...this.#instances.keys()];
-      const list = known.length > 0 ? `known instances: ${known.join(', ')}` : 'no instances are defined';
+      const list = known.length > 0 ? `known instances: ${nameList(known)}` : 'no instances are defined';
       this.#problems.error(
         'PM_POLICY_UNKNOWN',
         path,
@@ -165,7 +171,7 @@ export class RoleResolver {
       this.#unknownType(type, isMapping ? [...path, 'type'] : path, 'error');
       return null;
     }
-    const preparation = await entry.prepare(parameters);
+    const preparation = await prepareWithin(this.#clock, entry, parameters);
     if (preparation.faults) {
       this.#problems.parameters('error', path, preparation.faults, type);
       return null;
@@ -176,8 +182,8 @@ export class RoleResolver {
   #unknownType(type: string, path: ConfigPath, severity: 'error' | 'warning'): void {
     const known = [...this.#catalog.selections.keys()];
     const message = this.#catalog.hints.has(type)
-      ? `${type} is a hint policy; list it under hints, and choose a worker-selection policy: ${known.join(', ')}`
-      : `unknown worker-selection policy "${type}"; known: ${known.join(', ')}${didYouMean(type, [...known, ...this.#instances.keys()])}`;
+      ? `${type} is a hint policy; list it under hints, and choose a worker-selection policy: ${nameList(known)}`
+      : `unknown worker-selection policy "${type}"; known: ${nameList(known)}${didYouMean(type, [...known, ...this.#instances.keys()])}`;
     this.#problems[severity]('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 

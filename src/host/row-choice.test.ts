@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { seededRng } from '../plugin/index.ts';
-import { chooseLowest, chooseSampled, firstLowest, softmaxWeights } from './row-choice.ts';
+import { type Rng, seededRng } from '../plugin/index.ts';
+import {
+  breakTies,
+  chooseSampled,
+  firstLowest,
+  lowestRow,
+  type RowChoice,
+  softmaxWeights,
+} from './row-choice.ts';
 
 const costsOf = (...values: number[]): Float64Array => Float64Array.from(values);
 const probabilities = (costs: Float64Array, temperature: number): number[] => {
@@ -12,6 +19,12 @@ const probabilities = (costs: Float64Array, temperature: number): number[] => {
 const finiteCosts = fc
   .array(fc.double({ min: 0, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 40 })
   .map((values) => Float64Array.from(values));
+
+function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
+  const lowest = { row: 7, ties: 7 };
+  lowestRow(costs, count, lowest);
+  return breakTies(costs, count, lowest, rng);
+}
 
 describe('choosing the lowest cost', () => {
   it('takes the lowest row, whatever the seed, when it is alone', () => {
@@ -46,6 +59,7 @@ describe('choosing the lowest cost', () => {
   it('never lets NaN win, and answers no row when nothing is a number', () => {
     expect(chooseLowest(costsOf(Number.NaN, 5, Number.NaN), 3, seededRng(1)).row).toBe(1);
     expect(chooseLowest(costsOf(Number.NaN), 1, seededRng(1)).row).toBe(-1);
+    expect(chooseLowest(costsOf(Number.POSITIVE_INFINITY), 1, seededRng(1)).row).toBe(-1);
   });
 
   it('reads only the rows it is told of', () => {

@@ -11,26 +11,46 @@ export interface RowChoice {
   draw: number | null;
 }
 
-/**
- * Lowest cost; among exactly equal ones uniformly at random by reservoir: the k-th tie replaces the choice with probability 1/k.
- * NaN never wins. Row −1 when no cost is a number.
- */
-export function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
+/** The lowest cost of some rows, before ties are broken. */
+export interface LowestRow {
+  /** First row that has it; −1 when no cost is a number below infinity. */
+  row: number;
+  /** Rows with exactly that cost. */
+  ties: number;
+}
+
+/** Finds the lowest cost. NaN never is. */
+export function lowestRow(costs: Float64Array, count: number, lowest: LowestRow): void {
+  let least = Number.POSITIVE_INFINITY;
   let row = -1;
-  let lowest = Number.POSITIVE_INFINITY;
   let ties = 0;
   for (let at = 0; at < count; at += 1) {
     const cost = costs[at]!;
-    if (cost < lowest) {
-      lowest = cost;
+    if (cost < least) {
+      least = cost;
       row = at;
       ties = 1;
-    } else if (cost === lowest && row >= 0) {
-      ties += 1;
-      if (rng.integer(ties) === 0) row = at;
-    }
+    } else if (cost === least) ties += 1;
   }
-  return { row, ties, draw: null };
+  lowest.row = row;
+  lowest.ties = ties;
+}
+
+/**
+ * Breaks ties among exactly equal lowest costs uniformly at random by reservoir: the k-th tie replaces the choice with
+ * probability 1/k.
+ * @param lowest of the same costs.
+ */
+export function breakTies(costs: Float64Array, count: number, lowest: LowestRow, rng: Rng): RowChoice {
+  let { row } = lowest;
+  if (row < 0) return { row, ties: 0, draw: null };
+  const cost = costs[row]!;
+  for (let at = row + 1, tie = 1; tie < lowest.ties && at < count; at += 1) {
+    if (costs[at] !== cost) continue;
+    tie += 1;
+    if (rng.integer(tie) === 0) row = at;
+  }
+  return { row, ties: lowest.ties, draw: null };
 }
 
 /** Lowest cost, the first row of it, without a draw: for pins, which must not move the random sequence. */

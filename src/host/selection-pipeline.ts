@@ -1,10 +1,10 @@
 // Filters → scorers → picker over one decision's candidates. Holds only scratch space between calls: a throw leaves nothing behind.
 // A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
 import type { LinearCost, Logger, Rng, Role, SelectionRequest, WorkerTarget } from '../plugin/index.ts';
-import { createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
-import { evaluateLinearCost } from './linear-cost.ts';
+import { copyRows, createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
+import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
-import { chooseLowest, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
+import { breakTies, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
 import { allFiltered, noEndpoints, nonFiniteCost, type PolicySite } from './selection-errors.ts';
 import type { CandidateTable, SelectionFacts, SelectionPick } from './types.ts';
 
@@ -25,6 +25,10 @@ export class SelectionPipeline {
   readonly #parts: PipelineParts;
   readonly #site: PolicySite;
   readonly #components: PolicyComponents;
+  readonly #setting: CostSetting;
+  readonly #pinnedSetting: CostSetting;
+  /** The cheapest row of the last evaluation. */
+  readonly #lowest = { row: -1, ties: 0 };
   readonly #compact: CandidateTable = createCandidateTable(0);
   /** Row of the caller's table per compact row. */
   #origin = new Int32Array(0);
@@ -37,6 +41,8 @@ export class SelectionPipeline {
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#site = { policy: parts.policy, role: parts.role };
+    this.#setting = { decode: parts.role === 'decode', taints: true };
+    this.#pinnedSetting = { decode: parts.role === 'decode', taints: false };
     this.#components = new PolicyComponents(this.#site, parts, parts.log);
   }
 
@@ -83,7 +89,8 @@ export class SelectionPipeline {
     }
     this.#costs.fill(Number.NaN, 0, table.count);
     for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
-    return this.#pickOf({ ...choice, row: this.#origin[choice.row]! }, by, droppedBy);
+    choice.row = this.#origin[choice.row]!;
+    return this.#pickOf(choice, by, droppedBy);
   }
 
   #pickOf(
@@ -115,19 +122,24 @@ export class SelectionPipeline {
 
   /** Copies the candidates, or those the pin allows, into the pipeline's own columns. */
   #load(table: CandidateTable, pin: WorkerTarget | null): void {
-    let count = 0;
-    for (let row = 0; row < table.count; row += 1) {
-      if (pin === null || isTarget(table, row, pin)) this.#origin[count++] = row;
+    const origin = this.#origin;
+    if (pin === null) {
+      for (let row = 0; row < table.count; row += 1) origin[row] = row;
+      copyRows(table, this.#compact);
+      return;
     }
+    let count = 0;
+    for (let row = 0; row < table.count; row += 1) if (isTarget(table, row, pin)) origin[count++] = row;
     if (count === 0) throw noEndpoints(this.#site, 'the pinned worker is not among the eligible ones');
-    gatherRows(table, this.#origin, count, this.#compact);
+    gatherRows(table, origin, count, this.#compact);
   }
 
   /** Drops rows and closes the gaps; answers which filter dropped which row of the caller's table. */
   #filter(tableCount: number, request: SelectionRequest): readonly (string | null)[] {
     const compact = this.#compact;
     const droppedBy = this.#droppedBy;
-    droppedBy.length = tableCount;
+    // Setting a length is a call into the runtime, even to what it is.
+    if (droppedBy.length !== tableCount) droppedBy.length = tableCount;
     droppedBy.fill(null);
     this.#components.startFilters(compact);
     let kept = 0;
@@ -145,8 +157,8 @@ export class SelectionPipeline {
   }
 
   #evaluate(cost: LinearCost, table: CandidateTable, facts: SelectionFacts, costs: Float64Array): void {
-    const setting = { decode: this.#parts.role === 'decode', taints: facts.pinnedWorker === null };
-    if (evaluateLinearCost(cost, setting, table, table.count, facts, costs)) return;
+    const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
+    if (evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) return;
     const row = costs.findIndex((value) => !Number.isFinite(value));
     throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
   }
@@ -154,7 +166,7 @@ export class SelectionPipeline {
   #chooseByCost(cost: LinearCost, costs: Float64Array, count: number, facts: SelectionFacts): RowChoice {
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
     if (temperature > 0) return chooseSampled(costs, count, temperature, this.#parts.rng, this.#scratch);
-    return chooseLowest(costs, count, this.#parts.rng);
+    return breakTies(costs, count, this.#lowest, this.#parts.rng);
   }
 }
 

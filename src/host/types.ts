@@ -31,6 +31,12 @@ export interface CandidateTable {
   /** Disk and external tiers together. */
   diskBlocks: Float64Array;
   hasTierMatches: boolean;
+  /** False = the host and disk columns are 0 throughout, so nobody needs to read them. */
+  hasLowerTierMatches: boolean;
+  /** False = `loadAvailable` is 1 throughout. */
+  hasUnknownLoads: boolean;
+  /** False = `preferredTaintMultiplier` is 1 throughout. */
+  hasTaintMultipliers: boolean;
   /** 1 = observed, 0 = no observation. */
   loadAvailable: Float64Array;
   activePrefillTokens: Float64Array;

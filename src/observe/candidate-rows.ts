@@ -17,22 +17,37 @@ const REASONS: readonly (IneligibleReason | null)[] = [
   'not_pinned',
 ];
 
-/** Copies an eligible (or filtered) candidate. */
-export function writeCandidate(into: Float64Array, at: number, input: DecisionInput, row: number): void {
-  const { columns } = input;
-  const filtered = (input.droppedBy?.[row] ?? null) !== null;
-  into[at] = columns.deviceBlocks[row] ?? 0;
-  into[at + 1] = columns.hostBlocks[row] ?? 0;
-  into[at + 2] = columns.diskBlocks[row] ?? 0;
-  into[at + 3] = columns.activePrefillTokens[row] ?? 0;
-  into[at + 4] = columns.activeDecodeBlocks[row] ?? 0;
-  into[at + 5] = columns.additionalBlocks[row] ?? 0;
-  into[at + 6] = columns.activeRequests[row] ?? 0;
-  into[at + 7] = columns.preferredTaintMultiplier[row] ?? 1;
-  into[at + 8] = input.costs[row] ?? Number.NaN;
-  into[at + 9] = columns.idWords[2 * row] ?? 0;
-  into[at + 10] = columns.idWords[2 * row + 1] ?? 0;
-  into[at + 11] = rankAndReason(columns.ranks[row] ?? 0, filtered ? 'filtered' : null);
+const FILTERED = REASONS.indexOf('filtered');
+
+/** Copies eligible (or filtered) candidates: those in `rows[0 … count)`, one behind the other from `start` on. */
+export function writeCandidates(
+  into: Float64Array,
+  start: number,
+  input: DecisionInput,
+  rows: Int32Array,
+  count: number,
+): void {
+  const { costs, droppedBy } = input;
+  const { deviceBlocks, hostBlocks, diskBlocks, activePrefillTokens, activeDecodeBlocks } = input.columns;
+  const { additionalBlocks, activeRequests, preferredTaintMultiplier, idWords, ranks } = input.columns;
+  let at = start;
+  for (let index = 0; index < count; index += 1) {
+    const row = rows[index]!;
+    into[at] = deviceBlocks[row]!;
+    into[at + 1] = hostBlocks[row]!;
+    into[at + 2] = diskBlocks[row]!;
+    into[at + 3] = activePrefillTokens[row]!;
+    into[at + 4] = activeDecodeBlocks[row]!;
+    into[at + 5] = additionalBlocks[row]!;
+    into[at + 6] = activeRequests[row]!;
+    into[at + 7] = preferredTaintMultiplier[row]!;
+    into[at + 8] = costs[row]!;
+    into[at + 9] = idWords[2 * row]!;
+    into[at + 10] = idWords[2 * row + 1]!;
+    into[at + 11] = ranks[row]! * 16;
+    if (droppedBy !== null && (droppedBy[row] ?? null) !== null) into[at + 11] = ranks[row]! * 16 + FILTERED;
+    at += ROW_STRIDE;
+  }
 }
 
 /** Copies one who was no candidate. */

@@ -55,6 +55,9 @@ export class DecisionRing implements DecisionReader {
   /** An array of an emptied segment, to be used again. */
   #spare: Float64Array | null = null;
   #next: number;
+  /** All of an id but its last two digits, which change every time. */
+  #head = -1;
+  #headText = '';
   /** Sum over all segments. */
   #objectBytes = 0;
 
@@ -87,7 +90,7 @@ export class DecisionRing implements DecisionReader {
     const wanted = Math.min(this.#rowLimit, input.columns.count + input.excluded.count) * ROW_STRIDE;
     const segment = this.#segmentFor(wanted);
     const decision = new StoredDecision(
-      idText(this.#next++),
+      this.#idOf(this.#next++),
       input,
       this.#hashId,
       segment.columns,
@@ -107,6 +110,7 @@ export class DecisionRing implements DecisionReader {
   hinted(decision: StoredDecision, ...facts: Parameters<StoredDecision['hinted']>): void {
     const before = decision.bytes;
     decision.hinted(...facts);
+    if (decision.bytes === before) return;
     // A decision that fell out of the ring meanwhile counts no more.
     const segment = this.#segmentOf(decision.id);
     if (segment !== null) this.#addBytes(segment, decision.bytes - before);
@@ -153,6 +157,16 @@ export class DecisionRing implements DecisionReader {
         .filter((decision) => decision.requestId === requestId)
         .map((decision) => decision.record()),
     );
+  }
+
+  #idOf(number: number): string {
+    const end = number % PAIRS.length;
+    const head = (number - end) / PAIRS.length;
+    if (head !== this.#head) {
+      this.#head = head;
+      this.#headText = `d-${digitsOf(head, ID_DIGITS - 2)}`;
+    }
+    return this.#headText + PAIRS[end]!;
   }
 
   #stored(id: string): StoredDecision | null {
@@ -207,13 +221,16 @@ export class DecisionRing implements DecisionReader {
   }
 }
 
-function idText(number: number): string {
+/** Every pair of digits: the end of an id, so that a decision makes one text and not one per digit. */
+const PAIRS: readonly string[] = Array.from({ length: 1024 }, (_, number) => digitsOf(number, 2));
+
+function digitsOf(number: number, count: number): string {
   let text = '';
-  for (let left = number, digit = 0; digit < ID_DIGITS; digit += 1) {
+  for (let left = number, digit = 0; digit < count; digit += 1) {
     text = ALPHABET.charAt(left % 32) + text;
     left = Math.floor(left / 32);
   }
-  return `d-${text}`;
+  return text;
 }
 
 function numberOf(id: string): number | null {

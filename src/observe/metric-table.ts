@@ -65,6 +65,11 @@ export const METRICS = {
     help: 'Requests ended because their own door failed while taking the answer.',
     labels: [],
   },
+  pointsman_decisions_unrecorded_total: {
+    kind: 'counter',
+    help: 'Bookings of which no decision record could be made; their requests went on.',
+    labels: [],
+  },
   pointsman_selection_fallbacks_total: {
     kind: 'counter',
     help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',

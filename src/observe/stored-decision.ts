@@ -1,5 +1,5 @@
 // One decision as the ring keeps it: facts of the booking, then what became of it, written in place.
-import { ROW_STRIDE, readCandidates, writeCandidate, writeExcluded } from './candidate-rows.ts';
+import { ROW_STRIDE, readCandidates, writeCandidates, writeExcluded } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type { CandidateRecord, DecisionRecord, ReleaseReason, SentHintRecord } from './decision-record.ts';
 import type { RowChooser } from './decision-rows.ts';
@@ -105,7 +105,7 @@ export class StoredDecision {
 
   /** The hint stage ran. `withHintsTokens` = cached tokens expected once what was sent has been done. */
   hinted(hints: Hints, withHintsTokens: number | null, micros: number): void {
-    this.#hints = { ...hints, sent: hints.sent.map((action) => ({ ...action })) };
+    this.#hints = hints.sent.length === 0 ? { ...hints, sent: [] } : withOwnActions(hints);
     this.#withHintsTokens = withHintsTokens;
     this.#hintMicros = micros;
     this.bytes += hints.sent.length * BYTES_PER_ACTION + hints.policies.length * BYTES_PER_POLICY;
@@ -137,7 +137,7 @@ export class StoredDecision {
 
   /** The request ended; actions nobody reported on become `unreported`. */
   complete(end: DecisionEnd): void {
-    for (const action of this.#hints?.sent ?? []) action.outcome ??= 'unreported';
+    if (this.#hints !== null) for (const action of this.#hints.sent) action.outcome ??= 'unreported';
     this.#report = end.report;
     this.#outcome = {
       status: end.status,
@@ -237,11 +237,12 @@ export class StoredDecision {
   #copyRows(input: DecisionInput, limit: number, chooser: RowChooser): void {
     const { columns, droppedBy, excluded } = input;
     const chosen = chooser.choose(columns.count, input.costs, input.row, limit);
-    if (droppedBy !== null) this.#filters = [];
-    for (let index = 0; index < chosen; index += 1) {
-      const row = chooser.rows[index] ?? 0;
-      writeCandidate(this.#columns, this.#start + index * ROW_STRIDE, input, row);
-      this.#filters?.push(droppedBy?.[row] ?? null);
+    writeCandidates(this.#columns, this.#start, input, chooser.rows, chosen);
+    if (droppedBy !== null) {
+      this.#filters = [];
+      for (let index = 0; index < chosen; index += 1) {
+        this.#filters.push(droppedBy[chooser.rows[index] ?? 0] ?? null);
+      }
     }
     const others = Math.min(excluded.count, limit - chosen);
     for (let index = 0; index < others; index += 1) {
@@ -256,6 +257,10 @@ export class StoredDecision {
       this.#leastActivePrefill = least;
     }
   }
+}
+
+function withOwnActions(hints: Hints): Omit<Hints, 'sent'> & { readonly sent: MutableSentHint[] } {
+  return { ...hints, sent: hints.sent.map((action) => ({ ...action })) };
 }
 
 function sessionRecord(

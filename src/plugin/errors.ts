@@ -39,11 +39,16 @@ export class PointsmanError extends Error {
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    return typeof value === 'object' && value !== null && BRAND in value;
+    try {
+      return typeof value === 'object' && value !== null && BRAND in value;
+    } catch {
+      // A proxy that refuses to be looked at.
+      return false;
+    }
   }
 }
 
-/** The text of any thrown value, for messages and logs. */
+/** The text of any thrown value, for messages and logs. Never throws, whatever a plugin threw. */
 export function errorText(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? thrown.message : thrown;

@@ -61,6 +61,7 @@ export {
   type LinearCostWeight,
   type LinearCostWeights,
   linearCost,
+  MAX_LINEAR_COST_WEIGHT,
 } from './linear-cost.ts';
 export { type LogFields, type Logger, NO_LOG } from './logger.ts';
 export type { HintPolicyFactory, PluginRegistry, WorkerSelectionFactory } from './plugin-registry.ts';

@@ -43,6 +43,9 @@ const DEFAULT_WEIGHTS = {
   router_temperature: 0,
 } as const;
 
+/** Largest weight: far beyond any use, and no sum over a fleet's loads leaves the range of doubles. */
+export const MAX_LINEAR_COST_WEIGHT = 1e9;
+
 /** Name of a weight. */
 export type LinearCostWeight = keyof typeof DEFAULT_WEIGHTS;
 
@@ -53,14 +56,14 @@ export const LINEAR_COST_WEIGHTS: readonly LinearCostWeight[] = Object.keys(
 
 /**
  * Declares the default cost formula with these weights, as the `cost` of a worker-selection policy.
- * @throws RangeError when a weight is not finite or below 0.
+ * @throws RangeError when a weight is not a number from 0 to {@link MAX_LINEAR_COST_WEIGHT}.
  */
 export function linearCost(options: LinearCostWeights = {}): LinearCost {
   const weights: Record<LinearCostWeight, number> = { ...DEFAULT_WEIGHTS };
   for (const name of LINEAR_COST_WEIGHTS) {
     const value = options[name] ?? weights[name];
-    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) {
-      throw new RangeError(`linearCost: ${name} must be a finite number of at least 0, got ${String(value)}`);
+    if (typeof value !== 'number' || !(value >= 0 && value <= MAX_LINEAR_COST_WEIGHT)) {
+      throw new RangeError(`linearCost: ${name} must be a number from 0 to 1e9, got ${String(value)}`);
     }
     weights[name] = value;
   }

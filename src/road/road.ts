@@ -3,12 +3,12 @@
 import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
 import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
 import type { HintBooking, HintStage, HintStageResult } from '../host/index.ts';
-import type { DecisionRing, MetricLabels, Metrics } from '../observe/index.ts';
+import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
 import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { classifyPassThrough } from './classify.ts';
-import { DecisionWriter, type EventStreams } from './decision-writer.ts';
+import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { Exchange } from './exchange.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
 import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -165,16 +165,15 @@ class SynchronousRoad implements Road {
     const promptTokens = request.tokens.length;
     const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
     const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
-    const decision =
-      this.#writer?.open({
-        request,
-        policyClass,
-        lookup,
-        placement,
-        predictedTokens: predicted,
-        atMs: this.#deps.clock.now(),
-        nowMicros: this.#deps.wallMicros(),
-      }) ?? null;
+    const decision = this.#takeDown({
+      request,
+      policyClass,
+      lookup,
+      placement,
+      predictedTokens: predicted,
+      atMs: this.#deps.clock.now(),
+      nowMicros: this.#deps.wallMicros(),
+    });
     exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted });
     if (runtime.hintStage === null) return null;
     const before = this.#deps.wallMicros();
@@ -203,6 +202,16 @@ class SynchronousRoad implements Road {
     }
     if (hint !== null) exchange.hinted(hint, withHints);
     return hint;
+  }
+
+  /** A decision that cannot be recorded is carried out all the same: the load is booked already. */
+  #takeDown(facts: BookingFacts): StoredDecision | null {
+    try {
+      return this.#writer?.open(facts) ?? null;
+    } catch {
+      this.#deps.metrics.count('pointsman_decisions_unrecorded_total');
+      return null;
+    }
   }
 }
 

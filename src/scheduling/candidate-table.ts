@@ -18,6 +18,10 @@ export class CandidateColumns implements PlacementTable {
   hostBlocks = new Float64Array(0);
   diskBlocks = new Float64Array(0);
   hasTierMatches = false;
+  hasLowerTierMatches = false;
+  /** `fillLoad` knows the load of every candidate. */
+  hasUnknownLoads = false;
+  hasTaintMultipliers = false;
   loadAvailable = new Float64Array(0);
   activePrefillTokens = new Float64Array(0);
   decodeCostBlocks = new Float64Array(0);
@@ -27,6 +31,9 @@ export class CandidateColumns implements PlacementTable {
   activeDecodeBlocks = new Float64Array(0);
   additionalBlocks = new Float64Array(0);
 
+  /** Rows whose cache columns are not 0. */
+  #cachedRows = new Int32Array(0);
+  #cachedCount = 0;
   /** Rows from 0 whose taint multiplier is known to be 1. */
   #neutralRows = 0;
   /** Row of each slot in this table; stale entries are told by comparing `slots`. */
@@ -56,12 +63,9 @@ export class CandidateColumns implements PlacementTable {
    */
   fillCache(match: PrefixMatch | null, hostWeight: number, diskWeight: number, blockSize: number): void {
     const { count } = this;
-    this.deviceBlocks.fill(0, 0, count);
-    this.hostBlocks.fill(0, 0, count);
-    this.diskBlocks.fill(0, 0, count);
-    this.effectiveOverlapBlocks.fill(0, 0, count);
-    this.cachedTokens.fill(0, 0, count);
+    this.#clearCache();
     this.hasTierMatches = match !== null && match.count > 0;
+    this.hasLowerTierMatches = false;
     if (match === null) return;
     const [device, host, disk, external] = match.depthPerTier;
     for (let found = 0; found < match.count; found += 1) {
@@ -71,6 +75,8 @@ export class CandidateColumns implements PlacementTable {
       const onDevice = device?.[found] ?? 0;
       const onHost = host?.[found] ?? 0;
       const onDisk = (disk?.[found] ?? 0) + (external?.[found] ?? 0);
+      this.#cachedRows[this.#cachedCount++] = row;
+      if (onHost + onDisk > 0) this.hasLowerTierMatches = true;
       const overlap = onDevice + onHost * hostWeight + onDisk * diskWeight;
       this.deviceBlocks[row] = onDevice;
       this.hostBlocks[row] = onHost;
@@ -80,25 +86,33 @@ export class CandidateColumns implements PlacementTable {
     }
   }
 
-  /** Fills the load columns; `loads.measure` must have been called for the prompt of `blocks` full blocks. */
+  /**
+   * Fills the load columns; `loads.measure` must have been called for the prompt of `blocks` full blocks, and `ensureCapacity` for
+   * every slot.
+   */
   fillLoad(loads: SlotLoads, blocks: number): void {
-    for (let row = 0; row < this.count; row += 1) {
-      const slot = this.slots[row] ?? 0;
-      const held = loads.activeDecodeBlocks[slot] ?? 0;
+    const { count, slots, activePrefillTokens, activeDecodeBlocks, additionalBlocks } = this;
+    const { decodeCostBlocks, activeRequests, occupancy } = this;
+    const prefillOf = loads.activePrefillTokens;
+    const decodeOf = loads.activeDecodeBlocks;
+    const requestsOf = loads.activeRequests;
+    for (let row = 0; row < count; row += 1) {
+      const slot = slots[row]!;
+      const held = decodeOf[slot]!;
       const additional = loads.additionalBlocks(slot, blocks);
-      const requests = loads.activeRequests[slot] ?? 0;
-      this.loadAvailable[row] = 1;
-      this.activePrefillTokens[row] = loads.activePrefillTokens[slot] ?? 0;
-      this.activeDecodeBlocks[row] = held;
-      this.additionalBlocks[row] = additional;
-      this.decodeCostBlocks[row] = held + additional;
-      this.activeRequests[row] = requests;
-      this.occupancy[row] = requests;
+      const requests = requestsOf[slot]!;
+      activePrefillTokens[row] = prefillOf[slot]!;
+      activeDecodeBlocks[row] = held;
+      additionalBlocks[row] = additional;
+      decodeCostBlocks[row] = held + additional;
+      activeRequests[row] = requests;
+      occupancy[row] = requests;
     }
   }
 
   /** Makes every taint multiplier 1. */
   neutralTaints(): void {
+    this.hasTaintMultipliers = false;
     if (this.#neutralRows >= this.count) return;
     this.preferredTaintMultiplier.fill(1, 0, this.count);
     this.#neutralRows = this.count;
@@ -106,12 +120,28 @@ export class CandidateColumns implements PlacementTable {
 
   /** Sets the taint multiplier of a row. */
   setTaint(row: number, multiplier: number): void {
+    this.hasTaintMultipliers = true;
     this.preferredTaintMultiplier[row] = multiplier;
     this.#neutralRows = Math.min(this.#neutralRows, row);
   }
 
+  /** Zeroes the cache columns of the rows that the last decision filled. */
+  #clearCache(): void {
+    for (let at = 0; at < this.#cachedCount; at += 1) {
+      const row = this.#cachedRows[at]!;
+      this.deviceBlocks[row] = 0;
+      this.hostBlocks[row] = 0;
+      this.diskBlocks[row] = 0;
+      this.effectiveOverlapBlocks[row] = 0;
+      this.cachedTokens[row] = 0;
+    }
+    this.#cachedCount = 0;
+  }
+
   #grow(length: number): void {
     this.#neutralRows = 0;
+    this.#cachedCount = 0;
+    this.#cachedRows = new Int32Array(length);
     this.slots = new Int32Array(length);
     this.workerIds = new BigUint64Array(length);
     this.idWords = new Uint32Array(this.workerIds.buffer);
@@ -121,7 +151,7 @@ export class CandidateColumns implements PlacementTable {
     this.deviceBlocks = new Float64Array(length);
     this.hostBlocks = new Float64Array(length);
     this.diskBlocks = new Float64Array(length);
-    this.loadAvailable = new Float64Array(length);
+    this.loadAvailable = new Float64Array(length).fill(1);
     this.activePrefillTokens = new Float64Array(length);
     this.decodeCostBlocks = new Float64Array(length);
     this.activeRequests = new Float64Array(length);

@@ -1,7 +1,7 @@
 // What decides when a role's own policy is broken: the default cost over the same candidates. It has no filters and no plugin
 // code, so it can always decide.
 import {
-  chooseLowest,
+  breakTies,
   chooseSampled,
   evaluateLinearCost,
   type SelectionFacts,
@@ -16,6 +16,7 @@ export class DefaultChoice {
   readonly weights: Readonly<Record<string, number>>;
   readonly #cost: LinearCost;
   readonly #rng: Rng;
+  readonly #lowest = { row: -1, ties: 0 };
   #costs = new Float64Array(0);
   #scratch = new Float64Array(0);
 
@@ -34,12 +35,13 @@ export class DefaultChoice {
       this.#scratch = new Float64Array(count * 2);
     }
     const costs = this.#costs;
-    evaluateLinearCost(this.#cost, { decode: role === 'decode', taints: true }, table, count, facts, costs);
+    const lowest = this.#lowest;
+    evaluateLinearCost(this.#cost, { decode: role === 'decode', taints: true }, table, facts, costs, lowest);
     const temperature = facts.temperatureOverride ?? this.#cost.weights.router_temperature;
     const { row, ties, draw } =
       temperature > 0
         ? chooseSampled(costs, count, temperature, this.#rng, this.#scratch)
-        : chooseLowest(costs, count, this.#rng);
+        : breakTies(costs, count, lowest, this.#rng);
     return {
       row,
       costs,

@@ -11,8 +11,8 @@ export interface U64 {
 export type HashPairs = Uint32Array;
 
 /**
- * The hashes of every full block of a prompt; a partial last block has none. The two arrays are views of one buffer: copy before
- * transferring one to another thread.
+ * The hashes of every full block of a prompt; a partial last block has none. The arrays are the caller's for good, but views of a
+ * buffer that holds other prompts' hashes too: copy what is kept for long, and before transferring to another thread.
  */
 export interface PromptHashes {
   /** Number of full blocks: floor(tokens / block size). */
@@ -28,7 +28,7 @@ export interface BlockHasher {
   /** Which implementation runs: the WebAssembly kernel or pure TypeScript. */
   readonly kind: 'wasm' | 'typescript';
   /**
-   * Local and sequence hashes of all full blocks of `tokens`; fresh arrays that the caller owns.
+   * Local and sequence hashes of all full blocks of `tokens`, in arrays that no later call writes to.
    * @param tokens token ids, u32.
    * @param blockSize tokens per block, ≥ 1.
    * @param seed seed of the local hashes, from `blockHashSeed`.

@@ -3,12 +3,15 @@
 import { PointsmanError } from '../../plugin/index.ts';
 import { checkByteLength, checkChain, fullBlocks } from './hash-limits.ts';
 import type { HashKernel } from './kernel.ts';
+import { ResultSlab } from './result-slab.ts';
 import type { BlockHasher, HashPairs, PromptHashes, U64 } from './types.ts';
 import type { WasmMemory } from './wasm-api.ts';
 
 const PAGE_BYTES = 65_536;
 /** The kernel is not told where an array ends; 16 bytes apart keep vector loads aligned. */
 const ALIGNMENT = 16;
+/** Up to so many hashes, as of an engine's event, are copied one by one: a view to copy from costs more than that. */
+const FEW = 32;
 
 /**
  * Wraps a kernel. Its memory grows to what the longest prompt so far needed, at most about 80 MiB, and never shrinks.
@@ -20,6 +23,7 @@ export class WasmHasher implements BlockHasher {
   readonly #base: number;
   /** The memory as words; replaced when growth detaches it. */
   #words: Uint32Array;
+  readonly #results = new ResultSlab();
 
   constructor(kernel: HashKernel) {
     this.#kernel = kernel;
@@ -36,9 +40,7 @@ export class WasmHasher implements BlockHasher {
     const words = this.#room(sequence + 8 * blocks);
     words.set(used === tokens.length ? tokens : tokens.subarray(0, used), this.#base >> 2);
     this.#kernel.hashPrompt(this.#base, blocks, 4 * blockSize, seed.lo, seed.hi, local, sequence);
-    // Both results in one buffer: allocating it costs as much as hashing some fifty blocks.
-    const both = words.slice(local >> 2, (sequence >> 2) + 2 * blocks);
-    return { blocks, local: both.subarray(0, 2 * blocks), sequence: both.subarray(2 * blocks) };
+    return this.#results.copy(words, local >> 2, blocks);
   }
 
   chain(parent: U64 | null, local: HashPairs, out: HashPairs): void {
@@ -48,7 +50,9 @@ export class WasmHasher implements BlockHasher {
     const words = this.#room(result + 8 * count);
     words.set(local, this.#base >> 2);
     this.#kernel.chain(parent?.lo ?? 0, parent?.hi ?? 0, parent === null ? 0 : 1, this.#base, count, result);
-    out.set(words.subarray(result >> 2, (result >> 2) + 2 * count));
+    const from = result >> 2;
+    if (count > FEW) out.set(words.subarray(from, from + 2 * count));
+    else for (let word = 0; word < 2 * count; word += 1) out[word] = words[from + word]!;
   }
 
   hashBytes(bytes: Uint8Array, seed: U64): U64 {
@@ -60,13 +64,17 @@ export class WasmHasher implements BlockHasher {
     return { lo: words[result >> 2]!, hi: words[(result >> 2) + 1]! };
   }
 
-  /** A view of the memory that reaches at least to byte `end`. */
+  /** A view of the memory that reaches at least to byte `end`. Growth by anybody empties views, so their length tells all. */
   #room(end: number): Uint32Array {
+    if (end > this.#words.byteLength) this.#renew(end);
+    return this.#words;
+  }
+
+  #renew(end: number): void {
     const { memory } = this.#kernel;
     const missing = end - memory.buffer.byteLength;
     if (missing > 0) grow(memory, Math.ceil(missing / PAGE_BYTES));
-    if (this.#words.buffer !== memory.buffer) this.#words = new Uint32Array(memory.buffer);
-    return this.#words;
+    this.#words = new Uint32Array(memory.buffer);
   }
 }
 

@@ -4,10 +4,11 @@ import { z } from 'zod';
 import {
   defineWorkerSelectionPolicy,
   linearCost,
+  MAX_LINEAR_COST_WEIGHT,
   type WorkerSelectionPolicyDefinition,
 } from '../../plugin/index.ts';
 
-const weight = z.number().min(0);
+const weight = z.number().min(0).max(MAX_LINEAR_COST_WEIGHT);
 const U64_MAX = 2n ** 64n - 1n;
 
 /** `dynamo-default-cost-fn`: the policy of every role that names no other. */

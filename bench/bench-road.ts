@@ -1,0 +1,187 @@
+// A road to measure: the whole router as it runs, except that the engines are a transport that answers when told. Shared by the
+// benchmarks of the decision and of what it allocates.
+import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
+import { BlockSizes, Fleet } from '../src/fleet/index.ts';
+import { createSoloRuntime } from '../src/host/index.ts';
+import {
+  blockHashSeed,
+  createBlockHasher,
+  createPrefixIndex,
+  type PrefixIndex,
+  ROUTER_SEED,
+} from '../src/kv/index.ts';
+import { DecisionRing, NO_METRICS } from '../src/observe/index.ts';
+import {
+  defineWorkerSelectionPolicy,
+  linearCost,
+  ManualClock,
+  NO_LOG,
+  seededRng,
+} from '../src/plugin/index.ts';
+import { createRoad, type ResponseSink, type Road, type RoadRequest } from '../src/road/index.ts';
+import { DefaultChoice, Scheduler } from '../src/scheduling/index.ts';
+
+/** Tokens per block. */
+export const BLOCK = 16;
+/** Bookings held at any time: a decision frees the one made this many decisions before. */
+export const HELD = 64;
+const PARTITION = { model: 'bench', routingGroup: 'default' };
+
+/** The hasher of all roads. */
+export const hasher = createBlockHasher();
+
+/** What a road is asked to carry. */
+export interface BenchRoadOptions {
+  readonly prompts: readonly Uint32Array[];
+  readonly workers: number;
+  /** Leading blocks of each prompt that one worker holds. */
+  readonly resident: number;
+  /** Whether decisions are recorded. */
+  readonly records: boolean;
+}
+
+/** A road with its index. */
+export interface BenchRoad {
+  readonly index: PrefixIndex;
+  /** Decides for one prompt, dispatches, and ends an older request. */
+  decide(turn: number): void;
+}
+
+/** Builds a road: the default cost, `workers` workers, an index that holds the beginning of every prompt. */
+export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoad> {
+  const { prompts, workers, resident, records } = options;
+  const clock = new ManualClock();
+  const fleet = new Fleet();
+  const index = createPrefixIndex({ hasher });
+  const cost = linearCost();
+  const runtime = await createSoloRuntime({
+    selection: {
+      definition: defineWorkerSelectionPolicy({ type: 'default-cost', create: () => ({ cost }) }),
+    },
+    partition: PARTITION,
+    role: 'aggregated',
+    blockSize: BLOCK,
+    clock,
+    seed: 1,
+    log: NO_LOG,
+    fleet,
+  });
+  const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(1)) });
+  const engines: EngineSink[] = [];
+  const exchange: EngineExchange = { abort() {}, pause() {}, resume() {} };
+  const road = createRoad({
+    fleet,
+    scheduler,
+    blockSizes: new BlockSizes(fleet, () => BLOCK),
+    index,
+    hasher,
+    blockHashSeed,
+    runtimeFor: () => runtime,
+    transportFor: () => ({
+      dispatch(_request, sink) {
+        engines.push(sink);
+        return exchange;
+      },
+      close() {},
+    }),
+    health: null,
+    decisions: records
+      ? new DecisionRing({
+          bytes: 2 ** 24,
+          candidates: 64,
+          hashId: () => '00000000',
+          startMs: 0,
+          metrics: NO_METRICS,
+        })
+      : null,
+    mode: 'kv',
+    concurrentRequests: 1_000_000,
+    clock,
+    metrics: NO_METRICS,
+    wallMicros: () => 0,
+  });
+  addWorkers(fleet, workers);
+  for (const [number, tokens] of prompts.entries()) {
+    store(index, number % workers, tokens.subarray(0, resident * BLOCK));
+  }
+  return { index, decide: (turn) => decide(road, engines, prompts[turn % prompts.length]!, turn) };
+}
+
+function addWorkers(fleet: Fleet, workers: number): void {
+  for (let worker = 1; worker <= workers; worker += 1) {
+    fleet.add({
+      id: BigInt(worker),
+      model: PARTITION.model,
+      url: 'virtual:',
+      dialect: 'sim',
+      role: 'aggregated',
+      ranks: { first: 0, count: 1 },
+      kvEvents: new Map(),
+      maxNumBatchedTokens: null,
+      totalKvBlocks: null,
+      taints: [],
+      topology: {},
+    });
+  }
+}
+
+/** What an engine would have announced: these blocks under hashes of its own. */
+function store(index: PrefixIndex, slot: number, tokens: Uint32Array): void {
+  const { local, sequence } = hasher.hashPrompt(tokens, BLOCK, ROUTER_SEED);
+  const external = sequence.map((word) => (word ^ 0x5bd1e995) >>> 0);
+  index.store(slot, 'device', null, external, local);
+}
+
+const SINK: ResponseSink = {
+  booked() {},
+  head() {},
+  data() {},
+  tokens() {},
+  finished() {},
+  failed(error) {
+    throw error;
+  },
+};
+const DONE = {
+  promptTokens: null,
+  cachedTokens: 0,
+  outputTokens: 1,
+  finishReason: 'stop',
+  source: 'usage',
+} as const;
+const CONSTRAINTS: RoadRequest['constraints'] = {
+  pinnedWorker: null,
+  allowedWorkers: null,
+  requiredTaints: [],
+  preferredTaints: new Map(),
+  temperature: null,
+  priority: 0,
+  strictPriority: 0,
+};
+
+function decide(road: Road, engines: EngineSink[], tokens: Uint32Array, turn: number): void {
+  road.arrive(
+    {
+      requestId: `r${turn}`,
+      door: 'replay',
+      partition: PARTITION,
+      role: 'aggregated',
+      servedAs: 'bench',
+      api: 'completions',
+      body: null,
+      stream: true,
+      tokens,
+      tokensSource: 'given',
+      maxOutputTokens: 1,
+      expectedOutputTokens: null,
+      loraName: null,
+      cacheSalt: null,
+      session: null,
+      constraints: CONSTRAINTS,
+      incomingHint: null,
+      tokenizeMicros: 0,
+    },
+    SINK,
+  );
+  if (engines.length > HELD) engines.shift()?.finished(DONE);
+}
