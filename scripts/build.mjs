@@ -56,19 +56,20 @@ function newestChange() {
     see(folder);
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
       if (entry.isDirectory()) walk(join(folder, entry.name));
-      else if (!entry.name.endsWith('.test.ts')) see(join(folder, entry.name));
+      else if (!/\.(?:test|fixtures)\.ts$/.test(entry.name)) see(join(folder, entry.name));
     }
   };
   walk(source);
   return newest;
 }
 
-/** Removes compiled files whose source is gone. */
+/** Removes compiled files whose source is gone, or is no longer part of the build. */
 function removeOrphans() {
   for (const entry of readdirSync(output, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    const module = /^(.*?)(?:\.js|\.d\.ts)(?:\.map)?$/.exec(relative(output, path));
-    if (module !== null && !existsSync(join(source, `${module[1]}.ts`))) rmSync(path);
+    const module = /^(.*?)(?:\.js|\.d\.ts)(?:\.map)?$/.exec(relative(output, path))?.[1];
+    if (module === undefined) continue;
+    if (/\.(?:test|fixtures)$/.test(module) || !existsSync(join(source, `${module}.ts`))) rmSync(path);
   }
 }
 

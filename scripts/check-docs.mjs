@@ -2,7 +2,7 @@
 // unknown. Usage: node scripts/check-docs.mjs
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { brokenLinks, tableProblems } from './docs-rules.mjs';
+import { brokenLinks, missingPages, tableProblems } from './docs-rules.mjs';
 import { generatedPages, readTables, root } from './docs-tables.mjs';
 
 const problems = [];
@@ -11,7 +11,7 @@ for (const [name, text] of Object.entries(await generatedPages())) {
   if (existsSync(path) && readFileSync(path, 'utf8') === text) continue;
   problems.push(`${name}: is not what the table says; run node scripts/generate-docs.mjs`);
 }
-problems.push(...brokenLinks(root));
+problems.push(...brokenLinks(root), ...missingPages(root));
 const { errors, metrics } = await readTables();
 problems.push(
   ...tableProblems(root, {

@@ -31,6 +31,25 @@ export function brokenLinks(root) {
 }
 
 /**
+ * Pages under docs/ that sources name and that do not exist.
+ * @param {string} root
+ * @returns {string[]}
+ */
+export function missingPages(root) {
+  const problems = [];
+  for (const path of filesBelow(join(root, 'src'), /(?<!\.test|\.generated)\.ts$/)) {
+    const file = slashed(relative(root, path));
+    for (const [index, line] of readFileSync(path, 'utf8').split('\n').entries()) {
+      for (const [page] of line.matchAll(/\bdocs\/[\w/-]+\.md\b/g)) {
+        if (!existsSync(join(root, page)))
+          problems.push(`${file}:${index + 1}: names ${page}, which does not exist`);
+      }
+    }
+  }
+  return problems;
+}
+
+/**
  * Rows that nothing uses and names that no row has.
  * @param {string} root
  * @param {{ table: string, names: string[], pattern: RegExp, what: string }} rule `table`: the file with the rows; `pattern`: what a

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { brokenLinks, tableProblems } from '../scripts/docs-rules.mjs';
+import { brokenLinks, missingPages, tableProblems } from '../scripts/docs-rules.mjs';
 
 let root = '';
 afterEach(() => {
@@ -37,6 +37,11 @@ test('links that lead nowhere are reported with their line', () => {
     'README.md:3: link to gone.md, which does not exist',
     'README.md:3: link to #missing, a heading that does not exist',
   ]);
+});
+
+test('pages that sources name must exist', () => {
+  const files = { 'docs/a.md': '# A', 'src/kv/a.ts': '// see docs/a.md\n// and docs/more/b.md\n' };
+  expect(missingPages(tree(files))).toEqual(['src/kv/a.ts:2: names docs/more/b.md, which does not exist']);
 });
 
 test('rows that only comments, tests and pages name are unused, and names without a row are unknown', () => {

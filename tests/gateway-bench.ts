@@ -2,8 +2,8 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach } from 'vitest';
 import type { RouterConfig } from '../src/config/index.ts';
-import { createGateway, type Gateway, type Readiness } from '../src/gateway/index.ts';
-import type { Metrics } from '../src/observe/index.ts';
+import { createGateway, type Gateway } from '../src/gateway/index.ts';
+import type { Metrics, Readiness } from '../src/observe/index.ts';
 import { type Logger, ManualClock } from '../src/plugin/index.ts';
 import { createTokenSource } from '../src/tokens/index.ts';
 import { routerConfigFixture, ScriptedRoad } from './gateway-fixtures.ts';

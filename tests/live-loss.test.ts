@@ -16,7 +16,7 @@ describe('a worker killed in the middle of a stream', () => {
     const states: string[] = [];
     on.core.fleet.listen({ stateChanged: (worker) => states.push(`${worker.spec.id} ${worker.state}`) });
 
-    // Streams on both workers: with equal caches the load spreads them.
+    // Streams on both workers: the load spreads them, how evenly depends on how far each has come when the next arrives.
     const running = await Promise.all(
       Array.from({ length: 6 }, (_, index) =>
         sdk.completions
@@ -26,7 +26,9 @@ describe('a worker killed in the middle of a stream', () => {
     );
     const onDoomed = running.filter(({ response }) => response.headers.get('x-pointsman-worker') === '1:0');
     const onOther = running.filter(({ response }) => response.headers.get('x-pointsman-worker') === '2:0');
-    expect([onDoomed.length, onOther.length]).toEqual([3, 3]);
+    expect(onDoomed.length).toBeGreaterThan(0);
+    expect(onOther.length).toBeGreaterThan(0);
+    expect(onDoomed.length + onOther.length).toBe(6);
     await until('both workers have blocks', () => new Set(holders(on)).size === 2);
     const readers = onDoomed.map(async ({ data }) => {
       for await (const _ of data) {
@@ -40,7 +42,7 @@ describe('a worker killed in the middle of a stream', () => {
         reason: { code: 'upstream_disconnected', type: 'server_error' },
       });
     }
-    expect(on.core.road.activeBookings()).toBe(3);
+    expect(on.core.road.activeBookings()).toBe(onOther.length);
     expect(states[0]).toBe('1 suspect');
 
     for (let at = 0; at < 4; at += 1) {

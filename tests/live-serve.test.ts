@@ -121,7 +121,7 @@ describe('pointsman serve', () => {
 
   it('lets running requests finish on SIGTERM, refuses new ones, and exits 0', async () => {
     const serving = serve([...ANY_PORT, '--sim-workers', '1']);
-    const { url, sim_pid } = await addresses(serving);
+    const { url, admin, sim_pid } = await addresses(serving);
     const stream = await client(url).completions.create({ ...LONG, max_tokens: 40 });
     // Runs until this client leaves: however slow the checks are, the router still drains meanwhile.
     const endless = await client(url).completions.create(LONG);
@@ -129,7 +129,15 @@ describe('pointsman serve', () => {
     await until('it says that it stops', () =>
       serving.log().includes('stopping: running requests may finish'),
     );
-    expect((await fetch(`${url}/ready`)).status).toBe(503);
+    for (const port of [url, admin]) {
+      const ready = await fetch(`${port}/ready`);
+      expect(ready.status).toBe(503);
+      expect(await ready.json()).toEqual({
+        status: 'not_ready',
+        reasons: ['the router is stopping'],
+        warnings: [],
+      });
+    }
     await expect(client(url).completions.create({ model: 'tiny', prompt: 'x' })).rejects.toMatchObject({
       status: 503,
       code: 'PM_SHUTTING_DOWN',
@@ -140,6 +148,13 @@ describe('pointsman serve', () => {
     endless.controller.abort();
     expect(await serving.ended).toEqual({ code: 0 });
     expect(isAlive(sim_pid ?? 0)).toBe(false);
+    // Whatever a router and its simulated workers write to stderr is JSON, a line per entry, its level in words.
+    const levels = serving
+      .log()
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { level: unknown }).level);
+    expect(new Set(levels)).toEqual(new Set(['info', 'warn']));
   });
 
   it('ends what is still running after limits.drain with an error the SDK understands', async () => {

@@ -66,6 +66,12 @@ describe('the OpenAI client', () => {
     expect(text.trim().split(' ').length).toBe(5);
     expect(on.core.road.activeBookings()).toBe(0);
     expect(newest(on).report).toMatchObject({ output_tokens: 5, source: 'usage' });
+    // Only a stream shows when its first token was out.
+    const records = on.core.decisions?.list(4, {}) ?? [];
+    expect(records.map(({ outcome }) => outcome?.ttft_ms !== null)).toEqual([true, true, false, false]);
+    expect(await on.metrics.text()).toContain(
+      'pointsman_time_to_first_token_seconds_count{model="tiny"} 2\n',
+    );
   });
 
   it('gets the usage of a stream when it asks for it', async () => {

@@ -20,7 +20,7 @@ async function start(events: AdminEvents): Promise<AdminServer> {
     workers: () => [],
     plugins: () => [],
     config: () => ({}),
-    ready: () => ({ ready: true, reasons: [], warnings: [] }),
+    ready: () => ({ reasons: [], warnings: [] }),
     events,
     log: NO_LOG,
   });

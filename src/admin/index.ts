@@ -1,3 +1,3 @@
 // The admin HTTP API on its own port.
 export { createAdminServer } from './server.ts';
-export type { AdminEvent, AdminEvents, AdminOptions, AdminServer, Readiness } from './types.ts';
+export type { AdminEvent, AdminEvents, AdminOptions, AdminServer } from './types.ts';

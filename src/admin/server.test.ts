@@ -67,7 +67,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<AdminServer> 
     workers: () => [{ id: 18446744073709551615n, state: 'ready' }],
     plugins: () => [{ type: 'kv_fetch' }],
     config: () => ({ router: { mode: 'kv' } }),
-    ready: () => ({ ready: true, reasons: [], warnings: [] }),
+    ready: () => ({ reasons: [], warnings: [] }),
     log: NO_LOG,
     addresses: { api: 'http://127.0.0.1:8000' },
     ...changes,
@@ -167,6 +167,12 @@ test('all attempts of a request are found by its id, oldest first', async () => 
 test.each([
   ['/decisions?limit=0', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
   ['/decisions?limit=1e3', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
+  [
+    '/decisions?limit=18446744073709551615',
+    400,
+    'PM_ADMIN_QUERY',
+    'limit must be a whole number from 1 to 1000',
+  ],
   ['/decisions?limt=5', 400, 'PM_ADMIN_QUERY', 'unknown parameter "limt" (did you mean "limit"?)'],
   [
     '/decisions?worker=-1',
@@ -218,9 +224,9 @@ test('changes that do not exist yet are 404 with a JSON error', async () => {
 test('readiness answers 503 with the reasons', async () => {
   const reasons = ['no worker of model tiny is ready'];
   const warnings = ['the KV events of worker 2 rank 0 are not connected'];
-  const server = await start({ ready: () => ({ ready: false, reasons, warnings }) });
+  const server = await start({ ready: () => ({ reasons, warnings }) });
   const reply = await call(server, '/ready');
-  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { ready: false, reasons, warnings }]);
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([503, { status: 'not_ready', reasons, warnings }]);
   expect((await call(await start(), '/ready')).status).toBe(200);
 });
 

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import createRouter from 'find-my-way';
+import { readyAnswer } from '../observe/index.ts';
 import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
 import { listDecisions, oneDecision } from './decision-queries.ts';
 import { EventStreams } from './event-stream.ts';
@@ -82,8 +83,8 @@ function adminRoutes(options: AdminOptions, streams: EventStreams | null): Recor
   const routes: Record<string, Handler> = {
     '/health': () => json(200, { status: 'ok' }),
     '/ready': () => {
-      const readiness = options.ready();
-      return json(readiness.ready ? 200 : 503, readiness);
+      const { status, body } = readyAnswer(options.ready());
+      return json(status, body);
     },
     '/metrics': async () => {
       const type = options.metrics.contentType ?? 'text/plain; version=0.0.4; charset=utf-8';

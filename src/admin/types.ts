@@ -1,5 +1,5 @@
 // What the admin API shows and where it gets it: every part is handed in, so that it can run beside any door.
-import type { DecisionReader } from '../observe/index.ts';
+import type { DecisionReader, Readiness } from '../observe/index.ts';
 import type { Logger } from '../plugin/index.ts';
 
 /** Something that happened, as `/events` passes it on. */
@@ -14,13 +14,6 @@ export interface AdminEvent {
 export interface AdminEvents {
   /** Calls `listener` for each event from now on; returns a function that stops it. */
   subscribe(listener: (event: AdminEvent) => void): () => void;
-}
-
-/** Whether the router can serve, and if not, why; warnings tell what works worse than configured. */
-export interface Readiness {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
-  readonly warnings: readonly string[];
 }
 
 /** Parts of the admin API. */

@@ -10,10 +10,11 @@ import {
   renderPath,
 } from '../config/index.ts';
 import { createPluginHost, type RoleResolution } from '../host/index.ts';
-import { textTable } from '../observe/index.ts';
+import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
-import { startProblems } from './start-problems.ts';
+import { pluginModules } from './plugin-modules.ts';
+import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -53,13 +54,24 @@ async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
     const { config: written, source, warnings } = loadConfig(file);
     const config = applyOverrides(written, overridesFromEnv(env));
     const clock = systemClock();
-    const refused = await startProblems(config, clock);
-    const early: ConfigProblem[] = [...warnings, ...refused];
+    const tokens = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
+    await tokens.started.close();
+    const early = [...warnings, ...idleRoleWarnings(config), ...tokens.problems];
     try {
-      const host = await createPluginHost({ config, source, clock, log: NO_LOG });
+      const host = await createPluginHost({
+        config,
+        source,
+        clock,
+        log: NO_LOG,
+        modules: await pluginModules(config),
+      });
       const roles = host.resolution();
       await host.dispose();
-      return { source, problems: [...early, ...host.warnings], roles: refused.length === 0 ? roles : null };
+      return {
+        source,
+        problems: [...early, ...host.warnings],
+        roles: tokens.problems.length > 0 ? null : roles,
+      };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
       return { source, problems: [...early, ...thrown.problems], roles: null };

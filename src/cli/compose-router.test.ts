@@ -163,6 +163,17 @@ describe('a composed router', () => {
     await router.close();
   });
 
+  it('names in the record whose events are missing', async () => {
+    const { router, arrive } = await composed();
+    const slot = router.fleet.slotOf(2n, 0);
+    router.events?.onBatch(slot, 0, stored(prompt(1)));
+    const whole = router.decisions?.get(arrive(prompt(1)).decisionId);
+    expect(whole?.index.stale_workers).toEqual([]);
+    router.events?.onBatch(slot, 4, stored(prompt(2)));
+    const missing = router.decisions?.get(arrive(prompt(1)).decisionId);
+    expect(missing?.index.stale_workers).toEqual([2n]);
+  });
+
   it('shows a session only by a keyed hash', async () => {
     const { router, arrive } = await composed();
     const record = router.decisions?.get(arrive(prompt(1)).decisionId);
@@ -212,6 +223,17 @@ describe('a composed router', () => {
         fields: { worker: 1n, model: 'tiny', worker_block_size: 32, model_block_size: 16 },
       },
     ]);
+  });
+
+  it('knows how many answers rested on blocks that events have yet to tell of', async () => {
+    const { router, sent, arrive } = await composed();
+    const { worker } = arrive(prompt(1));
+    const report = { promptTokens: 64, outputTokens: 1, finishReason: 'stop', source: 'usage' as const };
+    sent[0]?.sink.finished({ ...report, cachedTokens: 0 });
+    expect(router.unheard.of(worker ?? 0n)).toBe(1);
+    arrive(prompt(1));
+    sent[1]?.sink.finished({ ...report, cachedTokens: 48 });
+    expect(router.unheard.of(1n) + router.unheard.of(2n)).toBe(1);
   });
 
   it('gives workers without an id the same one on every start', async () => {

@@ -25,6 +25,8 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { pluginModules } from './plugin-modules.ts';
+import { UnheardBlocks } from './unheard-blocks.ts';
 
 /** What a router is composed from. */
 export interface ComposeRouterOptions {
@@ -55,6 +57,8 @@ export interface ComposedRouter {
   readonly host: ResolvedPluginHost;
   readonly scheduler: Scheduler;
   readonly road: Road;
+  /** What workers computed, to be compared with what their events told. */
+  readonly unheard: UnheardBlocks;
   /** Null when `limits.decision_bytes` is 0. */
   readonly decisions: DecisionRing | null;
   /** Disposes plugins. Requests under way are not ended. */
@@ -85,9 +89,11 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     metrics,
     log,
     fleet,
+    modules: await pluginModules(config),
     seed: options.seed ?? 0,
   });
   const health = new WorkerHealth(fleet);
+  const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
   const maxHoldings = Math.max(1, Math.min(MOST_HOLDINGS, Math.floor(limits.indexBytes / BYTES_PER_HOLDING)));
@@ -127,16 +133,31 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
-    eventAgeMs: (slot) => events?.ageMs(slot) ?? null,
+    events: {
+      ageMs: (slot) => events?.ageMs(slot) ?? null,
+      stale: (slot) => events?.feed(slot)?.stale ?? false,
+    },
+    computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
   });
   if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
   warnOfBlockSizes(fleet, blockSizes, log);
-  for (const worker of config.workers) {
-    const { capabilities } = worker;
-    fleet.add(
-      workerSpecOf(worker, hasher),
-      typeof capabilities === 'string' ? null : parseCapabilities(capabilities),
-    );
+  const close = async (): Promise<void> => {
+    health.close();
+    scheduler.close();
+    await host.dispose();
+  };
+  try {
+    for (const worker of config.workers) {
+      const { capabilities } = worker;
+      fleet.add(
+        workerSpecOf(worker, hasher),
+        typeof capabilities === 'string' ? null : parseCapabilities(capabilities),
+      );
+    }
+  } catch (thrown) {
+    // Policies may have started something that only they can end.
+    await close();
+    throw thrown;
   }
   return {
     fleet,
@@ -148,12 +169,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     host,
     scheduler,
     road,
+    unheard,
     decisions,
-    async close() {
-      health.close();
-      scheduler.close();
-      await host.dispose();
-    },
+    close,
   };
 }
 

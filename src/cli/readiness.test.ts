@@ -36,10 +36,17 @@ function facts(over: Partial<ReadinessFacts>): ReadinessFacts {
     subscriptions: [CONNECTED],
     feed: () => FEED,
     blockSizeOf: () => 16,
+    roles: [{ role: 'aggregated', hints: [] }],
+    unheard: () => 0,
     ...over,
   };
 }
 
+const HINTS = [{ role: 'aggregated' as const, hints: [{ name: 'mark', type: 'mark', listed: true }] }];
+const CAPABLE = {
+  ...ADVERTISED,
+  ranks: new Map([[0, { routerHint: true, actions: null, sourceControlEndpoint: null }]]),
+};
 const lost: Worker = { ...workerFixture(), state: 'gone' };
 
 test('a router with a ready worker, connected events and equal block sizes has nothing to say', () => {
@@ -48,7 +55,9 @@ test('a router with a ready worker, connected events and equal block sizes has n
     warnings: [],
   });
   // An engine that has stored nothing yet sends nothing: silence alone is no fault.
-  expect(readinessOf(facts({ feed: () => null })).warnings).toEqual([]);
+  expect(readinessOf(facts({ feed: () => null, unheard: () => 2 })).warnings).toEqual([]);
+  const capable = [{ ...workerFixture(), capabilities: CAPABLE }];
+  expect(readinessOf(facts({ workers: capable, roles: HINTS })).warnings).toEqual([]);
 });
 
 test.each<[Partial<ReadinessFacts>, string]>([
@@ -58,6 +67,10 @@ test.each<[Partial<ReadinessFacts>, string]>([
   [
     { workers: [lost, lost, { ...lost, state: 'suspect' }] },
     'none of the 3 workers is ready (2 gone, 1 suspect)',
+  ],
+  [
+    { workers: [{ ...workerFixture({ role: 'decode' }), state: 'gone' }] },
+    'none of the 1 workers has role aggregated, and this version sends requests to no other',
   ],
 ])('is not ready and says why (%#)', (over, reason) => {
   expect(readinessOf(facts(over)).reasons).toEqual([reason]);
@@ -87,6 +100,30 @@ test.each<[Partial<ReadinessFacts>, string]>([
   [
     { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },
     '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known',
+  ],
+  [
+    { feed: () => ({ ...FEED, stale: true, rejected: { undecodable: 2 }, lastError: 'byte 3: cut short' }) },
+    '2 batches of KV events of worker 1 rank 0 could not be read: what it has cached is not fully known (the latest: byte 3: cut short)',
+  ],
+  [
+    { feed: () => ({ ...FEED, rejected: { failed: 5, unknown_parent: 1 }, lastError: 'the index is full' }) },
+    '5 KV events of worker 1 rank 0 could not be applied: what it has cached is not fully known (the latest: the index is full)',
+  ],
+  [
+    { feed: () => ({ ...FEED, rejected: { bigram_tokens: 4, extra_keys: 1, remote: 9 } }) },
+    'KV events of worker 1 rank 0 were left out, so their blocks are not found (1 extra_keys, 4 bigram_tokens)',
+  ],
+  [
+    { feed: () => null, unheard: () => 3 },
+    'worker 1 rank 0 answered 3 prompts of new blocks, but none of its KV events at tcp://a:1 was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic',
+  ],
+  [
+    { roles: HINTS },
+    'nobody reads the hints of mark: no ready worker of role aggregated advertises router_hint, so these policies never run',
+  ],
+  [
+    { workers: [workerFixture(), workerFixture({ id: 2n, role: 'prefill' })] },
+    'worker 2 has role prefill: this version sends it no requests',
   ],
   [
     { workers: [{ ...workerFixture(), capabilities: { ...ADVERTISED, blockSize: 32 } }] },

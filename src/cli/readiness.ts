@@ -1,10 +1,11 @@
 // Whether a router can serve, and what works worse than configured, in words. `/ready` of both ports shows it.
 import type { RouterConfig } from '../config/index.ts';
 import { dialectProblem } from '../engines/index.ts';
-import type { EventFeed } from '../events/index.ts';
+import type { EventFeed, RejectReason } from '../events/index.ts';
 import type { Worker, WorkerState } from '../fleet/index.ts';
-import type { Readiness } from '../gateway/index.ts';
+import type { RoleResolution } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
+import type { Readiness } from '../observe/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** What is looked at. */
@@ -17,10 +18,18 @@ export interface ReadinessFacts {
   readonly subscriptions: readonly SubscriptionStatus[] | null;
   readonly feed: (slot: OwnerSlot) => EventFeed | null;
   readonly blockSizeOf: (model: string) => number | null;
+  /** What each role uses. */
+  readonly roles: readonly Pick<RoleResolution, 'role' | 'hints'>[];
+  /** Requests of a worker for which it computed whole blocks, which its events must have told. */
+  readonly unheard: (workerId: bigint) => number;
 }
 
 /** More sentences would not be read. */
 const MAX_SENTENCES = 100;
+/** Events follow their answer within moments: so many answers without any are no coincidence. */
+const ANSWERS_WITHOUT_EVENTS = 3;
+/** The role that every request is sent to; prefill and decode apart are not built yet. */
+const SERVED_ROLE = 'aggregated';
 
 /** The state of a router. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
@@ -29,10 +38,12 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...fleetReasons(facts),
   ];
   const warnings = [
+    ...roleWarnings(facts),
     ...modelWarnings(facts),
     ...dialectWarnings(facts),
     ...eventWarnings(facts),
     ...blockSizeWarnings(facts),
+    ...hintWarnings(facts),
   ];
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
 }
@@ -40,14 +51,31 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
 function fleetReasons({ config, workers }: ReadinessFacts): string[] {
   if (config.models.size === 0) return ['no model is configured'];
   if (workers.length === 0) return ['there are no workers'];
-  if (workers.some((worker) => worker.state === 'ready')) return [];
-  return [`none of the ${workers.length} workers is ready (${statesOf(workers)})`];
+  const serving = servingOf(workers);
+  if (serving.length === 0) {
+    return [
+      `none of the ${workers.length} workers has role ${SERVED_ROLE}, and this version sends requests to no other`,
+    ];
+  }
+  if (serving.some((worker) => worker.state === 'ready')) return [];
+  return [`none of the ${serving.length} workers is ready (${statesOf(serving)})`];
+}
+
+function servingOf(workers: readonly Worker[]): readonly Worker[] {
+  return workers.filter((worker) => worker.spec.role === SERVED_ROLE);
+}
+
+function roleWarnings({ workers }: ReadinessFacts): string[] {
+  return workers
+    .filter(({ spec }) => spec.role !== SERVED_ROLE)
+    .map(({ spec }) => `worker ${spec.id} has role ${spec.role}: this version sends it no requests`);
 }
 
 function modelWarnings({ config, workers }: ReadinessFacts): string[] {
-  if (workers.length === 0) return [];
+  const serving = servingOf(workers);
+  if (serving.length === 0) return [];
   return [...config.models.keys()]
-    .map((model) => ({ model, of: workers.filter((worker) => worker.spec.model === model) }))
+    .map((model) => ({ model, of: serving.filter((worker) => worker.spec.model === model) }))
     .filter(({ of }) => !of.some((worker) => worker.state === 'ready'))
     .map(({ model, of }) =>
       of.length === 0
@@ -68,11 +96,11 @@ function statesOf(workers: readonly Worker[]): string {
 }
 
 /** A stream that is missing or wrong routes as if nothing were cached there. */
-function eventWarnings({ subscriptions, workers, feed }: ReadinessFacts): string[] {
+function eventWarnings({ subscriptions, workers, feed, unheard }: ReadinessFacts): string[] {
   if (subscriptions === null) return [];
-  const states = new Map(workers.map((worker) => [worker.spec.id, worker]));
+  const byId = new Map(workers.map((worker) => [worker.spec.id, worker]));
   return subscriptions.flatMap(({ worker: id, rank, endpoint, connected }) => {
-    const worker = states.get(id);
+    const worker = byId.get(id);
     if (worker === undefined || worker.state === 'gone') return [];
     const who = `worker ${id} rank ${rank}`;
     if (endpoint === null) {
@@ -82,9 +110,17 @@ function eventWarnings({ subscriptions, workers, feed }: ReadinessFacts): string
     }
     if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
     const stream = feed(worker.slots[rank - worker.spec.ranks.first] ?? -1);
-    return stream === null ? [] : feedWarnings(who, stream);
+    if (stream !== null) return feedWarnings(who, stream);
+    // Requests are counted per worker: with several ranks a silent one may simply have had none.
+    if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return [];
+    return [
+      `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic`,
+    ];
   });
 }
+
+/** Events that say something the router cannot use, as opposed to one that another event explains. */
+const LEFT_OUT: readonly RejectReason[] = ['extra_keys', 'bigram_tokens', 'token_count', 'unknown_rank'];
 
 function feedWarnings(who: string, feed: EventFeed): string[] {
   const warnings: string[] = [];
@@ -93,7 +129,23 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
       `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: nothing it caches is found`,
     );
   }
-  if (feed.stale) {
+  const { undecodable = 0, failed = 0 } = feed.rejected;
+  if (undecodable > 0) {
+    warnings.push(
+      `${undecodable} batches of KV events of ${who} could not be read: what it has cached is not fully known (the latest: ${feed.lastError})`,
+    );
+  }
+  if (failed > 0) {
+    warnings.push(
+      `${failed} KV events of ${who} could not be applied: what it has cached is not fully known (the latest: ${feed.lastError})`,
+    );
+  }
+  const leftOut = LEFT_OUT.filter((reason) => (feed.rejected[reason] ?? 0) > 0);
+  if (leftOut.length > 0) {
+    const counts = leftOut.map((reason) => `${feed.rejected[reason]} ${reason}`).join(', ');
+    warnings.push(`KV events of ${who} were left out, so their blocks are not found (${counts})`);
+  }
+  if (feed.stale && feed.missedBatches > 0) {
     warnings.push(
       `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known`,
     );
@@ -109,4 +161,19 @@ function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
       `worker ${spec.id} advertises blocks of ${capabilities.blockSize} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
     ];
   });
+}
+
+/** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */
+function hintWarnings({ starting, workers, roles }: ReadinessFacts): string[] {
+  const ready = servingOf(workers).filter((worker) => worker.state === 'ready');
+  if (starting || ready.length === 0) return [];
+  const hints = roles.find(({ role }) => role === SERVED_ROLE)?.hints ?? [];
+  const isRead = ready.some(({ capabilities }) =>
+    [...(capabilities?.ranks.values() ?? [])].some((rank) => rank.routerHint),
+  );
+  if (hints.length === 0 || isRead) return [];
+  const names = hints.map(({ name }) => name).join(', ');
+  return [
+    `nobody reads the hints of ${names}: no ready worker of role ${SERVED_ROLE} advertises router_hint, so these policies never run`,
+  ];
 }

@@ -7,7 +7,7 @@ import {
   type RouterConfig,
   type WorkerConfig,
 } from '../config/index.ts';
-import { NO_METRICS } from '../observe/index.ts';
+import { NO_DECISIONS, NO_METRICS } from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import type { ComposeReplayRouter, ReplayRouterOptions, RoutingChoice } from '../replay/index.ts';
 import type { VirtualWorker } from '../simulator/index.ts';
@@ -37,7 +37,7 @@ export function replayRouters(warn: WarnOfConfig): ComposeReplayRouter {
     const { decisions, events } = router;
     return {
       road: router.road,
-      decisions: decisions ?? { list: () => [], get: () => null, ofRequest: () => [] },
+      decisions: decisions ?? NO_DECISIONS,
       eventLink(workerId) {
         if (events === null) return null;
         return {

@@ -181,6 +181,41 @@ test('check finds what only the plugin host can see, and writes it as JSON', asy
   expect(out).toContain('(did you mean \\"round-robin\\"?)');
 });
 
+test('check finds what a start would refuse of workers and tokenizers, all at once', async () => {
+  const path = file('start.yaml', [
+    'models: { tiny: { tokens: { tokenizer: none.json } } }',
+    'workers:',
+    '  - { url: "http://127.0.0.1:9001", dialect: vllm }',
+    '  - { url: "http://127.0.0.1:9002", dialect: sim, capabilities: { epoch: a } }',
+    'worker_selection: { encode: random }',
+  ]);
+  const { code, out, err } = await run(['check', path, '--json']);
+  expect([code, err]).toEqual([2, '']);
+  const { problems } = JSON.parse(out) as { problems: { line: number; path: string; message: string }[] };
+  expect(problems.map(({ line, path: at, message }) => `${line} ${at}: ${message}`).sort()).toEqual([
+    `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
+    '3 workers[0].dialect: dialect "vllm" is not available yet; available: sim',
+    '4 workers[1].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
+    '5 worker_selection.encode: no worker has role encode, so this section decides nothing',
+  ]);
+});
+
+test('plugins get the contract, the test kit and zod from the program', async () => {
+  file('kit.ts', [
+    "import { defineWorkerSelectionPolicy, pickWorker } from 'pointsman/plugin';",
+    "import { testWorkerSelection } from 'pointsman/testing';",
+    "import { z } from 'zod';",
+    "const pick = { type: 'kit', parameters: z.strictObject({}), create: () => ({ picker: pickWorker({ pick: () => 0 }) }) };",
+    'const policy = defineWorkerSelectionPolicy(pick);',
+    'await testWorkerSelection(policy, { candidates: [{}] });',
+    'export default policy;',
+  ]);
+  const path = file('kit.yaml', ['plugins: [./kit.ts]', 'worker_selection: { aggregated: kit }']);
+  const { code, out, err } = await run(['check', path]);
+  expect([code, err]).toEqual([0, '']);
+  expect(out).toContain('kit ');
+});
+
 test('check finds workers that no start takes: a bad advertisement, a fleet that is too large', async () => {
   const path = file('start.yaml', [
     'models: { m: { tokens: { source: engine } }, n: { tokens: { source: estimate } } }',

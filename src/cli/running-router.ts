@@ -5,16 +5,15 @@ import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
 import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
-import { createGateway, type Gateway, type Readiness } from '../gateway/index.ts';
-import { createMetrics, type DecisionReader, type ScrapableMetrics } from '../observe/index.ts';
+import { createGateway, type Gateway } from '../gateway/index.ts';
+import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
-import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { readinessOf } from './readiness.ts';
-import { startTokenSources, workerProblems } from './start-problems.ts';
+import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -72,14 +71,21 @@ async function start(
 ): Promise<RunningRouter> {
   const { config, source, clock, log } = options;
   const metrics = createMetrics();
-  const tokens = await tokenSources(options, metrics, onStop);
+  const { started: tokens, problems } = await startTokenSources(config, {
+    metrics,
+    clock,
+    threads: options.tokenizerThreads ?? 1,
+  });
+  onStop(() => tokens.close());
+  if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics });
   onStop(() => transport.close());
   const core = await composeRouter({ config, source, clock, metrics, log, transportFor: () => transport });
   onStop(() => core.close());
   const { fleet } = core;
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
-  for (const problem of core.host.warnings) log.warn(source.render(problem));
+  for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
+    log.warn(source.render(problem), { code: problem.code });
 
   const subscriptions =
     core.events === null
@@ -103,20 +109,21 @@ async function start(
   prober.start();
   onStop(() => prober.stop());
 
-  const readiness = (): Readiness =>
-    readinessOf({
-      config,
-      workers: fleet.workers(),
-      starting: !first.settled,
-      subscriptions: subscriptions?.status() ?? null,
-      feed: (slot) => core.events?.feed(slot) ?? null,
-      blockSizeOf: (model) => core.blockSizes.ofModel(model),
-    });
   const gateway = createGateway({
     road: core.road,
     config: () => config,
-    tokens: (model) => tokens.get(model),
-    readiness,
+    tokens: (model) => tokens.sources.get(model),
+    readiness: () =>
+      readinessOf({
+        config,
+        workers: fleet.workers(),
+        starting: !first.settled,
+        subscriptions: subscriptions?.status() ?? null,
+        feed: (slot) => core.events?.feed(slot) ?? null,
+        blockSizeOf: (model) => core.blockSizes.ofModel(model),
+        roles: core.host.resolution(),
+        unheard: (id) => core.unheard.of(id),
+      }),
     metrics,
     clock,
     log,
@@ -125,7 +132,13 @@ async function start(
   const bound = await gateway.listen(config.listen.host, config.listen.port);
   onStop(() => gateway.stop(0));
   const url = httpUrl(bound.host, bound.port);
-  const admin = await startAdmin(options, { core, metrics, readiness, url, subscriptions });
+  const admin = await startAdmin(options, {
+    core,
+    metrics,
+    readiness: gateway.readiness,
+    url,
+    subscriptions,
+  });
   onStop(() => admin.close());
   await first.wait(FIRST_ANSWERS_MS);
   let stopping: Promise<void> | null = null;
@@ -135,40 +148,13 @@ async function start(
     core,
     metrics,
     gateway,
-    readiness,
+    readiness: gateway.readiness,
     stop(drainMs) {
       stopping ??= gateway.stop(drainMs).then(unwind);
       return stopping;
     },
   };
 }
-
-async function tokenSources(
-  { config, source, clock, tokenizerThreads = 1 }: StartRouterOptions,
-  metrics: ScrapableMetrics,
-  onStop: (step: () => Promise<void>) => void,
-): Promise<ReadonlyMap<string, TokenSource>> {
-  const problems = workerProblems(config);
-  const started = await startTokenSources(config, (model) => {
-    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
-    return createTokenSource({
-      model,
-      setting,
-      maxPromptTokens: () => config.limits.promptTokens,
-      threads: tokenizerThreads,
-      metrics,
-      clock,
-    });
-  });
-  onStop(async () => {
-    await Promise.all([...started.sources.values()].map((tokens) => tokens.close()));
-  });
-  problems.push(...started.problems);
-  if (problems.length > 0) throw new ConfigError(source, problems);
-  return started.sources;
-}
-
-const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };
 
 function startAdmin(
   { config, log }: StartRouterOptions,
@@ -192,10 +178,7 @@ function startAdmin(
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
     plugins: () => core.host.resolution(),
     config: () => configForDisplay(config),
-    ready: () => {
-      const { reasons, warnings } = readiness();
-      return { ready: reasons.length === 0, reasons, warnings };
-    },
+    ready: readiness,
     events: adminFeed(core.fleet, core.decisions),
     addresses: { API: `${url}/v1` },
   }).catch((thrown: NodeJS.ErrnoException) => {

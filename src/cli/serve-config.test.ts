@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { createRouterLog } from './router-log.ts';
+import { createJsonLog } from './json-log.ts';
 import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pointsman-serve-config-'));
@@ -88,10 +88,10 @@ test('simulated workers are numbered from 1 and serve the model as their engines
 
 test('log lines are JSON with exact ids, and those below the level are dropped', () => {
   const lines: string[] = [];
-  const log = createRouterLog('warn', { write: (line) => lines.push(line) });
+  const log = createJsonLog('warn', { write: (line) => lines.push(line) });
   log.info('not this');
   log.warn('this', { worker: 18446744073709551615n, rank: 1 });
   expect(lines.length).toBe(1);
   const entry: unknown = JSON.parse(lines[0] ?? '');
-  expect(entry).toMatchObject({ level: 40, worker: '18446744073709551615', rank: 1, msg: 'this' });
+  expect(entry).toMatchObject({ level: 'warn', worker: '18446744073709551615', rank: 1, msg: 'this' });
 });

@@ -1,8 +1,9 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { errorText, exactJsonStringify, type Logger, PointsmanError } from '../plugin/index.ts';
+import { createJsonLog } from './json-log.ts';
+import { wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
-import { createRouterLog } from './router-log.ts';
 import { type RunningRouter, startRouter } from './running-router.ts';
 import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
 import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
@@ -24,12 +25,16 @@ export function register(program: Command, io: CliIo): void {
     .command('serve')
     .description('run the router; without a configuration, with simulated workers')
     .option('--config <file>', 'router.yaml (default: POINTSMAN_CONFIG, else the embedded default)')
-    .option('--port <port>', 'port of the API; 0 = any free (default: 8000)', integer(0, 65_535))
-    .option('--admin-port <port>', 'port of the admin API; 0 = any free (default: 8001)', integer(0, 65_535))
+    .option('--port <port>', 'port of the API; 0 = any free (default: 8000)', wholeNumber(0, 65_535))
+    .option(
+      '--admin-port <port>',
+      'port of the admin API; 0 = any free (default: 8001)',
+      wholeNumber(0, 65_535),
+    )
     .option(
       '--sim-workers <n>',
       'start simulated workers in a child process (default without a configuration: 4)',
-      integer(1, MAX_SIM_WORKERS),
+      wholeNumber(1, MAX_SIM_WORKERS),
     )
     .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
     .option('--router-mode <mode>', 'kv, round-robin, random, least-loaded, …')
@@ -58,18 +63,18 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   let letRejectionsThrough = (): void => undefined;
   try {
     const read = readServeConfig(options, io.env);
-    for (const warning of read.warnings) io.err(`warning: ${read.source.render(warning)}\n`);
+    const log = createJsonLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
+    for (const warning of read.warnings) log.warn(read.source.render(warning), { code: warning.code });
     if (read.simWorkers > 0) {
       simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
     }
-    const log = createRouterLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
     letRejectionsThrough = containRejections(log);
     const router = await start(log, read, simulators);
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
     const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
-    if (reason === 'simulators') io.err('the simulated workers ended; stopping\n');
-    else io.err('stopping: running requests may finish; a second signal ends at once\n');
+    if (reason === 'simulators') log.error('stopping: the simulated workers ended');
+    else log.info('stopping: running requests may finish; a second signal ends at once');
     await router.stop(read.config.limits.drainMs);
     if (reason === 'simulators') io.exit(1);
   } finally {
@@ -152,12 +157,4 @@ function firstSteps({ config }: ServeConfig, { core, url }: RunningRouter): stri
     'Try it:',
     `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
   ];
-}
-
-function integer(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
-  };
 }

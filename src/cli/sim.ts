@@ -1,5 +1,6 @@
 // `pointsman sim`: simulated engines in a process of their own. The first line on stdout tells their addresses as JSON.
 import { type Command, InvalidArgumentError } from 'commander';
+import { applyOverrides, defaultConfig, overridesFromEnv } from '../config/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
@@ -7,6 +8,8 @@ import {
   MAX_SIMULATORS,
   startSimulators,
 } from '../simulator/index.ts';
+import { createJsonLog } from './json-log.ts';
+import { notNegative, positive, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
@@ -42,20 +45,35 @@ export function register(program: Command, io: CliIo): void {
   program
     .command('sim')
     .description('run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU')
-    .option('--count <n>', 'how many engines', integer(1, MAX_SIMULATORS), 1)
-    .option('--port <port>', 'HTTP port of the first, the others follow; 0 = any free', integer(0, 65_535), 0)
+    .option('--count <n>', 'how many engines', wholeNumber(1, MAX_SIMULATORS), 1)
+    .option(
+      '--port <port>',
+      'HTTP port of the first, the others follow; 0 = any free',
+      wholeNumber(0, 65_535),
+      0,
+    )
     .option('--model <name>', 'model name they serve', 'tiny-sim')
-    .option('--block-size <tokens>', 'tokens per KV block', integer(1, 1_048_576), DEFAULTS.blockSize)
+    .option('--block-size <tokens>', 'tokens per KV block', wholeNumber(1, 1_048_576), DEFAULTS.blockSize)
     .option('--kv-blocks <n>', 'KV blocks per engine, or "unlimited"', blocks, DEFAULTS.kvBlocks)
-    .option('--hash-seed <n>', 'seed of the engines’ block hashes', integer(0, MAX_SAFE), DEFAULTS.hashSeed)
-    .option('--seed <n>', 'seed of the synthetic answers', integer(0, MAX_SAFE), DEFAULTS.seed)
+    .option(
+      '--hash-seed <n>',
+      'seed of the engines’ block hashes',
+      wholeNumber(0, MAX_SAFE),
+      DEFAULTS.hashSeed,
+    )
+    .option('--seed <n>', 'seed of the synthetic answers', wholeNumber(0, MAX_SAFE), DEFAULTS.seed)
     .option('--speed <x>', 'how many times faster than the modelled GPU', positive, DEFAULTS.speedup)
     .option('--timing <name>', '"default", or "none": every pass takes no time', timing, DEFAULTS.timing)
-    .option('--max-num-seqs <n>', 'requests in the running batch', integer(1, 1_048_576), DEFAULTS.maxNumSeqs)
+    .option(
+      '--max-num-seqs <n>',
+      'requests in the running batch',
+      wholeNumber(1, 1_048_576),
+      DEFAULTS.maxNumSeqs,
+    )
     .option(
       '--max-num-batched-tokens <n>',
       'tokens per pass',
-      integer(1, 1_073_741_824),
+      wholeNumber(1, 1_073_741_824),
       DEFAULTS.maxNumBatchedTokens,
     )
     .option('--kv-bytes-per-token <n>', 'size of a token’s KV', positive, DEFAULTS.kvBytesPerToken)
@@ -69,8 +87,13 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--fetch-timeout-ms <ms>', 'wait for a whole fetch', positive, DEFAULTS.fetchTimeoutMs)
     .option('--no-action-set', 'do not advertise which hint actions are understood')
-    .option('--body-bytes <n>', 'largest request body', integer(1024, 1_073_741_824), DEFAULT_SIM_BODY_BYTES)
-    .option('--grace-ms <ms>', 'time for running requests at SIGTERM', integer(0, 3_600_000), 30_000)
+    .option(
+      '--body-bytes <n>',
+      'largest request body',
+      wholeNumber(1024, 1_073_741_824),
+      DEFAULT_SIM_BODY_BYTES,
+    )
+    .option('--grace-ms <ms>', 'time for running requests at SIGTERM', wholeNumber(0, 3_600_000), 30_000)
     .option('--json', 'the address line is JSON with or without it')
     .option('--exit-with-parent', 'end as soon as standard input closes')
     .addHelpText(
@@ -88,6 +111,8 @@ Examples:
 }
 
 async function run(io: CliIo, options: SimOptions): Promise<void> {
+  const { observe } = applyOverrides(defaultConfig().config, overridesFromEnv(io.env));
+  const log = createJsonLog(observe.logLevel, { write: (line) => io.err(line) });
   const stop = stopSignal({ exitWithParent: options.exitWithParent === true });
   try {
     const simulators = await startSimulators({
@@ -116,39 +141,17 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       },
     });
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
-    io.err(
-      `sim: ${options.count === 1 ? '1 engine serves' : `${options.count} engines serve`} ${options.model}\n`,
-    );
+    log.info('simulated engines are up', { engines: options.count, model: options.model });
     const reason = await stop.reason;
-    io.err(`sim: stopping, ${reason === 'parent' ? 'the parent is gone' : 'a signal came'}\n`);
+    log.info('stopping: requests under way may finish; a second signal ends at once', { reason });
     await simulators.close(reason === 'parent' ? 0 : options.graceMs);
   } finally {
     stop.dispose();
   }
 }
 
-function integer(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
-    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
-  };
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (value > 0 && value <= MAX_SAFE) return value;
-  throw new InvalidArgumentError(`It must be a number above 0, at most ${MAX_SAFE}.`);
-}
-
-function notNegative(text: string): number {
-  const value = Number(text);
-  if (text.trim() !== '' && value >= 0 && value <= MAX_SAFE) return value;
-  throw new InvalidArgumentError(`It must be a number from 0 to ${MAX_SAFE}.`);
-}
-
 function blocks(text: string): number | null {
-  return text === 'unlimited' ? null : integer(1, 67_108_864)(text);
+  return text === 'unlimited' ? null : wholeNumber(1, 67_108_864)(text);
 }
 
 function timing(text: string): 'default' | 'none' {

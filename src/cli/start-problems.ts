@@ -1,26 +1,16 @@
 // What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
-// workers that no fleet takes, tokenizers that do not load. As problems with positions, so that `serve` and `check` say the same.
+// advertisements that make no sense, workers that no fleet takes, tokenizers that do not load. As problems with positions, so
+// that `serve` and `check` say the same.
 import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
 import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
-import { NO_METRICS } from '../observe/index.ts';
+import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
-/** Every problem of these kinds, for a configuration that will not be started; nothing stays open. */
-export async function startProblems(config: RouterConfig, clock: Clock): Promise<ConfigProblem[]> {
-  const maxPromptTokens = (): number => config.limits.promptTokens;
-  const { sources, problems } = await startTokenSources(config, (model) => {
-    const setting = config.models.get(model)?.tokens ?? { source: 'estimate' };
-    return createTokenSource({ model, setting, maxPromptTokens, metrics: NO_METRICS, clock });
-  });
-  await Promise.all([...sources.values()].map((source) => source.close()));
-  return [...workerProblems(config), ...problems];
-}
-
 /** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
-export function workerProblems(config: RouterConfig): ConfigProblem[] {
+function workerProblems(config: RouterConfig): ConfigProblem[] {
   const fleet = new Fleet();
   const hasher = createBlockHasher();
   return config.workers.flatMap((worker) => {
@@ -36,30 +26,62 @@ export function workerProblems(config: RouterConfig): ConfigProblem[] {
   });
 }
 
+/** Role sections that decide about no worker: valid, since workers may join, but worth a word. */
+export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
+  if (config.workers.length === 0) return [];
+  const served = new Set<string>(config.workers.map((worker) => worker.role));
+  return Object.entries(config.workerSelection)
+    .filter(([role]) => !served.has(role))
+    .map(([role, entry]) => ({
+      severity: 'warning',
+      code: 'PM_CONFIG_NO_EFFECT',
+      path: entry.path,
+      anchor: 'key',
+      message: `no worker has role ${role}, so this section decides nothing`,
+    }));
+}
+
+/** What token sources are made with besides their models. */
+export interface TokenSourceParts {
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** Tokenizer threads per model. */
+  readonly threads: number;
+}
+
+/** Token sources by model. */
+export interface StartedTokenSources {
+  readonly sources: ReadonlyMap<string, TokenSource>;
+  /** Ends their threads. */
+  close(): Promise<void>;
+}
+
 /**
- * Makes and starts the token source of every model.
- * @param create makes one; may throw what it cannot offer.
- * @returns the sources that started, and a problem for each that did not.
+ * Looks at the workers, and makes and starts the token source of every model.
+ * @returns the sources that started, to be closed also when there are problems; and every problem.
  */
 export async function startTokenSources(
   config: RouterConfig,
-  create: (model: string) => TokenSource,
-): Promise<{ sources: Map<string, TokenSource>; problems: ConfigProblem[] }> {
+  parts: TokenSourceParts,
+): Promise<{ readonly started: StartedTokenSources; readonly problems: readonly ConfigProblem[] }> {
   const sources = new Map<string, TokenSource>();
-  const problems: ConfigProblem[] = [];
+  const problems = workerProblems(config);
   await Promise.all(
-    [...config.models.keys()].map(async (name) => {
-      const path = ['models', name, 'tokens'];
+    [...config.models].map(async ([model, { tokens: setting }]) => {
       try {
-        const source = create(name);
-        sources.set(name, source);
+        const maxPromptTokens = (): number => config.limits.promptTokens;
+        const source = createTokenSource({ model, setting, maxPromptTokens, ...parts });
+        sources.set(model, source);
         await source.start();
       } catch (thrown) {
-        problems.push(asProblem(thrown, path));
+        problems.push(asProblem(thrown, ['models', model, 'tokens']));
       }
     }),
   );
-  return { sources, problems };
+  const close = async (): Promise<void> => {
+    await Promise.all([...sources.values()].map((source) => source.close()));
+  };
+  return { started: { sources, close }, problems };
 }
 
 function problemOf(attempt: () => void, path: ConfigProblem['path']): ConfigProblem | null {

@@ -39,10 +39,13 @@ export function workerStatus(
             endpoint: stream.endpoint,
             connected: stream.connected,
             batches: feed?.batches ?? 0,
+            gaps: feed?.gaps ?? 0,
             missed_batches: feed?.missedBatches ?? 0,
             restarts: feed?.restarts ?? 0,
             stale: feed?.stale ?? false,
             rejected: feed?.rejected ?? {},
+            unknown_removes: feed?.unknownRemoves ?? 0,
+            last_error: feed?.lastError ?? null,
             age_ms: events?.ageMs(slot) ?? null,
           },
         };

@@ -46,9 +46,23 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     ['router', 'router_ttl_secs'],
     'the approximate index is not built yet',
   );
+  for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
+    unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');
+  }
+  for (const [index, worker] of file.workers.entries()) {
+    for (const [rank, { replay }] of Object.entries(worker.kv_events)) {
+      const path = ['workers', index, 'kv_events', rank, 'replay'];
+      unless(replay === null, path, 'asking again for missed events is not built yet');
+    }
+  }
   for (const role of ROLES) {
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;
+    unless(
+      entry.on_commit_failure === 'degrade',
+      ['worker_selection', role, 'on_commit_failure'],
+      'committed copies are not built yet',
+    );
     const path = ['worker_selection', role, 'hints'];
     for (const [index, hint] of (entry.hints ?? []).entries()) {
       unless(hint.isolation !== 'thread', [...path, index, 'isolation'], 'thread isolation is not built yet');

@@ -15,7 +15,7 @@ export interface EngineCall {
 export interface AnswerSink {
   /** Bytes for the client. */
   relay(bytes: Uint8Array): void;
-  /** `count` ≥ 1 more output tokens. */
+  /** `count` ≥ 1 more output tokens are out at this moment; never called for an answer that comes as a whole. */
   tokens(count: number): void;
 }
 

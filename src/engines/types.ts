@@ -1,6 +1,7 @@
 // The port between the road and an engine, the same for HTTP workers and for simulated ones in this process.
 
 import type { Worker } from '../fleet/index.ts';
+import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '../plugin/index.ts';
 
 /** Which API the client speaks; the dialect builds the engine's body from `body`. */
@@ -29,7 +30,7 @@ export interface EngineRequest {
 /** One action's outcome as the engine reported it with the response head. */
 export interface ReportedHintOutcome {
   readonly actionId: string;
-  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing';
+  readonly outcome: Exclude<HintOutcome, 'unreported'>;
   readonly reason: string | null;
   readonly blocksAsked: number | null;
   readonly blocksDone: number | null;
@@ -56,7 +57,10 @@ export interface EngineSink {
   ): void;
   /** Raw body bytes to relay; never called by the virtual transport. */
   data(bytes: Uint8Array): void;
-  /** `count` more output tokens were generated (at least 1); the first call is the first token. */
+  /**
+   * `count` more output tokens were generated (at least 1) now; the first call is the first token. An answer that comes as a
+   * whole has no such calls: when its tokens came out cannot be seen from outside.
+   */
   tokens(count: number): void;
   finished(report: EngineReport): void;
   /** The engine could not be reached, or died; after `head` the answer is cut short. */

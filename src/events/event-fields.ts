@@ -1,8 +1,9 @@
 // The fields of one event while it is read, for every tag at once; a batch reuses one instance.
 import type { HashPairs, Tier, U64 } from '../kv/index.ts';
+import type { HintOutcome } from '../observe/index.ts';
 import { readWireName, tierOfMedium, type WireName } from './event-wire-names.ts';
 import type { MsgpackReader } from './msgpack-reader.ts';
-import type { HintOutcomeKind, KvEventScope, KvHintOutcomeEvent } from './types.ts';
+import type { KvEventScope, KvHintOutcomeEvent } from './types.ts';
 
 /** Most token ids in one batch. */
 export const MAX_BATCH_TOKENS = 4 * 1024 * 1024;
@@ -21,7 +22,7 @@ const OUTCOMES: readonly string[] = [
   'deferred',
   'rejected',
   'missing',
-] satisfies HintOutcomeKind[];
+] satisfies HintOutcome[];
 
 /** Collects fields; `finish` in decode-batch.ts checks that the required ones are there. */
 export class EventFields {
@@ -311,6 +312,6 @@ export class EventFields {
   }
 }
 
-function isOutcome(word: string): word is Exclude<HintOutcomeKind, 'unreported'> {
+function isOutcome(word: string): word is Exclude<HintOutcome, 'unreported'> {
   return OUTCOMES.includes(word);
 }

@@ -11,7 +11,6 @@ export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,
   BlockStoredEvent,
-  HintOutcomeKind,
   KvEvent,
   KvEventBatch,
   KvEventScope,

@@ -1,6 +1,7 @@
 // Ports of the event road: raw batches in, decoded columns out. Sources (ZeroMQ, virtual) deliver bytes; one applier decodes
 // them and changes the prefix index.
 import type { HashPairs, OwnerSlot, Tier, U64 } from '../kv/index.ts';
+import type { HintOutcome } from '../observe/index.ts';
 
 /** Takes what event sources deliver, in order per owner. */
 export interface KvEventSink {
@@ -59,15 +60,12 @@ export interface AllBlocksClearedEvent {
   readonly kind: 'cleared';
 }
 
-/** What became of one hint action, as the engine tells. `unreported` is set by the router only. */
-export type HintOutcomeKind = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
-
 /** Late outcome of a hint, in the same sequence as block events. */
 export interface KvHintOutcomeEvent {
   readonly kind: 'hint-outcome';
   readonly messageId: string;
   readonly actionId: string;
-  readonly outcome: HintOutcomeKind;
+  readonly outcome: HintOutcome;
   readonly reason: string | null;
   readonly blocks: number | null;
 }

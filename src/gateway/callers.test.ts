@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { routerConfigFixture } from '../../tests/gateway-fixtures.ts';
 import { apiKeyCheck } from './api-keys.ts';
+import { callerRules, usableModel } from './callers.ts';
 import { networkCheck } from './networks.ts';
 import { readSession } from './session-headers.ts';
 
@@ -37,6 +39,22 @@ describe('networkCheck', () => {
       );
     },
   );
+});
+
+describe('usableModel', () => {
+  it('lets a key that names a model by alias use the model, by either name, and no other', () => {
+    const sha256 = createHash('sha256').update('key').digest('hex');
+    const auth = { apiKeys: [{ name: 'a', sha256, models: ['default'], tenant: null }] };
+    const config = routerConfigFixture({ auth });
+    const [tiny] = config.models.values();
+    const models = new Map([...config.models, ['other', { ...tiny!, name: 'other', aliases: [] }]]);
+    const rules = callerRules(() => ({ ...config, models }))();
+    const client = rules.authenticate('Bearer key');
+    expect(usableModel(rules, client, 'default').name).toBe('tiny');
+    expect(usableModel(rules, client, 'tiny').name).toBe('tiny');
+    expect(() => usableModel(rules, client, 'other')).toThrow('there is no model "other"');
+    expect(usableModel(rules, null, 'other').name).toBe('other');
+  });
 });
 
 describe('apiKeyCheck', () => {

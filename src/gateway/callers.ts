@@ -1,7 +1,11 @@
 // Everything about callers that follows from the configuration, built once per configuration and not per request.
 import type { ModelConfig, RouterConfig } from '../config/index.ts';
-import { type ApiKeyCheck, apiKeyCheck } from './api-keys.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import { type ApiClient, type ApiKeyCheck, apiKeyCheck } from './api-keys.ts';
 import { type NetworkCheck, networkCheck } from './networks.ts';
+
+/** Characters of an unknown model's name that are repeated to the client. */
+const MAX_SHOWN = 200;
 
 /** Checks and look-ups for one configuration. */
 export interface CallerRules {
@@ -23,15 +27,44 @@ export function callerRules(current: () => RouterConfig): () => CallerRules {
   };
 }
 
+/** Whether a client's key allows a model; without keys everything is allowed. */
+export function mayUse(client: ApiClient | null, model: ModelConfig): boolean {
+  return client === null || client.models === null || client.models.has(model.name);
+}
+
+/**
+ * The model a client names, by name or alias.
+ * @throws PointsmanError PM_MODEL_NOT_FOUND, also for one the client may not use: its key shall not tell what else there is.
+ */
+export function usableModel(rules: CallerRules, client: ApiClient | null, name: string): ModelConfig {
+  const model = rules.models.get(name);
+  if (model !== undefined && mayUse(client, model)) return model;
+  throw new PointsmanError(
+    'PM_MODEL_NOT_FOUND',
+    `there is no model "${name.slice(0, MAX_SHOWN)}"; GET /v1/models lists those there are`,
+    { details: { param: 'model' } },
+  );
+}
+
 function build(config: RouterConfig): CallerRules {
   const models = new Map<string, ModelConfig>();
   for (const model of config.models.values()) for (const alias of model.aliases) models.set(alias, model);
   for (const model of config.models.values()) models.set(model.name, model);
   return {
     config,
-    authenticate: apiKeyCheck(config.auth),
+    authenticate: apiKeyCheck(withModelNames(config.auth, models)),
     trustsRouting: networkCheck(config.router.trustRoutingFieldsFrom),
     trustsHints: networkCheck(config.router.trustIncomingHintsFrom),
     models,
   };
+}
+
+/** Keys may name models by alias; requests are held against the models' own names. */
+function withModelNames(
+  auth: RouterConfig['auth'],
+  models: ReadonlyMap<string, ModelConfig>,
+): RouterConfig['auth'] {
+  if (auth === null) return null;
+  const own = (name: string): string => models.get(name)?.name ?? name;
+  return { apiKeys: auth.apiKeys.map((key) => ({ ...key, models: key.models?.map(own) ?? null })) };
 }

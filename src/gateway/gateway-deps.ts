@@ -1,17 +1,9 @@
 // What the gateway is composed from; `serve` brings it together.
 import type { RouterConfig } from '../config/index.ts';
-import type { Metrics } from '../observe/index.ts';
+import type { Metrics, Readiness } from '../observe/index.ts';
 import type { Clock, Logger } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { TokenSource } from '../tokens/index.ts';
-
-/** What stands in the way of serving, and what works worse than configured, each in one sentence. */
-export interface Readiness {
-  /** Not ready while there is one. */
-  readonly reasons: readonly string[];
-  /** Worth knowing, but requests are served. */
-  readonly warnings: readonly string[];
-}
 
 /** Collaborators of the gateway. */
 export interface GatewayDeps {

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import findMyWay from 'find-my-way';
+import { type Readiness, readyAnswer } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { BrokenRequests } from './broken-requests.ts';
 import { callerRules } from './callers.ts';
@@ -10,7 +11,7 @@ import { generate } from './generate.ts';
 import { closeServer, listen } from './listening.ts';
 import { publicError } from './openai-error.ts';
 import { RunningCalls } from './running-calls.ts';
-import { describeModel, listModels, readyAnswer, sendError, sendJson } from './small-answers.ts';
+import { describeModel, listModels, sendError, sendJson } from './small-answers.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -18,6 +19,8 @@ export interface Gateway {
   listen(host: string, port: number): Promise<{ host: string; port: number }>;
   /** Requests being answered now. */
   activeRequests(): number;
+  /** What its `/ready` says: the router's readiness, and that it is stopping once it is. */
+  readiness(): Readiness;
   /**
    * Stops gracefully: `/ready` answers 503 and new requests are refused at once; running ones get `drainMs`, then end with an
    * error. Resolves when the port is closed. Further calls return the same promise.
@@ -64,11 +67,17 @@ export function createGateway(deps: GatewayDeps): Gateway {
   return {
     listen: (host, port) => listen(server, host, port),
     activeRequests: () => calls.size,
+    readiness: () => readinessOf(deps, calls),
     stop(drainMs) {
       stopping ??= stop(server, calls, deps.clock, drainMs);
       return stopping;
     },
   };
+}
+
+function readinessOf(deps: GatewayDeps, calls: RunningCalls): Readiness {
+  const { reasons, warnings } = deps.readiness();
+  return { reasons: calls.draining ? ['the router is stopping', ...reasons] : reasons, warnings };
 }
 
 type Handler = (
@@ -119,7 +128,7 @@ function createRoutes(
     sendJson(res, calls.draining ? 503 : 200, { status: calls.draining ? 'shutting_down' : 'live' });
   });
   get('/ready', (_req, res) => {
-    const { status, body } = readyAnswer(deps.readiness(), calls.draining);
+    const { status, body } = readyAnswer(readinessOf(deps, calls));
     sendJson(res, status, body);
   });
   return routes;

@@ -195,6 +195,16 @@ describe('a generate request', () => {
     expect(on.logged.join('')).not.toContain('secret');
   });
 
+  it('tells the client nothing of a failure inside, and the log where it was', async () => {
+    const on = await bench();
+    const cause = new TypeError('x is not a function');
+    on.road.onArrival = ({ sink }) =>
+      sink.failed(new PointsmanError('PM_INTERNAL', 'something failed inside the router', { cause }), false);
+    const { error } = await errorOf(post(on, COMPLETION));
+    expect(error).toMatchObject({ code: 'PM_INTERNAL', message: 'something failed inside the router' });
+    expect(on.logged.join('\n')).toContain('generate.test.ts');
+  });
+
   it('aborts once when the client goes away, before and after the head', async () => {
     const on = await bench();
     for (const withHead of [false, true]) {

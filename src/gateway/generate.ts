@@ -5,8 +5,7 @@ import type { RequestApi } from '../engines/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 import type { RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
-import type { ApiClient } from './api-keys.ts';
-import type { CallerRules } from './callers.ts';
+import { type CallerRules, usableModel } from './callers.ts';
 import type { GatewayDeps } from './gateway-deps.ts';
 import { GenerateCall } from './generate-call.ts';
 import { type GenerateRequest, readGenerateRequest } from './generate-request.ts';
@@ -31,6 +30,9 @@ export async function generate(
 ): Promise<void> {
   const from = deps.clock.now();
   let model = NO_MODEL;
+  // What the client is told of such a failure says nothing: the log has to.
+  const logInside = (thrown: unknown): void =>
+    deps.log.error('request failed inside', { request_id: call.requestId, stack: stackOf(thrown) });
   const call = new GenerateCall({
     requestId: deps.newRequestId(),
     response: res,
@@ -40,6 +42,7 @@ export async function generate(
       calls.delete(call);
       deps.metrics.count('pointsman_requests_total', { door: 'gateway', model, status: String(status) });
       const facts = { request_id: call.requestId, model, status, ms: deps.clock.now() - from };
+      if (error?.code === 'PM_INTERNAL' && error.cause !== undefined) logInside(error.cause);
       if (error === null) deps.log.debug('request answered', facts);
       else deps.log[status >= 500 ? 'warn' : 'debug'](logged(error), { ...facts, code: error.code });
     },
@@ -54,7 +57,7 @@ export async function generate(
       deps.metrics.count('pointsman_stripped_fields_total', { field }),
     );
     const request = readGenerateRequest(api, clean.body);
-    const served = findModel(request.model, rules, client);
+    const served = usableModel(rules, client, request.model);
     model = served.name;
     const roadRequest = await toRoadRequest(call.requestId, served, request, clean, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
@@ -62,8 +65,7 @@ export async function generate(
     call.explain = asksToExplain(clean.trusted.headers);
     call.attach(deps.road.arrive(roadRequest, call));
   } catch (thrown) {
-    if (!(thrown instanceof PointsmanError))
-      deps.log.error('request failed inside', { request_id: call.requestId, stack: stackOf(thrown) });
+    if (!(thrown instanceof PointsmanError)) logInside(thrown);
     call.fail(thrown);
   }
 }
@@ -94,19 +96,6 @@ function admit(rules: CallerRules, calls: RunningCalls): void {
 function trustOf(req: IncomingMessage, rules: CallerRules): { routing: boolean; hints: boolean } {
   const address = req.socket.remoteAddress;
   return { routing: rules.trustsRouting(address), hints: rules.trustsHints(address) };
-}
-
-function findModel(name: string, rules: CallerRules, client: ApiClient | null): ModelConfig {
-  const model = rules.models.get(name);
-  if (model !== undefined && (client === null || client.models === null || client.models.has(model.name)))
-    return model;
-  throw new PointsmanError(
-    'PM_MODEL_NOT_FOUND',
-    `there is no model "${name}"; GET /v1/models lists those there are`,
-    {
-      details: { param: 'model' },
-    },
-  );
 }
 
 async function toRoadRequest(

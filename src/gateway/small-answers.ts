@@ -1,9 +1,8 @@
-// Answers that need no road: JSON, errors, models, health.
+// Answers that need no road: JSON, errors, models.
 import type { ServerResponse } from 'node:http';
-import { PointsmanError } from '../plugin/index.ts';
+import type { PointsmanError } from '../plugin/index.ts';
 import type { ApiClient } from './api-keys.ts';
-import type { CallerRules } from './callers.ts';
-import type { Readiness } from './gateway-deps.ts';
+import { type CallerRules, mayUse, usableModel } from './callers.ts';
 import { errorAnswer } from './openai-error.ts';
 
 /** Sends JSON. */
@@ -26,7 +25,7 @@ export function sendError(res: ServerResponse, error: PointsmanError, overloadSt
 /** `GET /v1/models`: names and aliases the client may use. `created` in seconds since the epoch. */
 export function listModels(rules: CallerRules, client: ApiClient | null, created: number): object {
   const data = [...rules.models]
-    .filter(([, model]) => client === null || client.models === null || client.models.has(model.name))
+    .filter(([, model]) => mayUse(client, model))
     .map(([id]) => modelEntry(id, created))
     .sort((a, b) => (a.id < b.id ? -1 : 1));
   return { object: 'list', data };
@@ -39,16 +38,7 @@ export function describeModel(
   created: number,
   id: string,
 ): object {
-  const model = rules.models.get(id);
-  if (model === undefined || (client !== null && client.models !== null && !client.models.has(model.name))) {
-    throw new PointsmanError(
-      'PM_MODEL_NOT_FOUND',
-      `there is no model "${id.slice(0, 200)}"; GET /v1/models lists those there are`,
-      {
-        details: { param: 'model' },
-      },
-    );
-  }
+  usableModel(rules, client, id);
   return modelEntry(id, created);
 }
 
@@ -57,14 +47,4 @@ function modelEntry(
   created: number,
 ): { id: string; object: 'model'; created: number; owned_by: string } {
   return { id, object: 'model', created: Math.floor(created), owned_by: 'pointsman' };
-}
-
-/** `GET /ready`: status and the reasons in words. */
-export function readyAnswer(readiness: Readiness, draining: boolean): { status: number; body: object } {
-  const reasons = draining ? ['the router is stopping', ...readiness.reasons] : readiness.reasons;
-  const ready = reasons.length === 0;
-  return {
-    status: ready ? 200 : 503,
-    body: { status: ready ? 'ready' : 'not_ready', reasons, warnings: readiness.warnings },
-  };
 }

@@ -1,7 +1,6 @@
 // Identity and residency of KV blocks: hashing and the prefix index.
 export { type BlockHashScope, blockHashSeed } from './hashing/block-hash-seed.ts';
 export { createBlockHasher } from './hashing/block-hasher.ts';
-export {} from './hashing/hash-limits.ts';
 export { createReferenceHasher } from './hashing/reference-hasher.ts';
 export { ROUTER_SEED } from './hashing/router-seed.ts';
 export type { BlockHasher, HashPairs, PromptHashes, U64 } from './hashing/types.ts';

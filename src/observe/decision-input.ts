@@ -55,8 +55,12 @@ export interface DecisionInput {
   readonly headHigh: number;
   /** Null = no index was asked. */
   readonly indexVersion: number | null;
-  /** Ms since each worker's last KV event, for those that are heard. */
-  readonly eventAges: readonly { readonly workerId: bigint; readonly ageMs: number }[];
+  /** Ms since each worker's last KV event, for those that are heard; `stale` when batches of its stream are missing. */
+  readonly eventAges: readonly {
+    readonly workerId: bigint;
+    readonly ageMs: number;
+    readonly stale: boolean;
+  }[];
   readonly columns: DecisionColumns;
   /** Cost per row of `columns`; NaN = none. */
   readonly costs: Float64Array;

@@ -53,13 +53,16 @@ export type CandidateRecord =
 /** How a booking ended. */
 export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone';
 
+/** What became of one hint action, as the engine tells; `unreported` is the router's own word. */
+export type HintOutcome = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
   readonly type: string;
   readonly policy: string;
   readonly bytes: number;
-  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported' | null;
+  readonly outcome: HintOutcome | null;
   readonly blocks_done: number | null;
 }
 
@@ -94,6 +97,7 @@ export interface DecisionRecord {
     readonly kind: 'events' | 'none';
     readonly version: number;
     readonly per_worker_age_ms: Readonly<Record<string, number>>;
+    /** Workers whose stream of events lacks batches, so that the index may be wrong about them. */
     readonly stale_workers: readonly bigint[];
   };
   readonly candidates_total: number;
@@ -137,6 +141,7 @@ export interface DecisionRecord {
   readonly outcome: {
     readonly status: number;
     readonly finish: string | null;
+    /** From booking to the first output token; null when none came, or when the answer came as a whole, so that nobody saw it. */
     readonly ttft_ms: number | null;
     readonly e2e_ms: number;
     readonly retries: number;
@@ -150,7 +155,7 @@ export interface DecisionRecord {
   };
 }
 
-/** Reads decisions; newest first. */
+/** Reads decisions; newest first. {@link NO_DECISIONS} where none are kept. */
 export interface DecisionReader {
   list(
     limit: number,
@@ -161,3 +166,6 @@ export interface DecisionReader {
   /** All attempts of one request, oldest first. */
   ofRequest(requestId: string): readonly DecisionRecord[];
 }
+
+/** What is read where no record is kept. */
+export const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };

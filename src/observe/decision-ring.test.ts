@@ -28,7 +28,10 @@ describe('a decision record', () => {
         {
           session: { sessionId: 'session', sessionFinal: false, inputTrigger: 'user_message' },
           droppedBy: [null, null, 'acme-zone'],
-          eventAges: [{ workerId: 1n, ageMs: 14 }],
+          eventAges: [
+            { workerId: 1n, ageMs: 14, stale: false },
+            { workerId: 2n, ageMs: 9, stale: true },
+          ],
         },
         [{ id: 3n, reason: 'draining' }],
       ),
@@ -79,7 +82,7 @@ describe('a decision record', () => {
       session: { id_hash: '00000007', parent_hash: null, final: false, trigger: 'user_message' },
       prompt: { tokens: 4096, blocks: 256, block_size: 16, tokens_source: 'local', head_hash: 4294967303n },
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
-      index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14 }, stale_workers: [] },
+      index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },
       candidates_total: 4,
       candidates: [
         {

@@ -160,6 +160,16 @@ test('a decision under way, without hints, session or prediction, says so', () =
   expect(text).not.toContain('hints');
 });
 
+test('a whole answer shows that its first token was not seen; an answer without tokens that there was none', () => {
+  const ended = { ...RECORD.outcome!, ttft_ms: null };
+  expect(renderDecision({ ...RECORD, outcome: ended })).toContain(
+    'outcome: status 200, stop, first token not seen, ended after 843.2 ms, 96 output tokens, 0 retries',
+  );
+  expect(renderDecision({ ...RECORD, report: null, outcome: ended })).toContain(
+    'outcome: status 200, stop, no token, ended after 843.2 ms, 0 retries',
+  );
+});
+
 test('a decision at which no hint policy ran says so', () => {
   const hints = { message_id: 'req-7f3a', capable: true, sent: [], policies: [], commit: null };
   expect(renderDecision({ ...RECORD, hints })).toContain(

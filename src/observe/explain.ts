@@ -169,8 +169,10 @@ function outcome({ outcome: end, prediction, prompt, report }: DecisionRecord): 
     lines.push(`cached tokens: predicted ${predicted}${withHints}; reported ${reported}`);
   }
   if (end === null) return [[...lines, 'outcome: under way'].join('\n')];
-  const ttft = end.ttft_ms === null ? 'no token' : `first token after ${number(end.ttft_ms)} ms`;
-  const tokens = report?.output_tokens == null ? '' : `, ${report.output_tokens} output tokens`;
+  const outputTokens = report?.output_tokens ?? null;
+  const unseen = outputTokens === null || outputTokens === 0 ? 'no token' : 'first token not seen';
+  const ttft = end.ttft_ms === null ? unseen : `first token after ${number(end.ttft_ms)} ms`;
+  const tokens = outputTokens === null ? '' : `, ${outputTokens} output tokens`;
   lines.push(
     `outcome: status ${end.status}, ${end.finish ?? 'no finish reason'}, ${ttft}, ended after ${number(end.e2e_ms)} ms${tokens}, ${end.retries} retries`,
   );

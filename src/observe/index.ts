@@ -1,18 +1,21 @@
-// Decision records, explain, metrics.
+// Decision records, explain, metrics, readiness.
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
-export type {
-  CandidateRecord,
-  CostTerms,
-  DecisionReader,
-  DecisionRecord,
-  IneligibleReason,
-  ReleaseReason,
-  SentHintRecord,
+export {
+  type CandidateRecord,
+  type CostTerms,
+  type DecisionReader,
+  type DecisionRecord,
+  type HintOutcome,
+  type IneligibleReason,
+  NO_DECISIONS,
+  type ReleaseReason,
+  type SentHintRecord,
 } from './decision-record.ts';
 export { type DecisionListener, DecisionRing, type DecisionRingOptions } from './decision-ring.ts';
 export { renderDecision } from './explain.ts';
 export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
+export { type Readiness, readyAnswer } from './readiness.ts';
 export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

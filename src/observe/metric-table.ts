@@ -35,7 +35,7 @@ export const METRICS = {
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
   pointsman_time_to_first_token_seconds: {
     kind: 'histogram',
-    help: 'From arrival to the first output token relayed.',
+    help: 'From arrival to the first output token relayed, of streams: a whole answer does not show when its first token was out.',
     dynamo: 'dynamo_component_router_time_to_first_token_seconds',
     labels: ['model'],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],

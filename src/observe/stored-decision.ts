@@ -179,7 +179,7 @@ export class StoredDecision {
         per_worker_age_ms: Object.fromEntries(
           input.eventAges.map((age) => [String(age.workerId), age.ageMs]),
         ),
-        stale_workers: [],
+        stale_workers: [...new Set(input.eventAges.filter((age) => age.stale).map((age) => age.workerId))],
       },
       candidates_total: this.#candidatesTotal,
       candidates: this.#candidates(),

@@ -2,7 +2,13 @@
 import type { Fleet } from '../fleet/index.ts';
 import type { HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import type { DecisionExclusions, DecisionRing, IneligibleReason, StoredDecision } from '../observe/index.ts';
+import type {
+  DecisionExclusions,
+  DecisionInput,
+  DecisionRing,
+  IneligibleReason,
+  StoredDecision,
+} from '../observe/index.ts';
 import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import { sentHintRecords } from './sent-hints.ts';
@@ -24,24 +30,27 @@ export interface BookingFacts {
   readonly nowMicros: number;
 }
 
+/** What the record tells of event streams, by slot. */
+export interface EventStreams {
+  /** Ms since the last KV event; null = none yet. */
+  ageMs(slot: OwnerSlot): number | null;
+  /** Whether batches of the stream are missing. */
+  stale(slot: OwnerSlot): boolean;
+}
+
 /** Writes to the ring. */
 export class DecisionWriter {
   readonly #ring: DecisionRing;
   readonly #fleet: Fleet;
   readonly #mode: string;
-  readonly #eventAgeMs: (slot: OwnerSlot) => number | null;
+  readonly #events: EventStreams;
   readonly #excluded: ExcludedView;
 
-  constructor(
-    ring: DecisionRing,
-    fleet: Fleet,
-    mode: string,
-    eventAgeMs: (slot: OwnerSlot) => number | null,
-  ) {
+  constructor(ring: DecisionRing, fleet: Fleet, mode: string, events: EventStreams) {
     this.#ring = ring;
     this.#fleet = fleet;
     this.#mode = mode;
-    this.#eventAgeMs = eventAgeMs;
+    this.#events = events;
     this.#excluded = new ExcludedView(fleet);
   }
 
@@ -115,13 +124,14 @@ export class DecisionWriter {
     );
   }
 
-  #ages({ table }: Placement): { workerId: bigint; ageMs: number }[] {
-    const ages: { workerId: bigint; ageMs: number }[] = [];
+  #ages({ table }: Placement): DecisionInput['eventAges'] {
+    const ages: { workerId: bigint; ageMs: number; stale: boolean }[] = [];
     for (let row = 0; row < table.count && ages.length < MOST_AGES; row += 1) {
       const slot = table.slots[row] ?? 0;
-      const ageMs = this.#eventAgeMs(slot);
+      const ageMs = this.#events.ageMs(slot);
       const workerId = this.#fleet.slotWorkerId(slot);
-      if (ageMs !== null && workerId !== null) ages.push({ workerId, ageMs });
+      if (ageMs !== null && workerId !== null)
+        ages.push({ workerId, ageMs, stale: this.#events.stale(slot) });
     }
     return ages;
   }

@@ -249,7 +249,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const now = clock.now();
     scheduler.release(booking.attempt);
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
-    if (report !== null) this.#countTokens(report);
+    if (report !== null) this.#account(booking, report);
     if (booking.decision === null) return;
     booking.decision.released(reason, now);
     decisions?.complete(booking.decision, {
@@ -268,14 +268,13 @@ export class Exchange implements RoadTicket, EngineSink {
     });
   }
 
-  #countTokens(report: EngineReport): void {
-    const { metrics } = this.#state;
+  #account({ workerId, blockSize }: ExchangeBooking, report: EngineReport): void {
+    const { metrics, computedBlocks } = this.#state;
+    const promptTokens = report.promptTokens ?? this.#request.tokens.length;
+    const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
+    computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
     const labels = this.#state.modelLabels(this.#request.partition.model);
-    metrics.count(
-      'pointsman_prompt_tokens_total',
-      labels,
-      report.promptTokens ?? this.#request.tokens.length,
-    );
+    metrics.count('pointsman_prompt_tokens_total', labels, promptTokens);
     if (this.#predictedTokens !== null) {
       metrics.count('pointsman_predicted_cached_tokens_total', labels, this.#predictedTokens);
     }

@@ -18,6 +18,8 @@ export interface RoadState {
   /** Booked and not ended. */
   readonly exchanges: Set<Exchange>;
   readonly hintOutcomes: HintOutcomes;
+  /** Null = nobody asks. */
+  readonly computedBlocks: ((workerId: bigint, blocks: number) => void) | null;
   /** Metric labels of a model, the same object every time. */
   modelLabels(model: string): MetricLabels;
 }

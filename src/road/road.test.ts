@@ -72,6 +72,25 @@ describe('the road', () => {
     });
   });
 
+  it('holds the prefill of an answer that comes as a whole until its end, and claims no time to first token', async () => {
+    const { clock, arrive, scheduler, transport, expectIdle } = await testRoad({ workers: [workerSpec(1n)] });
+    const { sink, record } = arrive({ stream: false, tokens: prompt(1, 70) });
+    clock.advanceTo(1200);
+    transport.last.sink.head(200, {}, []);
+    transport.last.sink.data(new Uint8Array(9));
+    expect(scheduler.loads.activePrefillTokens[0]).toBe(70);
+    transport.last.sink.finished(REPORT);
+    expect(sink.heard).toEqual(['booked 1/0', 'head 200', 'data 9', 'finished stop']);
+    expectIdle();
+    expect(record()?.outcome).toEqual({
+      status: 200,
+      finish: 'stop',
+      ttft_ms: null,
+      e2e_ms: 200,
+      retries: 0,
+    });
+  });
+
   it('sends a prompt where it is cached, and predicts full blocks less the last token', async () => {
     const { arrive, cache, transport, expectIdle } = await testRoad();
     cache(2n, prompt(1, 64));

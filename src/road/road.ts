@@ -3,13 +3,12 @@
 import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
 import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
 import type { HintBooking, HintStage, HintStageResult } from '../host/index.ts';
-import type { OwnerSlot } from '../kv/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
 import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { classifyPassThrough } from './classify.ts';
-import { type BookingFacts, DecisionWriter } from './decision-writer.ts';
+import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { Exchange } from './exchange.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
 import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -31,9 +30,13 @@ export interface RoadDeps extends LookupDeps {
   readonly concurrentRequests: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Ms since the last KV event of a slot; null = none yet. */
-  readonly eventAgeMs?: (slot: OwnerSlot) => number | null;
+  /** Event streams, for the record; absent = none are heard. */
+  readonly events?: EventStreams;
+  /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
+  readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
 }
+
+const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
 export function createRoad(deps: RoadDeps): Road {
@@ -67,6 +70,7 @@ class SynchronousRoad implements Road {
       metrics: deps.metrics,
       exchanges: new Set(),
       hintOutcomes: new HintOutcomes(),
+      computedBlocks: deps.computedBlocks ?? null,
       modelLabels(model) {
         const known = labels.get(model);
         if (known !== undefined) return known;
@@ -78,7 +82,7 @@ class SynchronousRoad implements Road {
     this.#writer =
       deps.decisions === null
         ? null
-        : new DecisionWriter(deps.decisions, deps.fleet, deps.mode, deps.eventAgeMs ?? (() => null));
+        : new DecisionWriter(deps.decisions, deps.fleet, deps.mode, deps.events ?? NO_EVENTS);
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {

@@ -1,21 +1,14 @@
 // The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
 import type { EngineReport, RequestApi } from '../engines/index.ts';
+import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
+import type { PlacementConstraints } from '../scheduling/index.ts';
 
 /** Where the prompt's token ids come from. */
 export type TokensSource = 'local' | 'engine' | 'estimate' | 'given';
 
 /** What the caller may ask of routing; a door fills it only for callers that are trusted for it. */
-export interface RoutingConstraints {
-  readonly pinnedWorker: { readonly workerId: bigint; readonly rank: number | null } | null;
-  readonly allowedWorkers: readonly bigint[] | null;
-  readonly requiredTaints: readonly string[];
-  /** Weight per taint. */
-  readonly preferredTaints: ReadonlyMap<string, number>;
-  readonly temperature: number | null;
-  readonly priority: number;
-  readonly strictPriority: number;
-}
+export type RoutingConstraints = PlacementConstraints;
 
 /** A request as it enters the road, after ingress, identify and tokenize. */
 export interface RoadRequest {
@@ -42,7 +35,10 @@ export interface RoadRequest {
   readonly tokenizeMicros: number;
 }
 
-/** What a door gets to hear. Calls in order: booked, head, data and tokens, then exactly one of finished and failed. */
+/**
+ * What a door gets to hear. Calls in order: booked, head, data and tokens (none for an answer that is no stream), then exactly one
+ * of finished and failed.
+ */
 export interface ResponseSink {
   booked(chosen: WorkerRank, decisionId: string): void;
   head(status: number, headers: Readonly<Record<string, string>>): void;
@@ -67,7 +63,7 @@ export interface LateHintOutcome {
   /** `message_id` of the envelope. */
   readonly messageId: string;
   readonly actionId: string;
-  readonly outcome: 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+  readonly outcome: HintOutcome;
   /** Blocks done; null = not said. */
   readonly blocks: number | null;
 }

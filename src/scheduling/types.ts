@@ -1,6 +1,7 @@
 // What a placement asks and answers.
 import type { CandidateTable, RoleRuntime, SelectionPick } from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
+import type { IneligibleReason } from '../observe/index.ts';
 import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
 
 /** What a caller asks of routing. */
@@ -35,13 +36,7 @@ export interface PlacementRequest {
 }
 
 /** Why a (worker, rank) was not a candidate. */
-export type ExclusionReason =
-  | 'not_allowed'
-  | 'not_pinned'
-  | 'missing_taint'
-  | 'suspect'
-  | 'draining'
-  | 'gone';
+export type ExclusionReason = Exclude<IneligibleReason, 'filtered'>;
 
 /** Those of a partition that were not eligible, as columns of `count` rows in (worker id, rank) order. */
 export interface ExcludedRows {

@@ -1,7 +1,7 @@
 // The code of a tokenizer thread: one model, loaded at the first task.
 import { workerData } from 'node:worker_threads';
 import { move } from 'piscina';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
 import { loadTextTokenizer, type TextTokenizer } from './builtin/text-tokenizer.ts';
 import { checkTokenizer } from './self-check.ts';
 import type { TokenizerAnswer, TokenizerFiles, TokenizerTask } from './tokenizer-task.ts';
@@ -24,8 +24,13 @@ export default function run(task: TokenizerTask): TokenizerAnswer | ReturnType<t
   } catch (thrown) {
     return thrown instanceof PointsmanError
       ? { code: thrown.code, message: thrown.message }
-      : { code: 'PM_TOKENIZER_FAILED', message: `the tokenizer failed: ${errorText(thrown)}` };
+      : { code: 'PM_TOKENIZER_FAILED', message: `the tokenizer failed (${kindOf(thrown)})` };
   }
+}
+
+/** What was thrown may quote the prompt, so only its kind leaves the thread. */
+function kindOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.name : typeof thrown;
 }
 
 function encodeChat(

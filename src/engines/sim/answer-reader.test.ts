@@ -90,11 +90,11 @@ describe('readAnswer of a stream', () => {
 });
 
 describe('readAnswer of a whole answer', () => {
-  it('relays the bytes and reads usage and finish reason', () => {
+  it('relays the bytes, reads usage and finish reason, and tells of no token in between', () => {
     const body = Buffer.from(`{"choices":[{"text":"abc","finish_reason":"stop"}],"usage":${USAGE}}`);
     expect(read([body.subarray(0, 30), body.subarray(30)], { stream: false, body: {} })).toEqual({
       text: body.toString(),
-      tokens: 3,
+      tokens: 0,
       report: { promptTokens: 40, cachedTokens: 32, outputTokens: 3, finishReason: 'stop', source: 'usage' },
     });
   });

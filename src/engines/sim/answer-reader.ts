@@ -74,6 +74,7 @@ function streamReader(sink: AnswerSink, relayUsage: boolean): AnswerReader {
   };
 }
 
+/** Of a whole answer nothing says when its tokens were generated, so none are told: the report at its end has their number. */
 function wholeReader(sink: AnswerSink): AnswerReader {
   let parts: Uint8Array[] = [];
   let size = 0;
@@ -86,9 +87,7 @@ function wholeReader(sink: AnswerSink): AnswerReader {
     },
     end() {
       const chunk = size <= MAX_READ_BYTES ? readChunk(Buffer.concat(parts).toString('utf8')) : null;
-      const outputTokens = chunk?.usage?.outputTokens ?? 0;
-      if (outputTokens > 0) sink.tokens(outputTokens);
-      return report(chunk?.usage ?? null, chunk?.finishReason ?? null, outputTokens);
+      return report(chunk?.usage ?? null, chunk?.finishReason ?? null, 0);
     },
     lost() {},
   };

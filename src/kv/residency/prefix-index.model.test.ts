@@ -6,7 +6,7 @@ import { createReferenceHasher } from '../hashing/reference-hasher.ts';
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { fromBigUint64Array, u64FromBigInt, u64ToBigInt } from '../hashing/u64.ts';
 import { createPrefixIndex } from './canonical-chain-index.ts';
-import { NaivePrefixIndex } from './naive-prefix-index.ts';
+import { NaivePrefixIndex } from './naive-prefix-index.fixtures.ts';
 import { type DumpedBlock, type PrefixIndex, TIERS, type Tier } from './types.ts';
 
 const hasher = createReferenceHasher();

@@ -170,8 +170,8 @@ function invalid(path: string, problem: string, cause?: unknown): PointsmanError
   return new PointsmanError('PM_TOKENIZER_INVALID', `${path} ${problem}`, { cause });
 }
 
+/** The library's own words may quote the text, which is somebody's prompt: only the kind of its error is told. */
 function failed(doing: string, cause: unknown): PointsmanError {
-  return new PointsmanError('PM_TOKENIZER_FAILED', `the tokenizer could not ${doing}: ${errorText(cause)}`, {
-    cause,
-  });
+  const kind = cause instanceof Error ? cause.name : typeof cause;
+  return new PointsmanError('PM_TOKENIZER_FAILED', `the tokenizer could not ${doing} (${kind})`, { cause });
 }

@@ -1,4 +1,4 @@
-// The log of a running router: one JSON line per entry on stderr, so that stdout stays for results.
+// The log of long-running commands: one JSON line per entry on stderr, so that stdout stays for results.
 import { pino } from 'pino';
 import type { LogFields, Logger } from '../plugin/index.ts';
 
@@ -7,9 +7,17 @@ export interface LogStream {
   write(line: string): void;
 }
 
-/** A logger that drops entries below `level` (debug, info, warn, error, silent). */
-export function createRouterLog(level: string, stream: LogStream): Logger {
-  const log = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+/** A logger that drops entries below `level`, one of those of `observe.log_level`. */
+export function createJsonLog(level: string, stream: LogStream): Logger {
+  const log = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    stream,
+  );
   return {
     debug: (message, fields) => log.debug(writable(fields), message),
     info: (message, fields) => log.info(writable(fields), message),

@@ -1,0 +1,11 @@
+// Modules that plugins get from the running program, so that a plugin file needs no installation beside it.
+import type { RouterConfig } from '../config/index.ts';
+import type { PluginHostOptions } from '../host/index.ts';
+
+/** The test kit, beside the contract that the loader brings itself; nothing is loaded when nothing is listed under `plugins`. */
+export async function pluginModules(
+  config: Pick<RouterConfig, 'plugins'>,
+): Promise<NonNullable<PluginHostOptions['modules']>> {
+  if (config.plugins.length === 0) return {};
+  return { 'pointsman/testing': await import('../testing/index.ts') };
+}
