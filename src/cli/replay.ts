@@ -48,7 +48,11 @@ export function register(program: Command, io: CliIo): void {
     .option('--speedup <x>', "divides the trace's arrival times", '1')
     .option('--limit <n>', 'only the first n requests')
     .option('--seed <s>', 'seed of every random choice, from 1', '1')
-    .option('--compare <names>', 'kv, round-robin, random, least-loaded or policy files (.yaml)', 'kv')
+    .option(
+      '--compare <names>',
+      'kv, round-robin, random, power-of-two, least-loaded or policy files (.yaml)',
+      'kv',
+    )
     .option('--fast-events', 'hand KV events over decoded, not as encoded bytes; the report is the same')
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
     .option('--json', 'the report as JSON on stdout')

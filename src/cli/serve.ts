@@ -37,7 +37,7 @@ export function register(program: Command, io: CliIo): void {
       wholeNumber(1, MAX_SIM_WORKERS),
     )
     .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
-    .option('--router-mode <mode>', 'kv, round-robin, random, least-loaded, …')
+    .option('--router-mode <mode>', 'kv, round-robin, random, power-of-two, least-loaded or direct')
     .option('--router-policy-config <file>', 'a file with policy sections alone')
     .option('--router-prefill-policy <name>', 'worker selection policy of role prefill')
     .option('--router-decode-policy <name>', 'worker selection policy of role decode')

@@ -1,13 +1,18 @@
 // Registers the built-in policies, and what they take from the `router` section.
-import type { RouterMode, RouterSettings } from '../config/index.ts';
-import { dynamoDefaultCostFn, kvFetch, leastLoaded, random, roundRobin } from '../policies/index.ts';
+import type { RouterSettings } from '../config/index.ts';
+import {
+  direct,
+  dynamoDefaultCostFn,
+  kvFetch,
+  leastLoaded,
+  powerOfTwo,
+  random,
+  roundRobin,
+} from '../policies/index.ts';
 import { type Origin, PolicyCatalog } from './catalog.ts';
 
-/** The policy of a role that names none, and what the name `default` stands for. */
+/** The policy of a role that names none, and what the name `default` stands for; any router mode but `kv` is the type of a built-in. */
 export const DEFAULT_POLICY = 'dynamo-default-cost-fn';
-
-/** Router modes that are a built-in policy of the same name. */
-export const PLAIN_MODES: readonly RouterMode[] = ['round-robin', 'random', 'least-loaded'];
 
 const BUILT_IN: Origin = { name: 'the built-in policies', version: 'builtin' };
 
@@ -23,6 +28,8 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
     disk_cache_hit_weight: router.diskCacheHitWeight,
     router_temperature: router.routerTemperature,
   });
-  for (const definition of [roundRobin, random, leastLoaded, kvFetch]) catalog.add(definition, BUILT_IN);
+  for (const definition of [roundRobin, random, powerOfTwo, leastLoaded, direct, kvFetch]) {
+    catalog.add(definition, BUILT_IN);
+  }
   return catalog;
 }

@@ -140,7 +140,7 @@ worker_selection:
     expect(host.resolution()[0]?.kvPath).toBe(true);
   });
 
-  it.each(['round-robin', 'random', 'least-loaded'])(
+  it.each(['round-robin', 'random', 'power-of-two', 'least-loaded', 'direct'])(
     'is the policy of router mode %s, without hints',
     async (mode) => {
       const lines: [string, LogFields | undefined][] = [];

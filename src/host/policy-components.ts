@@ -2,7 +2,7 @@
 import {
   errorText,
   type Logger,
-  type PointsmanError,
+  PointsmanError,
   type SelectionRequest,
   type WorkerFilter,
   type WorkerPicker,
@@ -114,6 +114,8 @@ export class PolicyComponents {
     try {
       row = this.#parts.picker?.pick(view as never, request);
     } catch (thrown) {
+      // A refusal in the policy's own words, not a fault of it.
+      if (thrown instanceof PointsmanError && thrown.code === 'PM_SELECTION_PIN_REQUIRED') throw thrown;
       throw this.#threw('the picker', thrown);
     }
     if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < table.count) return row;

@@ -10,7 +10,7 @@ import {
   type RouterConfig,
 } from '../config/index.ts';
 import type { Clock, Role } from '../plugin/index.ts';
-import { DEFAULT_POLICY, PLAIN_MODES } from './builtin-policies.ts';
+import { DEFAULT_POLICY } from './builtin-policies.ts';
 import { type PolicyCatalog, type Preparation, type PreparedSelection, prepareWithin } from './catalog.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
 import type { ProblemList } from './problem-list.ts';
@@ -54,17 +54,6 @@ export class RoleResolver {
 
   /** Resolves; a role with problems is missing from the answer. */
   async resolve(): Promise<readonly ResolvedRole[]> {
-    const { mode } = this.#config.router;
-    if (mode !== 'kv' && !PLAIN_MODES.includes(mode)) {
-      this.#problems.error(
-        'PM_ROUTER_MODE',
-        ['router', 'mode'],
-        'value',
-        `router mode ${mode} is not available yet; use kv, ${PLAIN_MODES.join(', ')}`,
-      );
-      // What a role may be depends on the mode, so nothing more can be said.
-      return [];
-    }
     await this.#prepareInstances();
     const roles: ResolvedRole[] = [];
     for (const role of ROLES) {

@@ -50,6 +50,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A warning: the configuration key is valid but does nothing in this version.',
   },
+  PM_CONFIG_DEPRECATED: {
+    status: 500,
+    retryable: false,
+    meaning: 'A warning: the configuration uses an older spelling; the text shows the present one.',
+  },
   PM_CONFIG_UNREADABLE: { status: 500, retryable: false, meaning: 'The configuration file cannot be read.' },
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
@@ -165,6 +170,11 @@ export const ERROR_CODES = {
     status: 503,
     retryable: true,
     meaning: 'The worker that the request is pinned to cannot take it.',
+  },
+  PM_SELECTION_PIN_REQUIRED: {
+    status: 400,
+    retryable: false,
+    meaning: 'Worker selection is direct, and the request names no worker.',
   },
   PM_SELECTION_FAILED: {
     status: 500,

@@ -3,8 +3,8 @@ import { extname } from 'node:path';
 import { PointsmanError } from '../plugin/index.ts';
 import type { RoutingChoice } from './types.ts';
 
-/** Router modes that a replay can run; anything else has to be a policy file. */
-export const REPLAY_MODES = ['kv', 'round-robin', 'random', 'least-loaded'] as const;
+/** Router modes that a replay can run; anything else has to be a policy file. Not `direct`: traces pin nobody. */
+export const REPLAY_MODES = ['kv', 'round-robin', 'random', 'power-of-two', 'least-loaded'] as const;
 
 const MAX_RUNS = 16;
 

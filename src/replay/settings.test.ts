@@ -57,7 +57,7 @@ describe('parseCompare', () => {
     ['kv,random,kv', '--compare names kv twice'],
     [
       'roundrobin',
-      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, least-loaded or a policy file ending in .yaml',
+      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, power-of-two, least-loaded or a policy file ending in .yaml',
     ],
     [Array(17).fill('kv').join(','), '--compare names 17 runs; at most 16 are allowed'],
   ])('refuses %j', (list, message) => {

@@ -24,8 +24,12 @@ export interface SchedulerOptions {
   readonly metrics?: Metrics;
 }
 
-/** Codes with which a policy says that nobody is left, rather than that it is broken. */
-const REFUSALS: ReadonlySet<string> = new Set(['PM_SELECTION_ALL_FILTERED', 'PM_SELECTION_NO_ENDPOINTS']);
+/** Codes with which a policy says that nobody is left or that the request must name a worker, rather than that it is broken. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  'PM_SELECTION_ALL_FILTERED',
+  'PM_SELECTION_NO_ENDPOINTS',
+  'PM_SELECTION_PIN_REQUIRED',
+]);
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
