@@ -5,15 +5,16 @@ import {
   ConfigError,
   type ConfigProblem,
   type ConfigSource,
-  loadConfig,
+  type LoadedConfig,
   overridesFromEnv,
   renderPath,
 } from '../config/index.ts';
 import { createPluginHost, type RoleResolution } from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
-import { NO_LOG } from '../plugin/index.ts';
+import { NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { pluginModules } from './plugin-modules.ts';
+import { loadFiles, policyFileFromEnv } from './serve-config.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -22,7 +23,11 @@ export function register(program: Command, io: CliIo): void {
   program
     .command('check')
     .description('validate a configuration or policy file and show what each role resolves to')
-    .argument('<file>', 'router.yaml, or a file with policy sections alone')
+    .argument('[file]', 'router.yaml, or a file with policy sections alone')
+    .option(
+      '--router-policy-config <file>',
+      'a policy file in the grammar of the Rust router, beside the file or alone (default: DYN_ROUTER_POLICY_CONFIG)',
+    )
     .option('--json', 'problems and roles as JSON on stdout')
     .addHelpText(
       'after',
@@ -31,14 +36,28 @@ Problems go to stderr with file, line and column; the roles go to stdout. Exit 2
 
 Examples:
   $ pointsman check router.yaml
-  $ pointsman check policy.yaml --json`,
+  $ pointsman check policy.yaml --json
+  $ pointsman check router.yaml --router-policy-config policy.yaml`,
     )
-    .action(async (file: string, options: { json?: true }) => {
-      const found = await checkFile(file, io.env);
+    .action(async (given: string | undefined, options: CheckOptions) => {
+      const policyFile = options.routerPolicyConfig ?? policyFileFromEnv(io.env);
+      const file = given ?? policyFile;
+      if (file === undefined) {
+        throw new PointsmanError(
+          'PM_USAGE',
+          'check needs a file: router.yaml, or --router-policy-config policy.yaml',
+        );
+      }
+      const found = await checkFile(() => loadFiles(given, policyFile), io.env);
       if (options.json) writeJson(io, asJson(file, found));
       else print(io, file, found);
       io.exit(found.problems.some((problem) => problem.severity === 'error') ? 2 : 0);
     });
+}
+
+interface CheckOptions {
+  readonly json?: true;
+  readonly routerPolicyConfig?: string;
 }
 
 /** What a check found. */
@@ -49,9 +68,9 @@ interface Findings {
   readonly roles: readonly RoleResolution[] | null;
 }
 
-async function checkFile(file: string, env: CliIo['env']): Promise<Findings> {
+async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<Findings> {
   try {
-    const { config: written, source, warnings } = loadConfig(file);
+    const { config: written, source, warnings } = load();
     const config = applyOverrides(written, overridesFromEnv(env));
     const clock = systemClock();
     const tokens = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
@@ -120,6 +139,7 @@ function asJson(file: string, { problems, roles, source }: Findings): unknown {
       severity: problem.severity,
       code: problem.code,
       path: renderPath(problem.path),
+      file: problem.file ?? source.fileOf?.(problem.path) ?? source.file,
       ...(source.locate?.(problem) ?? { line: null, column: null }),
       message: problem.message,
       text: source.render(problem),

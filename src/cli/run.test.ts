@@ -98,7 +98,7 @@ test('an unknown option and a missing argument exit 2', async () => {
   expect(await run(['check'])).toEqual({
     code: 2,
     out: '',
-    err: `error: missing required argument 'file'\n${pointer}`,
+    err: 'error: check needs a file: router.yaml, or --router-policy-config policy.yaml [PM_USAGE]\n',
   });
   expect((await run(['--zebra'])).code).toBe(2);
 });

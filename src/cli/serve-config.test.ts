@@ -56,13 +56,26 @@ test('a policy file alone takes simulated workers where they are asked for', () 
   expect(readServeConfig({ config: policy }, {}).simWorkers).toBe(0);
 });
 
+test('a policy file stands beside a configuration, from the command line before the environment', () => {
+  const path = file('beside.yaml', CONFIGURED);
+  const one = file('one.yaml', 'worker_selection: { aggregated: random }\n');
+  const two = file('two.yaml', 'worker_selection: { aggregated: least-loaded }\n');
+  const env = { DYN_ROUTER_POLICY_CONFIG: two };
+  const policy = (read: ReturnType<typeof readServeConfig>) => read.config.workerSelection.aggregated?.policy;
+  const beside = readServeConfig({ config: path, routerPolicyConfig: one }, env);
+  expect([policy(beside), beside.config.listen.port, beside.simWorkers]).toEqual([
+    { kind: 'name', name: 'random' },
+    9999,
+    0,
+  ]);
+  expect(policy(readServeConfig({ config: path }, env))).toEqual({ kind: 'name', name: 'least-loaded' });
+  expect(readServeConfig({}, env).simWorkers).toBe(0);
+});
+
 test('options that do not fit are refused in a sentence', () => {
   const path = file('both.yaml', CONFIGURED);
   expect(() => readServeConfig({ config: path, simWorkers: 1 }, {})).toThrow(
     '--sim-workers brings its own model and workers, but the configuration has some; leave one of the two out',
-  );
-  expect(() => readServeConfig({ config: path, routerPolicyConfig: path }, {})).toThrow(
-    `--router-policy-config beside the configuration ${path} is not available yet; put its sections into ${path}`,
   );
 });
 

@@ -7,6 +7,7 @@ import {
   defaultConfig,
   type LoadedConfig,
   loadConfig,
+  loadPolicyFile,
   type ModelConfig,
   overridesFromEnv,
   type RouterConfig,
@@ -107,14 +108,21 @@ export function withSimulatedWorkers(
 }
 
 function load(options: ServeConfigOptions, env: Readonly<Record<string, string | undefined>>): LoadedConfig {
-  const file = options.config ?? (env.POINTSMAN_CONFIG || undefined);
-  if (options.routerPolicyConfig === undefined)
-    return file === undefined ? defaultConfig() : loadConfig(file);
-  if (file === undefined) return loadConfig(options.routerPolicyConfig);
-  throw new PointsmanError(
-    'PM_USAGE',
-    `--router-policy-config beside the configuration ${file} is not available yet; put its sections into ${file}`,
+  return loadFiles(
+    options.config ?? (env.POINTSMAN_CONFIG || undefined),
+    options.routerPolicyConfig ?? policyFileFromEnv(env),
   );
+}
+
+/** The policy file that the environment names. */
+export function policyFileFromEnv(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  return env.DYN_ROUTER_POLICY_CONFIG || undefined;
+}
+
+/** A configuration, a policy file, both, or neither. */
+export function loadFiles(file: string | undefined, policyFile: string | undefined): LoadedConfig {
+  if (file === undefined) return policyFile === undefined ? defaultConfig() : loadPolicyFile(policyFile);
+  return loadConfig(file, undefined, policyFile === undefined ? {} : { policyFile });
 }
 
 function simWorkersOf(
@@ -131,6 +139,9 @@ function simWorkersOf(
     );
   }
   const nothingGiven =
-    options.config === undefined && options.routerPolicyConfig === undefined && !env.POINTSMAN_CONFIG;
+    options.config === undefined &&
+    options.routerPolicyConfig === undefined &&
+    !env.POINTSMAN_CONFIG &&
+    policyFileFromEnv(env) === undefined;
   return nothingGiven ? DEFAULT_SIM_WORKERS : 0;
 }

@@ -38,9 +38,18 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
     .option('--router-mode <mode>', 'kv, round-robin, random, power-of-two, least-loaded or direct')
-    .option('--router-policy-config <file>', 'a file with policy sections alone')
-    .option('--router-prefill-policy <name>', 'worker selection policy of role prefill')
-    .option('--router-decode-policy <name>', 'worker selection policy of role decode')
+    .option(
+      '--router-policy-config <file>',
+      'a policy file in the grammar of the Rust router, beside --config or alone (default: DYN_ROUTER_POLICY_CONFIG)',
+    )
+    .option(
+      '--router-prefill-policy <name>',
+      'worker selection policy of role prefill (default: DYN_ROUTER_PREFILL_POLICY)',
+    )
+    .option(
+      '--router-decode-policy <name>',
+      'worker selection policy of role decode (default: DYN_ROUTER_DECODE_POLICY)',
+    )
     .option('--json', 'the addresses as one JSON line on stdout')
     .addHelpText(
       'after',

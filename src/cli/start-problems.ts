@@ -31,7 +31,7 @@ export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
   if (config.workers.length === 0) return [];
   const served = new Set<string>(config.workers.map((worker) => worker.role));
   return Object.entries(config.workerSelection)
-    .filter(([role]) => !served.has(role))
+    .filter(([role, entry]) => !served.has(role) && entry.path[0] !== 'kv_hint_policy')
     .map(([role, entry]) => ({
       severity: 'warning',
       code: 'PM_CONFIG_NO_EFFECT',

@@ -4,6 +4,7 @@ import type { Role } from '../plugin/index.ts';
 import type { FileValue } from './schema.ts';
 import { ROLES } from './schema-selection.ts';
 import type {
+  ConfigPath,
   HintEntry,
   ModelConfig,
   RoleSelectionEntry,
@@ -117,24 +118,51 @@ function buildWorker(
 
 function buildSelection(file: FileValue): Partial<Record<Role, RoleSelectionEntry>> {
   const entries: Partial<Record<Role, RoleSelectionEntry>> = {};
+  const everywhere = file.kv_hint_policy;
+  const appendedHints = everywhere === null ? [] : [buildHint(everywhere, ['kv_hint_policy'])];
   for (const role of ROLES) {
-    const value = file.worker_selection?.[role];
-    if (!value) continue;
-    const path = ['worker_selection', role];
-    if ('bare' in value) {
-      const policy = { kind: 'name', name: value.bare } as const;
-      entries[role] = { policy, parameters: {}, onCommitFailure: 'degrade', hints: null, path };
-      continue;
-    }
-    entries[role] = {
-      policy: rolePolicy(value.type, value.instance),
-      parameters: value.parameters ?? {},
-      onCommitFailure: value.on_commit_failure,
-      hints: value.hints?.map((hint, index) => buildHint(hint, [...path, 'hints', index])) ?? null,
-      path,
+    const value = file.worker_selection?.[role] ?? null;
+    const older = file.hint_policies?.[role] ?? null;
+    if (value === null && older === null && everywhere === null) continue;
+    const own = value === null || 'bare' in value ? null : (value.hints ?? null);
+    const ownPath = ['worker_selection', role];
+    const hintsPath = own === null ? ['hint_policies', role] : [...ownPath, 'hints'];
+    const hints = (own ?? older)?.map((hint, index) => buildHint(hint, [...hintsPath, index])) ?? null;
+    const hintParts = {
+      hints,
+      appendedHints,
+      hintsPath: hints === null ? (everywhere === null ? null : ['kv_hint_policy']) : hintsPath,
     };
+    if (value === null) {
+      const path = older === null ? ['kv_hint_policy'] : hintsPath;
+      entries[role] = { ...defaultEntry(path), ...hintParts };
+    } else if ('bare' in value) {
+      const policy = { kind: 'name', name: value.bare } as const;
+      entries[role] = { ...defaultEntry(ownPath), policy, ...hintParts };
+    } else {
+      entries[role] = {
+        policy: rolePolicy(value.type, value.instance),
+        parameters: value.parameters ?? {},
+        onCommitFailure: value.on_commit_failure,
+        path: ownPath,
+        ...hintParts,
+      };
+    }
   }
   return entries;
+}
+
+/** An entry of the default policy without hints. */
+export function defaultEntry(path: ConfigPath): RoleSelectionEntry {
+  return {
+    policy: { kind: 'name', name: 'default' },
+    parameters: {},
+    onCommitFailure: 'degrade',
+    hints: null,
+    appendedHints: [],
+    hintsPath: null,
+    path,
+  };
 }
 
 /** An entry that only lists hints keeps the default policy. */

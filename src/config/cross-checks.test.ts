@@ -38,12 +38,13 @@ test('each key of a part that is not built yet gives one warning', () => {
   const found = warnings(
     [
       'request_classifier: { type: mine }',
-      'policy_classes: [{ name: a, quantum: 1 }]',
+      'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]',
       'discovery: { nats: { url: x } }',
       'replicas: { enabled: true }',
       'services: { selection: { port: 8092 } }',
       'containment: { soft_budget: 1ms }',
-      'router_policy_config: policy.yaml',
+      'uncached_isl_buckets: [{ min_tokens: 0, bucket: b }]',
+      'default_policy_family: f',
       'router: { router_ttl_secs: 120 }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
       'worker_selection: { decode: { type: x, on_commit_failure: release } }',
@@ -56,10 +57,11 @@ test('each key of a part that is not built yet gives one warning', () => {
     'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
     'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
     'router.yaml:6:1: containment: budgets and breakers are not built yet; it has no effect in this version',
-    'router.yaml:7:1: router_policy_config: separate policy files are not built yet; it has no effect in this version',
-    'router.yaml:8:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
-    'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
-    'router.yaml:10:40: worker_selection.decode.on_commit_failure: committed copies are not built yet; it has no effect in this version',
+    'router.yaml:7:1: uncached_isl_buckets: admission queues are not built yet; it has no effect in this version',
+    'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
+    'router.yaml:9:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
+    'router.yaml:10:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+    'router.yaml:11:40: worker_selection.decode.on_commit_failure: committed copies are not built yet; it has no effect in this version',
   ]);
 });
 

@@ -1,6 +1,7 @@
 // What no single key can show: names that must exist, ids that must differ, settings that exclude each other.
 import { isIP } from 'node:net';
 import { didYouMean, nameList } from './nearest.ts';
+import { checkQueueProfile, QUEUE_KEYS } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
 import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
@@ -27,6 +28,11 @@ export function crossCheck(file: FileValue, broken: ReadonlySet<string>): Config
   if (sound('models')) checkModels(file, report);
   if (sound('models', 'workers')) checkWorkers(file, report);
   if (sound('worker_selection')) checkSelection(file, report);
+  if (sound(...QUEUE_KEYS)) checkQueueProfile(file, [], report);
+  if (sound('models')) {
+    for (const [name, model] of Object.entries(file.models))
+      checkQueueProfile(model, ['models', name], report);
+  }
   return problems;
 }
 

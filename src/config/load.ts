@@ -1,15 +1,18 @@
 // The one parser of configuration files: text in, either a complete configuration with warnings or every problem at once.
 import { closeSync, openSync, readSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { PointsmanError, systemReason } from '../plugin/index.ts';
 import { buildConfig } from './build.ts';
 import { ConfigError } from './config-error.ts';
 import { crossCheck } from './cross-checks.ts';
 import { problemsOf } from './issues.ts';
 import { noEffectWarnings } from './no-effect.ts';
+import { olderSpellings, spelledTwice } from './older-spellings.ts';
+import { joinPolicyFile } from './policy-file.ts';
 import { type FileValue, fileSchema } from './schema.ts';
 import { type ConfigSurroundings, readSecret } from './secrets.ts';
 import { TextSource } from './text-source.ts';
+import { TwoSources } from './two-sources.ts';
 import type { ConfigPath, ConfigProblem, LoadedConfig } from './types.ts';
 import { describeValue, isRecord } from './values.ts';
 import { MAX_PROBLEMS, readYaml } from './yaml-document.ts';
@@ -23,20 +26,31 @@ const MACHINE: ConfigSurroundings = {
   readFile: (path) => readCapped(path, MAX_CONFIG_BYTES).toString('utf8'),
 };
 
+/** What a configuration is read with. */
+export interface LoadOptions {
+  /** A policy file in the Rust router's grammar; in place of `router_policy_config`. */
+  readonly policyFile?: string;
+}
+
 /**
- * Reads and parses a configuration file.
+ * Reads and parses a configuration file, and the policy file that it or the options name.
  * @throws PointsmanError PM_CONFIG_UNREADABLE when there is no such file or it cannot be read
  * @throws ConfigError with every problem when the content cannot be used
  */
-export function loadConfig(path: string, surroundings: ConfigSurroundings = MACHINE): LoadedConfig {
-  let bytes: Buffer;
-  try {
-    bytes = readCapped(path, MAX_CONFIG_BYTES);
-  } catch (thrown) {
-    const reason = `cannot read the configuration file ${path}: ${systemReason(thrown)}`;
-    throw new PointsmanError('PM_CONFIG_UNREADABLE', reason, { cause: thrown, details: { file: path } });
-  }
-  return parseConfig(decodeUtf8(bytes, path), path, surroundings);
+export function loadConfig(
+  path: string,
+  surroundings: ConfigSurroundings = MACHINE,
+  options: LoadOptions = {},
+): LoadedConfig {
+  return parseFiles(new TextFile(readText(path), path), surroundings, options.policyFile);
+}
+
+/**
+ * Reads and parses a policy file alone, in the Rust router's grammar, over the configuration of an empty file.
+ * @throws as {@link loadConfig}
+ */
+export function loadPolicyFile(path: string, surroundings: ConfigSurroundings = MACHINE): LoadedConfig {
+  return parseFiles(new TextFile('', 'defaults'), surroundings, path);
 }
 
 /**
@@ -49,28 +63,80 @@ export function parseConfig(
   file: string,
   surroundings: ConfigSurroundings = MACHINE,
 ): LoadedConfig {
-  const folder = dirname(resolve(file));
-  if (text.length > MAX_CONFIG_BYTES) {
-    const message = `has ${text.length} characters; at most ${MAX_CONFIG_BYTES} are read`;
-    throw new ConfigError(new TextSource(file, folder, '', null), [error('PM_CONFIG_VALUE', [], message)]);
-  }
-  const document = readYaml(text);
-  const source = new TextSource(file, folder, text, document);
-  if (document.problems.length > 0) throw new ConfigError(source, document.problems);
-  const written = document.value ?? {};
-  if (!isRecord(written)) {
-    const message = `the policy file must be a YAML mapping, found ${describeValue(written)}`;
-    throw new ConfigError(source, [error('PM_CONFIG_VALUE', [], message)]);
-  }
+  return parseFiles(new TextFile(text, file), surroundings, undefined);
+}
+
+function parseFiles(
+  main: TextFile,
+  surroundings: ConfigSurroundings,
+  policyPath: string | undefined,
+): LoadedConfig {
+  const policy = policyOf(main, surroundings, policyPath);
+  const alone = main.text === '' && policy !== null;
+  const source = alone ? policy.source : policy ? new TwoSources(main.source, policy.source) : main.source;
+  const joined = policy && joinPolicyFile(main, policy);
+  const written = joined?.written ?? main.written;
   const { file: value, problems, broken } = checkShape(written);
-  problems.push(...crossCheck(value, broken));
+  problems.push(...(joined?.problems ?? []), ...crossCheck(value, broken));
+  if (!['worker_selection', 'hint_policies', 'kv_hint_policy'].some((key) => broken.has(key))) {
+    problems.push(...spelledTwice(value, source));
+  }
+  const { folder } = main.source;
   const secrets = readSecrets(value, folder, surroundings, (problem) => problems.push(problem));
   if (problems.length > 0) throw new ConfigError(source, source.inOrder(problems).slice(0, MAX_PROBLEMS));
-  return {
-    config: buildConfig(value, folder, secrets),
-    source,
-    warnings: source.inOrder(noEffectWarnings(value, written)),
-  };
+  const warnings = [
+    ...noEffectWarnings(value, written),
+    ...olderSpellings(value, written),
+    ...(joined?.warnings ?? []),
+  ];
+  return { config: buildConfig(value, folder, secrets), source, warnings: source.inOrder(warnings) };
+}
+
+/** The policy file, if one is named; a broken or missing one is the whole answer. */
+function policyOf(
+  main: TextFile,
+  surroundings: ConfigSurroundings,
+  given: string | undefined,
+): TextFile | null {
+  if (given !== undefined) return new TextFile(readText(given), given);
+  const named = main.written.router_policy_config;
+  if (typeof named !== 'string' || named === '') return null;
+  const { folder, file } = main.source;
+  const path = resolve(folder, named);
+  let text: string;
+  try {
+    text = surroundings.readFile(path);
+  } catch (thrown) {
+    const message = `the policy file ${named} cannot be read: ${systemReason(thrown)}`;
+    throw new ConfigError(main.source, [error('PM_CONFIG_UNREADABLE', ['router_policy_config'], message)]);
+  }
+  return new TextFile(text, isAbsolute(named) ? named : join(dirname(file), named));
+}
+
+/** A text that is a YAML mapping. */
+class TextFile {
+  readonly text: string;
+  readonly written: Readonly<Record<string, unknown>>;
+  readonly source: TextSource;
+
+  /** @throws ConfigError when it is none */
+  constructor(text: string, file: string) {
+    const folder = dirname(resolve(file));
+    if (text.length > MAX_CONFIG_BYTES) {
+      const message = `has ${text.length} characters; at most ${MAX_CONFIG_BYTES} are read`;
+      throw new ConfigError(new TextSource(file, folder, '', null), [error('PM_CONFIG_VALUE', [], message)]);
+    }
+    const document = readYaml(text);
+    this.text = text;
+    this.source = new TextSource(file, folder, text, document);
+    if (document.problems.length > 0) throw new ConfigError(this.source, document.problems);
+    const written = document.value ?? {};
+    if (!isRecord(written)) {
+      const message = `the policy file must be a YAML mapping, found ${describeValue(written)}`;
+      throw new ConfigError(this.source, [error('PM_CONFIG_VALUE', [], message)]);
+    }
+    this.written = written;
+  }
 }
 
 /** The file by the schema; top-level keys with problems are listed and left at their defaults, so that the rest can be checked. */
@@ -139,7 +205,15 @@ function readCapped(path: string, most: number): Buffer {
   }
 }
 
-function decodeUtf8(bytes: Buffer, path: string): string {
+/** @throws PointsmanError PM_CONFIG_UNREADABLE */
+function readText(path: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readCapped(path, MAX_CONFIG_BYTES);
+  } catch (thrown) {
+    const reason = `cannot read the configuration file ${path}: ${systemReason(thrown)}`;
+    throw new PointsmanError('PM_CONFIG_UNREADABLE', reason, { cause: thrown, details: { file: path } });
+  }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (thrown) {

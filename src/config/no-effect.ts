@@ -35,11 +35,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
   }
   unless(file.containment === null, ['containment'], 'budgets and breakers are not built yet');
-  unless(
-    file.router_policy_config === null,
-    ['router_policy_config'],
-    'separate policy files are not built yet',
-  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   unless(
     !isSaid(written, 'router', 'router_ttl_secs'),

@@ -20,6 +20,8 @@ test('an override replaces the policy of its role, drops its parameters and keep
     parameters: {},
     onCommitFailure: 'release',
     hints: config.workerSelection.decode?.hints,
+    appendedHints: [],
+    hintsPath: ['worker_selection', 'decode', 'hints'],
     path: ['worker_selection', 'decode'],
   });
   expect(config.workerSelection.decode?.policy).toEqual({ kind: 'type', type: 'kvcr' });

@@ -1,6 +1,7 @@
 // What the command line and the environment say over the file. Precedence for prefill and decode: their own override, then
 // DYN_ROUTER_WORKER_SELECTION_POLICY, then the file; for aggregated and encode the environment, then the file.
 import { PointsmanError, type Role } from '../plugin/index.ts';
+import { defaultEntry } from './build.ts';
 import { didYouMean } from './nearest.ts';
 import { LOG_LEVELS, ROUTER_MODES } from './schema.ts';
 import type { RoleSelectionEntry, RouterConfig } from './types.ts';
@@ -50,14 +51,8 @@ export function applyOverrides(config: RouterConfig, overrides: ConfigOverrides)
   for (const role of ['aggregated', 'prefill', 'decode', 'encode'] as const) {
     const name = perRole[role];
     if (name === undefined) continue;
-    const before = config.workerSelection[role];
-    workerSelection[role] = {
-      policy: { kind: 'name', name },
-      parameters: {},
-      onCommitFailure: before?.onCommitFailure ?? 'degrade',
-      hints: before?.hints ?? null,
-      path: before?.path ?? ['worker_selection', role],
-    };
+    const before = config.workerSelection[role] ?? defaultEntry(['worker_selection', role]);
+    workerSelection[role] = { ...before, policy: { kind: 'name', name }, parameters: {} };
   }
   const mode =
     overrides.routerMode === undefined

@@ -70,6 +70,8 @@ test('a file of policy sections alone is valid', () => {
         },
         { type: 'mark', name: 'second', parameters: {}, path: [...hintPath, 1] },
       ],
+      appendedHints: [],
+      hintsPath: hintPath,
       path: ['worker_selection', 'aggregated'],
     },
     prefill: {
@@ -77,6 +79,8 @@ test('a file of policy sections alone is valid', () => {
       parameters: {},
       onCommitFailure: 'degrade',
       hints: null,
+      appendedHints: [],
+      hintsPath: null,
       path: ['worker_selection', 'prefill'],
     },
     decode: {
@@ -84,6 +88,8 @@ test('a file of policy sections alone is valid', () => {
       parameters: {},
       onCommitFailure: 'degrade',
       hints: null,
+      appendedHints: [],
+      hintsPath: null,
       path: ['worker_selection', 'decode'],
     },
     encode: {
@@ -91,6 +97,8 @@ test('a file of policy sections alone is valid', () => {
       parameters: {},
       onCommitFailure: 'degrade',
       hints: [],
+      appendedHints: [],
+      hintsPath: ['worker_selection', 'encode', 'hints'],
       path: ['worker_selection', 'encode'],
     },
   });

@@ -26,16 +26,17 @@ const isolationKeys = {
 const hint = () =>
   mapping({ type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys });
 
+const hints = () =>
+  z.array(hint(), {
+    error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
+  });
+
 const roleMapping = mapping({
   type: orNull(policyName()),
   instance: orNull(policyName()),
   parameters: orNull(raw()),
   on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
-  hints: z
-    .array(hint(), {
-      error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
-    })
-    .nullish(),
+  hints: hints().nullish(),
 });
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
@@ -66,6 +67,26 @@ export const workerSelection = () =>
     encode: orNull(roleEntry()),
     instances: list(instance(), 'instances'),
   });
+
+/** Hints as the older spelling has them, where a bare name stands for a type without parameters. */
+const olderHints = () =>
+  z.preprocess(
+    (value) =>
+      Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? { type: one } : one)) : value,
+    hints(),
+  );
+
+/** An older spelling: hints by role. */
+export const hintPolicies = () =>
+  mapping({
+    aggregated: orNull(olderHints()),
+    prefill: orNull(olderHints()),
+    decode: orNull(olderHints()),
+    encode: orNull(olderHints()),
+  });
+
+/** A still older one: a hint policy behind those of every role. */
+export const kvHintPolicy = hint;
 
 /** Who decides when a request enters the queue. */
 export const requestClassifier = () =>

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
-import { requestClassifier, workerSelection } from './schema-selection.ts';
+import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import type { RouterMode } from './types.ts';
 import {
   decimal,
@@ -44,6 +44,17 @@ const HOUR = 3_600_000;
 
 const port = (fallback: number) => or(whole(0, 65_535), fallback);
 const loopback = () => or(text('a host name or address'), '127.0.0.1');
+
+/** `router` keys that are the defaults of the cost policies; null where left out. */
+export const routerCostKeys = () => ({
+  overlap_score_credit: orNull(decimal(0, MAX_LINEAR_COST_WEIGHT)),
+  overlap_score_credit_decay: orNull(decimal(0, MAX_LINEAR_COST_WEIGHT)),
+  prefill_load_scale: orNull(decimal(0, MAX_LINEAR_COST_WEIGHT)),
+  decode_active_request_weight: orNull(decimal(0, MAX_LINEAR_COST_WEIGHT)),
+  host_cache_hit_weight: orNull(decimal(0, 1)),
+  disk_cache_hit_weight: orNull(decimal(0, 1)),
+  router_temperature: orNull(decimal(0, MAX_LINEAR_COST_WEIGHT)),
+});
 
 /** Every key of a configuration file. A policy file's keys are a part of them. */
 export const fileSchema = mapping({
@@ -99,6 +110,8 @@ export const fileSchema = mapping({
   }),
   plugins: list(text('a path or a package name'), 'plugins'),
   worker_selection: orNull(workerSelection()),
+  hint_policies: orNull(hintPolicies()),
+  kv_hint_policy: orNull(kvHintPolicy()),
   request_classifier: orNull(requestClassifier()),
   ...queueKeys(),
   containment: orNull(

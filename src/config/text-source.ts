@@ -49,6 +49,17 @@ export class TextSource implements ConfigSource {
     return problem.at ?? this.#position(problem.path, problem.anchor);
   }
 
+  /** How many steps of a path exist in this text. */
+  depth(path: ConfigPath): number {
+    let node: unknown = this.#root;
+    for (const [steps, step] of path.entries()) {
+      const next = child(node, step);
+      if (next === null) return steps;
+      node = next.value;
+    }
+    return path.length;
+  }
+
   /** Position of a path's node; of the nearest parent that exists when the path does not. */
   #position(path: ConfigPath, anchor: ProblemAnchor): { line: number; column: number } | null {
     if (this.#lines === null) return null;

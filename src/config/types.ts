@@ -18,6 +18,8 @@ export interface ConfigProblem {
   readonly message: string;
   /** Line and column, 1-based, where they are known without the path (syntax errors). */
   readonly at?: { readonly line: number; readonly column: number };
+  /** Name of the file it stands in, where there are two and the path alone does not say. */
+  readonly file?: string;
 }
 
 /** The text a configuration came from; finds positions for problems that turn up after parsing. */
@@ -30,6 +32,8 @@ export interface ConfigSource {
   render(problem: ConfigProblem, options?: { readonly excerpt?: boolean }): string;
   /** Line and column of a problem, 1-based; null for a text that is empty or was never parsed. */
   locate?(problem: ConfigProblem): { readonly line: number; readonly column: number } | null;
+  /** Where there are two files: the one a path stands in. */
+  fileOf?(path: ConfigPath): string;
 }
 
 /** Router modes. */
@@ -56,6 +60,10 @@ export interface RoleSelectionEntry {
   readonly onCommitFailure: 'degrade' | 'release';
   /** null = no `hints` key: defaults by host; an empty list runs none. */
   readonly hints: readonly HintEntry[] | null;
+  /** Run after those, whether listed or by default: `kv_hint_policy`. */
+  readonly appendedHints: readonly HintEntry[];
+  /** Where its hints stand; null when it has none of its own. */
+  readonly hintsPath: ConfigPath | null;
   readonly path: ConfigPath;
 }
 

@@ -150,6 +150,9 @@ export const raw = () =>
     return z.NEVER;
   });
 
+/** A key that another schema checks. */
+export const unread = () => z.unknown().optional();
+
 /** Whether a value is a YAML mapping. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

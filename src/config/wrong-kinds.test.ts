@@ -10,7 +10,7 @@ import type { ConfigPath } from './types.ts';
 
 const SECRETS: ConfigSurroundings = {
   env: { POINTSMAN_ADMIN_TOKEN: 'secret', TEAM_A_KEY_SHA256: 'ab'.repeat(32) },
-  readFile: () => 'secret',
+  readFile: (path) => (path.endsWith('policy.yaml') ? 'router: { router_event_threads: 1 }' : 'secret'),
 };
 const MARK = 'THE-VALUE-UNDER-TEST';
 /** Values as they are written in the file. */
@@ -41,7 +41,7 @@ function completeExample(): Record<string, unknown> {
     policy_classes: [
       {
         name: 'n',
-        policy_family: 'f',
+        policy_family: 'standard',
         cache_bucket: 'any',
         queue_policy: 'fcfs',
         quantum: 1,

@@ -32,7 +32,7 @@ export class HintResolver {
     this.#clock = clock;
   }
 
-  /** Listed hints in list order, else default ones in registration order. `selectionType` is null when the role has none. */
+  /** Listed hints in list order, else default ones in registration order; appended ones last. `selectionType` is null when the role has none. */
   async resolve(
     role: Role,
     entry: RoleSelectionEntry | undefined,
@@ -42,7 +42,13 @@ export class HintResolver {
     if (entry?.hints) hints = await this.#listedHints(entry.hints);
     else if (selectionType !== null)
       hints = await this.#defaultHints(selectionType, entry?.path ?? ['worker_selection']);
-    if (entry !== undefined) this.#warnTwoFetchers(role, entry, hints);
+    if (entry === undefined) return hints;
+    const appended = await this.#listedHints(entry.appendedHints);
+    if (appended.length > 0) {
+      const types = new Set(appended.map(({ prepared }) => prepared.type));
+      hints = [...hints.filter(({ listed, prepared }) => listed || !types.has(prepared.type)), ...appended];
+    }
+    this.#warnTwoFetchers(role, entry, hints);
     return hints;
   }
 
@@ -50,12 +56,15 @@ export class HintResolver {
   checkKvPath(config: RouterConfig, roles: readonly Role[]): void {
     const { mode } = config.router;
     if (mode === 'kv') return;
-    const listing = roles.filter((role) => (config.workerSelection[role]?.hints ?? []).length > 0);
+    const listing = roles.filter((role) => {
+      const entry = config.workerSelection[role];
+      return (entry?.hints?.length ?? 0) + (entry?.appendedHints.length ?? 0) > 0;
+    });
     const first = config.workerSelection[listing[0] ?? 'aggregated'];
     if (listing.length === 0 || first === undefined) return;
     this.#problems.error(
       'PM_ROUTER_MODE',
-      [...first.path, 'hints'],
+      first.hintsPath ?? [...first.path, 'hints'],
       'key',
       `hints for ${listing.join(', ')} run only on the KV path, but router mode ${mode} routes without it; use router mode kv, or remove those roles' hints`,
     );
@@ -110,7 +119,7 @@ export class HintResolver {
     const names = fetchers.map((hint) => hint.name).join(' and ');
     this.#problems.warning(
       'PM_POLICY_AMBIGUOUS',
-      [...entry.path, 'hints'],
+      entry.hintsPath ?? [...entry.path, 'hints'],
       'key',
       `${names} of role ${role} may both send kv.fetch, and engines read only the first; keep one`,
     );
