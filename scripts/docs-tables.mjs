@@ -23,7 +23,12 @@ export async function readTables() {
  */
 export async function generatedPages() {
   const { errors, metrics } = await readTables();
-  return { 'docs/errors.md': errorsPage(errors), 'docs/metrics.md': metricsPage(metrics) };
+  const { configJsonSchema } = await createJiti(import.meta.url).import('../src/config/json-schema.ts');
+  return {
+    'docs/errors.md': errorsPage(errors),
+    'docs/metrics.md': metricsPage(metrics),
+    'docs/router.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
+  };
 }
 
 function errorsPage(errors) {

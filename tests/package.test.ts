@@ -52,6 +52,7 @@ test('holds what runs and nothing that only builds or tests it', () => {
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
   expect(files).toContain('LICENSE');
   expect(files).toContain(join('assets', 'tiny', 'tokenizer.json'));
+  expect(files).toContain(join('docs', 'router.schema.json'));
   expect(files.filter((name) => /\.(?:test|fixtures)\.|\.map$|(?:^|[\\/])\.|^src|^tests/.test(name))).toEqual(
     [],
   );

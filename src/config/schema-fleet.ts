@@ -12,6 +12,7 @@ import {
   orNull,
   raw,
   section,
+  shaped,
   table,
   text,
   u64,
@@ -81,6 +82,9 @@ const endpoint = () =>
 const kvEvents = () => mapping({ connect: endpoint(), replay: orNull(endpoint()), topic: or(anyText(), '') });
 
 const capabilities = () =>
+  shaped({ anyOf: [{ enum: ['ask', 'none'] }, { type: 'object' }] }, wordOrAdvertisement());
+
+const wordOrAdvertisement = () =>
   z.unknown().transform((value, context): 'ask' | 'none' | Readonly<Record<string, unknown>> => {
     if (value === 'ask' || value === 'none') return value;
     const mappingOnly = typeof value === 'string' ? null : raw().safeParse(value);

@@ -3,7 +3,19 @@
 import { z } from 'zod';
 import type { Role } from '../plugin/index.ts';
 import { forwardIssues } from './issues.ts';
-import { describeValue, duration, isRecord, list, mapping, or, orNull, raw, text, word } from './values.ts';
+import {
+  describeValue,
+  duration,
+  isRecord,
+  list,
+  mapping,
+  or,
+  orNull,
+  raw,
+  shaped,
+  text,
+  word,
+} from './values.ts';
 
 /** Worker roles in the order they are reported. */
 export const ROLES = ['aggregated', 'prefill', 'decode', 'encode'] as const satisfies readonly Role[];
@@ -12,10 +24,13 @@ const POLICY_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /** A type or instance name: letters, digits, `_`, `.`, `-`. */
 const policyName = () =>
-  text('a name of letters, digits, "_", "." and "-"').refine((name) => POLICY_NAME.test(name), {
-    error: (issue) =>
-      `expected a name of letters, digits, "_", "." and "-", found ${describeValue(issue.input)}`,
-  });
+  shaped(
+    { type: 'string', pattern: POLICY_NAME.source, description: 'a type or instance name' },
+    text('a name of letters, digits, "_", "." and "-"').refine((name) => POLICY_NAME.test(name), {
+      error: (issue) =>
+        `expected a name of letters, digits, "_", "." and "-", found ${describeValue(issue.input)}`,
+    }),
+  );
 
 /** Where a plugin runs; read by the parts that isolate plugins. */
 const isolationKeys = {
@@ -40,7 +55,9 @@ const roleMapping = mapping({
 });
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
-const roleEntry = () =>
+const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping());
+
+const nameOrMapping = () =>
   z.unknown().transform((value, context) => {
     const bare = typeof value === 'string';
     if (!bare && !isRecord(value)) {

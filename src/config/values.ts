@@ -16,8 +16,28 @@ export function describeValue(value: unknown): string {
   return String(value);
 }
 
-/** A value read by `read`, which answers undefined for what it cannot take. */
-export function form<T>(expected: string, read: (value: unknown) => T | undefined) {
+/** What JSON Schema can say of a value: keywords, or schemas of which one fits. */
+export type Shape = Readonly<Record<string, unknown>> | readonly z.ZodType[];
+
+/** Shapes of the values that only a function can read; for the JSON Schema of the file. */
+export const SHAPES = new WeakMap<object, Shape>();
+
+/** Notes the shape of a schema. */
+export function shaped<T extends z.ZodType>(shape: Shape, schema: T): T {
+  SHAPES.set(schema, shape);
+  return schema;
+}
+
+/** A value read by `read`, which answers undefined for what it cannot take; `shape` says the same in JSON Schema. */
+export function form<T>(
+  expected: string,
+  read: (value: unknown) => T | undefined,
+  shape: Readonly<Record<string, unknown>> = { type: 'string' },
+) {
+  return shaped({ ...shape, description: expected }, reader(expected, read));
+}
+
+function reader<T>(expected: string, read: (value: unknown) => T | undefined) {
   return z.unknown().transform((value, context): T => {
     const result = value === undefined || value === null ? undefined : read(value);
     if (result !== undefined) return result;
@@ -33,48 +53,66 @@ export function form<T>(expected: string, read: (value: unknown) => T | undefine
 
 /** Non-empty text. */
 export const text = (expected = 'a non-empty string') =>
-  form(expected, (value) => (typeof value === 'string' && value !== '' ? value : undefined));
+  form(expected, (value) => (typeof value === 'string' && value !== '' ? value : undefined), {
+    type: 'string',
+    minLength: 1,
+  });
 
 /** Text that may be empty. */
 export const anyText = () => form('a string', (value) => (typeof value === 'string' ? value : undefined));
 
 /** `true` or `false`. */
-export const flag = () => form('true or false', (value) => (typeof value === 'boolean' ? value : undefined));
+export const flag = () =>
+  form('true or false', (value) => (typeof value === 'boolean' ? value : undefined), { type: 'boolean' });
 
 /** A whole number within a closed range. */
 export const whole = (min: number, max: number = Number.MAX_SAFE_INTEGER) => {
   const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-  return form(`a whole number ${range}`, (value) =>
-    typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max
-      ? value
-      : undefined,
+  return form(
+    `a whole number ${range}`,
+    (value) =>
+      typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max
+        ? value
+        : undefined,
+    { type: 'integer', minimum: min, maximum: max },
   );
 };
 
 /** A finite number within a closed range. */
 export const decimal = (min: number, max: number = Number.POSITIVE_INFINITY) => {
   const range = max === Number.POSITIVE_INFINITY ? `of at least ${min}` : `from ${min} to ${max}`;
-  return form(`a number ${range}`, (value) =>
-    typeof value === 'number' && Number.isFinite(value) && value >= min && value <= max ? value : undefined,
+  return form(
+    `a number ${range}`,
+    (value) =>
+      typeof value === 'number' && Number.isFinite(value) && value >= min && value <= max ? value : undefined,
+    { type: 'number', minimum: min, ...(Number.isFinite(max) ? { maximum: max } : {}) },
   );
 };
 
 /** A finite number above zero. */
 export const positive = () =>
-  form('a number above 0', (value) =>
-    typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : undefined,
+  form(
+    'a number above 0',
+    (value) => (typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : undefined),
+    { type: 'number', exclusiveMinimum: 0 },
   );
 
 /** An id of 64 bits, as a bare integer. */
 export const u64 = () =>
-  form(`a bare integer from 0 to ${U64_MAX}`, (value) => {
-    if (typeof value === 'number')
-      return Number.isSafeInteger(value) && value >= 0 ? BigInt(value) : undefined;
-    return typeof value === 'bigint' && value >= 0n && value <= U64_MAX ? value : undefined;
-  });
+  form(
+    `a bare integer from 0 to ${U64_MAX}`,
+    (value) => {
+      if (typeof value === 'number')
+        return Number.isSafeInteger(value) && value >= 0 ? BigInt(value) : undefined;
+      return typeof value === 'bigint' && value >= 0n && value <= U64_MAX ? value : undefined;
+    },
+    { type: 'integer', minimum: 0 },
+  );
 
 /** One of a few words. */
-export const word = <const W extends string>(words: readonly W[]) =>
+export const word = <const W extends string>(words: readonly W[]) => shaped({ enum: words }, wordOf(words));
+
+const wordOf = <const W extends string>(words: readonly W[]) =>
   z.unknown().transform((value, context): W => {
     const found = words.find((candidate) => candidate === value);
     if (found !== undefined) return found;
@@ -94,19 +132,27 @@ export const word = <const W extends string>(words: readonly W[]) =>
 /** Milliseconds within a closed range, written as a duration. */
 export const duration = (minMs: number, maxMs: number) => {
   const range = `from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`;
-  return form(`${DURATION_FORM}, ${range}`, (value) => {
-    const ms = typeof value === 'string' ? parseDuration(value) : null;
-    return ms !== null && ms >= minMs && ms <= maxMs ? ms : undefined;
-  });
+  return form(
+    `${DURATION_FORM}, ${range}`,
+    (value) => {
+      const ms = typeof value === 'string' ? parseDuration(value) : null;
+      return ms !== null && ms >= minMs && ms <= maxMs ? ms : undefined;
+    },
+    { type: 'string', pattern: '^[0-9.]+ ?(ms|s|m|h)$' },
+  );
 };
 
 /** Bytes within a closed range, written as a size or a plain number. */
 export const size = (minBytes: number, maxBytes: number) => {
   const range = `from ${formatSize(minBytes)} to ${formatSize(maxBytes)}`;
-  return form(`${SIZE_FORM}, ${range}`, (value) => {
-    const bytes = typeof value === 'string' || typeof value === 'number' ? parseSize(value) : null;
-    return bytes !== null && bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;
-  });
+  return form(
+    `${SIZE_FORM}, ${range}`,
+    (value) => {
+      const bytes = typeof value === 'string' || typeof value === 'number' ? parseSize(value) : null;
+      return bytes !== null && bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;
+    },
+    { type: ['string', 'integer'] },
+  );
 };
 
 /** An IP network such as `10.0.0.0/8`, or one address. */
@@ -123,6 +169,9 @@ export const network = () =>
 
 /** Where a secret stands. A plain value is refused and not repeated in the error. */
 export const secret = () =>
+  shaped([z.strictObject({ env: z.string() }), z.strictObject({ file: z.string() })], secretPlace());
+
+const secretPlace = () =>
   z.unknown().transform((value, context): SecretPlace => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       const entries = Object.entries(value);
@@ -142,7 +191,9 @@ export const secret = () =>
 export type SecretPlace = { readonly env: string } | { readonly file: string };
 
 /** A mapping kept as it was written, for keys whose content others check; null is empty. */
-export const raw = () =>
+export const raw = () => shaped({ type: 'object' }, rawMapping());
+
+const rawMapping = () =>
   z.unknown().transform((value, context): Readonly<Record<string, unknown>> => {
     if (value === null || value === undefined) return {};
     if (isRecord(value)) return value;

@@ -132,6 +132,18 @@ worker_selection:
     expect(decode?.needs).toMatchObject({ cache: false, load: true });
   });
 
+  it('keeps the hints that run by default before the one of kv_hint_policy, once each', async () => {
+    const yaml =
+      'plugins: [./mine.ts]\nworker_selection: { decode: random, prefill: { hints: [] } }\nkv_hint_policy: ';
+    expect(await policies(`${yaml}{ type: kv_fetch }`)).toMatchObject({
+      decode: 'random everywhere+kv_fetch',
+      prefill: 'dynamo-default-cost-fn kv_fetch',
+    });
+    expect(await policies(`${yaml}{ type: everywhere, name: mine }`)).toMatchObject({
+      decode: 'random mine',
+    });
+  });
+
   it('needs the index for copy locations even if its policy looks at no cache', async () => {
     const host = await load(
       'worker_selection: { aggregated: { type: round-robin, hints: [{ type: kv_fetch }] } }',
