@@ -299,3 +299,24 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     ':9:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "round-robin"?)',
   ]);
 });
+
+test('check reads a policy file beside a configuration or alone, and says which file a problem stands in', async () => {
+  const main = file('main.yaml', ['router: { mode: least-loaded }']);
+  const policy = file('rust.yaml', [
+    'router: { serve_indexer: true }',
+    'worker_selection: { decode: least-loaded }',
+  ]);
+  const beside = await run(['check', main, '--router-policy-config', policy]);
+  expect([beside.code, beside.err.split('\n')[0]]).toEqual([
+    0,
+    `warning: ${policy}:1:11: router.serve_indexer: Pointsman has no use for this key; it has no effect`,
+  ]);
+  expect(beside.out).toContain('router mode least-loaded');
+  const alone = await run(['check', '--router-policy-config', policy, '--json']);
+  const { problems, roles } = JSON.parse(alone.out) as {
+    problems: { file: string; line: number }[];
+    roles: { role: string; policy: { type: string } }[];
+  };
+  expect([alone.code, problems.map(({ file: name, line }) => [name, line])]).toEqual([0, [[policy, 1]]]);
+  expect(roles.find(({ role }) => role === 'decode')?.policy.type).toBe('least-loaded');
+});
