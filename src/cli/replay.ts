@@ -59,6 +59,9 @@ Hit rates are what the engines report as cached; the router's own prediction sta
 exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed. A policy that fails is counted in
 the table (policy_faults in the JSON), and stderr says why.
 
+A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_length": 64, "hash_ids": [1, 2]}; one id per
+512 tokens, equal ids are equal blocks.
+
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
