@@ -156,8 +156,10 @@ async function stateOf(router, engines) {
     const held = new Set(residency?.[at + 1] ?? []);
     const extra = [...held].filter((hash) => !truth.has(hash)).length;
     const lacking = [...truth].filter((hash) => !held.has(hash)).length;
+    const index =
+      residency === null ? 'no index' : `index ${held.size} (${extra} too many, ${lacking} missing)`;
     lines.push(
-      `worker ${worker.id}        ${worker.state}; engine holds ${truth.size}, index ${held.size} (${extra} too many, ${lacking} missing)${stream?.stale ? '; stream stale' : ''}`,
+      `worker ${worker.id}        ${worker.state}; engine holds ${truth.size}, ${index}${stream?.stale ? '; stream stale' : ''}`,
     );
     const fault = (problem) => faults.push(`worker ${worker.id} ${problem}`);
     if (worker.state !== 'ready') fault(`is ${worker.state}, not ready`);
