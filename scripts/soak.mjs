@@ -116,7 +116,7 @@ async function verdict({ options, engines, router, load, memory }) {
   print(`handles         start ${first.handles}, end ${last.handles}`);
   for (const line of state.lines) print(line);
   print(
-    `events          missed batches ${metrics('pointsman_kv_event_batches_missed_total')}, restarts ${metrics('pointsman_kv_event_restarts_total')}, rejected ${metrics('pointsman_kv_events_rejected_total')}`,
+    `events          missed batches ${metrics('pointsman_kv_event_batches_missed_total')}, restarts noticed ${metrics('pointsman_worker_restarts_total')} by epoch, ${metrics('pointsman_kv_event_restarts_total')} by sequence, rejected ${metrics('pointsman_kv_events_rejected_total')}`,
   );
   const { errors } = await router.ask('errors');
   print(`stray errors    ${errors.length}`);
