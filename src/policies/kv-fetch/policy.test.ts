@@ -41,7 +41,12 @@ describe('kv_fetch', () => {
   });
 
   it('sends nothing when nobody else holds the prompt', async () => {
-    expect(await testHintPolicy(kvFetch)).toEqual({ actions: [], dropped: null, ran: true });
+    expect(await testHintPolicy(kvFetch)).toEqual({
+      actions: [],
+      dropped: null,
+      error: null,
+      ran: true,
+    });
   });
 
   it('refuses a minimum below 1', async () => {
