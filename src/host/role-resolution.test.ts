@@ -99,6 +99,25 @@ describe('a refusal names file, line, column and what would be right', () => {
       ],
     ],
     [
+      'a committing policy that nobody sends for',
+      'worker_selection:\n  decode: { type: kvcr, hints: [] }\n',
+      [
+        'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but none does; list the built-in kv_fetch',
+      ],
+    ],
+    [
+      'a committing policy that two send for',
+      'worker_selection:\n  decode: { type: kvcr, hints: [{ type: kv_fetch }, { type: kv_fetch, name: again }] }\n',
+      [
+        'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but kv_fetch and again do; keep one, for example kv_fetch',
+      ],
+    ],
+    [
+      'no sender where the multiplier is 0, for then nothing is committed',
+      'worker_selection:\n  decode: { type: kvcr, parameters: { shared_cache_multiplier: 0 }, hints: [] }\n  prefill: kvcr\n',
+      [],
+    ],
+    [
       'hints off the KV path, once for all roles',
       'router: { mode: round-robin }\nworker_selection:\n  aggregated:\n    hints: [{ type: kv_fetch }]\n  prefill: { hints: [] }\n  decode:\n    hints: [{ type: kv_fetch }]\n',
       [

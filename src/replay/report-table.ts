@@ -9,6 +9,22 @@ const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => numb
   ['  ended by the router', (run) => run.failed],
 ];
 
+/** Copies that selection counted on; shown where there are any. */
+const COMMITS: readonly Row[] = [
+  ['copies committed', (run) => String(run.hints.commits?.made ?? 0)],
+  [
+    '  sent, degraded, released',
+    ({ hints: { commits } }) => (commits ? `${commits.sent}, ${commits.degraded}, ${commits.released}` : '–'),
+  ],
+  [
+    '  credit found cached',
+    ({ hints: { commits } }) =>
+      commits && commits.sent_and_completed > 0
+        ? percent(commits.sent_and_covered / commits.sent_and_completed)
+        : '–',
+  ],
+];
+
 const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
@@ -36,6 +52,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
   ];
   const labelWidth = Math.max(...rows.map(([label]) => label.length));
   const columns = report.runs.map((run) => {
