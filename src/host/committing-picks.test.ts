@@ -47,12 +47,13 @@ describe('a picker', () => {
     });
   });
 
-  it.each<[unknown, string]>([
-    [{ row: 2, commitKvCopy: true }, 'PM_SELECTION_INVALID_PICK'],
-    [{ commitKvCopy: true }, 'PM_SELECTION_INVALID_PICK'],
-    [{ row: 1, commitKvCopy: 'yes' }, 'PM_PLUGIN_INVALID'],
-    [{ row: 1 }, 'PM_PLUGIN_INVALID'],
+  it.each<[string, unknown, string]>([
+    ['a row out of range', { row: 2, commitKvCopy: true }, 'PM_SELECTION_INVALID_PICK'],
+    ['no row', { commitKvCopy: true }, 'PM_SELECTION_INVALID_PICK'],
+    ['a text for the commit', { row: 1, commitKvCopy: 'yes' }, 'PM_PLUGIN_INVALID'],
+    ['no word on the commit', { row: 1 }, 'PM_PLUGIN_INVALID'],
     [
+      'a getter that throws',
       {
         get row() {
           throw new Error('no');
@@ -60,7 +61,7 @@ describe('a picker', () => {
       },
       'PM_PLUGIN_THREW',
     ],
-  ])('that answers %j is refused', async (answer, code) => {
+  ])('that answers %s is refused', async (_, answer, code) => {
     await expect(decide(answer)).rejects.toMatchObject({ code });
   });
 });

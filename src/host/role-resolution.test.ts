@@ -109,13 +109,9 @@ describe('a refusal names file, line, column and what would be right', () => {
       'a committing policy that two send for',
       'worker_selection:\n  decode: { type: kvcr, hints: [{ type: kv_fetch }, { type: kv_fetch, name: again }] }\n',
       [
+        'warning policy.yaml:2:25: worker_selection.decode.hints: kv_fetch and again of role decode may both send kv.fetch, and engines read only the first; keep one',
         'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but kv_fetch and again do; keep one, for example kv_fetch',
       ],
-    ],
-    [
-      'no sender where the multiplier is 0, for then nothing is committed',
-      'worker_selection:\n  decode: { type: kvcr, parameters: { shared_cache_multiplier: 0 }, hints: [] }\n  prefill: kvcr\n',
-      [],
     ],
     [
       'hints off the KV path, once for all roles',
@@ -193,6 +189,19 @@ worker_selection:
         'unknown worker-selection policy "rendom"; known: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded (did you mean "random"?)',
       ],
       ['warning', 'random: unknown key "weight"'],
+    ]);
+  });
+
+  it('asks for no sender where kvcr commits nothing, and runs kv_fetch by default where it does', async () => {
+    const host = await load(
+      'worker_selection:\n  decode: { type: kvcr, parameters: { shared_cache_multiplier: 0 }, hints: [] }\n  prefill: kvcr\n',
+    );
+    const roles = host
+      .resolution()
+      .map(({ role, needs, hints }) => [role, needs.copies, hints.map((h) => h.name)]);
+    expect(roles.slice(1, 3)).toEqual([
+      ['prefill', true, ['kv_fetch']],
+      ['decode', false, []],
     ]);
   });
 
