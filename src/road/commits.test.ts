@@ -1,8 +1,31 @@
 // Copies that selection commits: sent first, or the booking degraded, or freed once and made anew without the credit.
 import { describe, expect, it } from 'vitest';
-import { defineHintPolicy, type HintAction } from '../plugin/index.ts';
-import { kvcr, kvFetch } from '../policies/index.ts';
+import {
+  defineHintPolicy,
+  defineWorkerSelectionPolicy,
+  type HintAction,
+  linearCostWithCopies,
+} from '../plugin/index.ts';
 import { prompt, REPORT, type TestRoadOptions, testRoad, workerSpec } from './road.fixtures.ts';
+
+const kvcr = defineWorkerSelectionPolicy({
+  type: 'counts-on-copies',
+  commitments: ['kv-copy'],
+  create: () => ({ cost: linearCostWithCopies({ shared_cache_multiplier: 0.5 }) }),
+});
+const kvFetch = defineHintPolicy({
+  type: 'fetch',
+  inputs: ['kv-copy-locations'],
+  commitments: ['kv-copy'],
+  create: () => ({
+    buildHints({ committedKvCopy, copyLocations }) {
+      const copy = committedKvCopy ?? copyLocations.bestSource(1);
+      if (copy === null) return [];
+      const payload = { source_control_endpoint: copy.controlEndpoint, block_hashes: copy.blockHashes };
+      return [{ type: 'kv.fetch', version: '1.0', payload }];
+    },
+  }),
+});
 
 /** Names the committed copy, unless told to fail. */
 const sender = (fail: (() => readonly HintAction[]) | null) =>
