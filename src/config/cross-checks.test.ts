@@ -47,7 +47,6 @@ test('each key of a part that is not built yet gives one warning', () => {
       'default_policy_family: f',
       'router: { router_ttl_secs: 120 }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
-      'worker_selection: { decode: { type: x, on_commit_failure: release } }',
     ].join('\n'),
   );
   expect(found).toEqual([
@@ -61,7 +60,6 @@ test('each key of a part that is not built yet gives one warning', () => {
     'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
     'router.yaml:9:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
     'router.yaml:10:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
-    'router.yaml:11:40: worker_selection.decode.on_commit_failure: committed copies are not built yet; it has no effect in this version',
   ]);
 });
 

@@ -3,6 +3,7 @@ import type { RouterSettings } from '../config/index.ts';
 import {
   direct,
   dynamoDefaultCostFn,
+  kvcr,
   kvFetch,
   leastLoaded,
   powerOfTwo,
@@ -19,7 +20,7 @@ const BUILT_IN: Origin = { name: 'the built-in policies', version: 'builtin' };
 /** A catalog holding the built-ins. */
 export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   const catalog = new PolicyCatalog();
-  catalog.add(dynamoDefaultCostFn, BUILT_IN, {
+  const weights = {
     overlap_score_credit: router.overlapScoreCredit,
     overlap_score_credit_decay: router.overlapScoreCreditDecay,
     prefill_load_scale: router.prefillLoadScale,
@@ -27,7 +28,9 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
     host_cache_hit_weight: router.hostCacheHitWeight,
     disk_cache_hit_weight: router.diskCacheHitWeight,
     router_temperature: router.routerTemperature,
-  });
+  };
+  catalog.add(dynamoDefaultCostFn, BUILT_IN, weights);
+  catalog.add(kvcr, BUILT_IN, weights);
   for (const definition of [roundRobin, random, powerOfTwo, leastLoaded, direct, kvFetch]) {
     catalog.add(definition, BUILT_IN);
   }

@@ -1,10 +1,21 @@
 // Builds what one hint policy sees of a booking: the base facts and exactly the inputs it declared.
-import type { CacheColumns, HintContextBase, HintInputs, LoadColumns, Row } from '../plugin/index.ts';
+import type {
+  CacheColumns,
+  CommittedHintContext,
+  CommittedKvCopy,
+  HintContextBase,
+  HintInputs,
+  LoadColumns,
+  Row,
+} from '../plugin/index.ts';
 import type { BookingCopyLocations } from './copy-locations.ts';
+import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking } from './types.ts';
 
 /** A context with any of the inputs. */
-export type AnyHintContext = HintContextBase & Partial<HintInputs[keyof HintInputs]>;
+export type AnyHintContext = HintContextBase &
+  Partial<HintInputs[keyof HintInputs]> &
+  Partial<CommittedHintContext>;
 
 /** The facts that every policy of a booking gets; frozen, so that one policy cannot mislead the next. */
 export function baseContext(
@@ -24,19 +35,21 @@ export function baseContext(
   });
 }
 
-/** Adds declared inputs. */
+/** Adds declared inputs, and the committed copy for those who declare the commitment. */
 export function contextFor(
   base: Readonly<HintContextBase>,
-  inputs: readonly string[],
+  { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
   booking: HintBooking,
   copyLocations: BookingCopyLocations,
+  committedKvCopy: CommittedKvCopy | null,
 ): Readonly<AnyHintContext> {
-  if (inputs.length === 0) return base;
+  if (inputs.length === 0 && !seesCommits) return base;
   return Object.freeze({
     ...base,
     ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
     ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
     ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),
+    ...(seesCommits ? { committedKvCopy } : {}),
   });
 }
 

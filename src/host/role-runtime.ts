@@ -16,7 +16,7 @@ import { type CreatedSelection, checkHintPolicy, checkSelection } from './create
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
-import type { HintStage, RoleNeeds, RoleRuntime } from './types.ts';
+import type { CommitSetting, HintStage, RoleNeeds, RoleRuntime } from './types.ts';
 
 /** What creation needs from outside. */
 export interface CreationPorts {
@@ -40,6 +40,10 @@ export interface CreatedHint {
   readonly type: string;
   readonly inputs: readonly string[];
   readonly actions: ReadonlySet<string> | null;
+  /** Whether its context has `committedKvCopy`. */
+  readonly seesCommits: boolean;
+  /** Whether it is the one that sends committed copies. */
+  readonly sends: boolean;
   readonly policy: AnyHintPolicy;
 }
 
@@ -62,14 +66,15 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
     const selection = checkSelection(
       create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
       selectionLabel,
+      resolved.selection.commits,
     );
     if (resolved.selection.scope === 'partition') disposers.unshift(selection.dispose);
     const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
       const label = `hint policy ${name}`;
       const policy = checkHintPolicy(create(prepared, `hint ${name}`, label, resolved, site, ports), label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
-      const { type, inputs, actions } = prepared;
-      return { name, type, inputs, actions, policy };
+      const { type, inputs, actions, seesCommits, sends } = prepared;
+      return { name, type, inputs, actions, seesCommits, sends, policy };
     });
     return { selection, hints, disposers };
   } catch (failure) {
@@ -84,14 +89,15 @@ export function needsOf(created: CreatedRole): RoleNeeds {
   const parts = [...selection.filters, ...selection.scorers, selection.picker, selection.cost];
   const inputs = new Set<WorkerInput>(parts.flatMap((part) => part?.inputs ?? []));
   const hinted = new Set(hints.flatMap((hint) => hint.inputs));
-  const copyLocations = hinted.has('kv-copy-locations');
+  const copies = inputs.has('kv-copy-locations') || selection.commits;
+  const copyLocations = hinted.has('kv-copy-locations') || hints.some((hint) => hint.sends);
   return {
     // Copy locations are read from the same match as the cache columns, so they start the index too.
-    cache: inputs.has('cache') || hinted.has('cache') || copyLocations,
+    cache: inputs.has('cache') || hinted.has('cache') || copies || copyLocations,
     load: inputs.has('load') || hinted.has('load'),
     preferredTaint: inputs.has('preferred-taint'),
     occupancy: inputs.has('occupancy'),
-    copies: false,
+    copies,
     copyLocations,
   };
 }
@@ -145,7 +151,17 @@ export function roleRuntimeOf(
       }
     },
     hintStage,
+    commits: commitSetting(resolved, created),
   };
+}
+
+function commitSetting(
+  { onCommitFailure }: ResolvedRole,
+  { selection, hints }: CreatedRole,
+): CommitSetting | null {
+  if (!selection.commits) return null;
+  const sender = hints.find((hint) => hint.sends);
+  return { onFailure: onCommitFailure, senderActions: sender?.actions ?? null };
 }
 
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */

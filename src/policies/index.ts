@@ -2,6 +2,7 @@
 export { direct } from './direct/policy.ts';
 export { dynamoDefaultCostFn } from './dynamo-default-cost-fn/policy.ts';
 export { kvFetch } from './kv-fetch/policy.ts';
+export { kvcr } from './kvcr/policy.ts';
 export { leastLoaded } from './least-loaded/policy.ts';
 export { powerOfTwo } from './power-of-two/policy.ts';
 export { random } from './random/policy.ts';
