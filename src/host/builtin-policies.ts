@@ -1,7 +1,7 @@
 // Registers the built-in policies, and what they take from the `router` section.
 import type { RouterMode, RouterSettings } from '../config/index.ts';
 import { dynamoDefaultCostFn, kvFetch, leastLoaded, random, roundRobin } from '../policies/index.ts';
-import { type Origin, PolicyCatalog } from './catalog.ts';
+import { BUILT_IN_VERSION, type Origin, PolicyCatalog } from './catalog.ts';
 
 /** The policy of a role that names none, and what the name `default` stands for. */
 export const DEFAULT_POLICY = 'dynamo-default-cost-fn';
@@ -9,7 +9,7 @@ export const DEFAULT_POLICY = 'dynamo-default-cost-fn';
 /** Router modes that are a built-in policy of the same name. */
 export const PLAIN_MODES: readonly RouterMode[] = ['round-robin', 'random', 'least-loaded'];
 
-const BUILT_IN: Origin = { name: 'the built-in policies', version: 'builtin' };
+const BUILT_IN: Origin = { name: 'the built-in policies', version: BUILT_IN_VERSION };
 
 /** A catalog holding the built-ins. */
 export function builtinCatalog(router: RouterSettings): PolicyCatalog {

@@ -30,6 +30,8 @@ export class BookingCopyLocations implements KvCopyLocations {
   constructor(fleet: HintFleet, booking: HintBooking) {
     this.#fleet = fleet;
     this.#booking = booking;
+    // The policies of a booking share it: a member that one of them adds must not stand before those of the class.
+    Object.freeze(this);
   }
 
   get localPrefixBlocks(): number {
@@ -48,7 +50,8 @@ export class BookingCopyLocations implements KvCopyLocations {
       if (source === null || match === null) continue;
       const { workerId, rank } = source;
       const prefixBlocks = depth(match, DEVICE, row);
-      if (prefixBlocks > 0) owners.push(Object.freeze({ source: { workerId, rank }, prefixBlocks }));
+      if (prefixBlocks > 0)
+        owners.push(Object.freeze({ source: Object.freeze({ workerId, rank }), prefixBlocks }));
     }
     owners.sort((a, b) => b.prefixBlocks - a.prefixBlocks || bySource(a, b));
     this.#owners = Object.freeze(owners);

@@ -1,6 +1,7 @@
 // Builds what one hint policy sees of a booking: the base facts and exactly the inputs it declared.
 import type { CacheColumns, HintContextBase, HintInputs, LoadColumns, Row } from '../plugin/index.ts';
 import type { BookingCopyLocations } from './copy-locations.ts';
+import { frozenSession } from './frozen-session.ts';
 import type { HintBooking } from './types.ts';
 
 /** A context with any of the inputs. */
@@ -18,22 +19,24 @@ export function baseContext(
     partition: Object.freeze({ ...booking.partition }),
     promptTokens: booking.promptTokens,
     blockSize: booking.blockSize,
-    session: booking.session,
-    // A copy: the set in the fleet's record must survive a policy that writes to it.
-    capabilities: capabilities === null ? null : new Set(capabilities),
+    session: frozenSession(booking.session),
+    capabilities,
   });
 }
 
-/** Adds declared inputs. */
+/** Adds declared inputs, and what a policy could write to. */
 export function contextFor(
   base: Readonly<HintContextBase>,
   inputs: readonly string[],
   booking: HintBooking,
   copyLocations: BookingCopyLocations,
 ): Readonly<AnyHintContext> {
-  if (inputs.length === 0) return base;
+  const { capabilities } = base;
+  if (inputs.length === 0 && capabilities === null) return base;
   return Object.freeze({
     ...base,
+    // A copy each: the set in the fleet's record, and what the next policy sees, must survive a policy that writes to it.
+    capabilities: capabilities === null ? null : new Set(capabilities),
     ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
     ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
     ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),

@@ -91,8 +91,14 @@ export class RoleHintStage implements HintStage {
     const base = baseContext(booking, rank.actions);
     const copyLocations = new BookingCopyLocations(fleet, booking);
     for (const hint of this.#hints) {
+      const { guard } = hint;
+      if (guard?.admits() === false) {
+        draft.policies.push({ name: hint.name, result: 'skipped', reason: 'tripped', us: 0 });
+        continue;
+      }
       const room = roomIn(draft);
       const startedAt = clock.now();
+      const guardStartedAt = guard?.begin() ?? 0;
       const context = contextFor(base, hint.inputs, booking, copyLocations);
       let verdict: readonly CheckedAction[] | DropReason;
       try {
@@ -102,7 +108,9 @@ export class RoleHintStage implements HintStage {
         verdict = 'threw';
         this.#complain(hint.name, verdict, errorText(thrown));
       }
-      this.#settle(hint.name, verdict, draft, (clock.now() - startedAt) * 1000);
+      const micros = (clock.now() - startedAt) * 1000;
+      guard?.end(guardStartedAt, isFailure(verdict, room.room));
+      this.#settle(hint.name, verdict, draft, micros);
     }
     copyLocations.close();
   }
@@ -144,6 +152,12 @@ export class RoleHintStage implements HintStage {
     this.#complained.add(key);
     this.#ports.log.warn('the actions of a hint policy were dropped', { policy, reason, error });
   }
+}
+
+/** Whether a verdict is the policy's own fault: not when others took the room, or when the rank does not take the action. */
+function isFailure(verdict: readonly CheckedAction[] | DropReason, room: number): boolean {
+  if (typeof verdict !== 'string' || verdict === 'unsupported_action') return false;
+  return verdict !== 'no_room' || room === MAX_HINT_ACTIONS;
 }
 
 function roomIn({ actions, bytes }: Draft): { readonly room: number; readonly roomBytes: number } {

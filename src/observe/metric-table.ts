@@ -101,6 +101,21 @@ export const METRICS = {
     help: 'Decisions that a worker-selection policy failed to make, by policy and error code.',
     labels: ['policy', 'code'],
   },
+  pointsman_plugin_overruns_total: {
+    kind: 'counter',
+    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin and role.',
+    labels: ['plugin', 'role'],
+  },
+  pointsman_plugin_trips_total: {
+    kind: 'counter',
+    help: 'Times the breaker of a plugin tripped, by plugin and role.',
+    labels: ['plugin', 'role'],
+  },
+  pointsman_plugin_skips_total: {
+    kind: 'counter',
+    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin and role.',
+    labels: ['plugin', 'role'],
+  },
   // --- kv ---
   // --- events ---
   pointsman_kv_event_batches_total: {
