@@ -104,6 +104,7 @@ export const fileSchema = mapping({
   containment: section({
     soft_budget: or(duration(0, HOUR), 1),
     watchdog: or(duration(100, HOUR), 10_000),
+    // Each breaker remembers the times of as many failures and overruns, so these have a cap.
     breaker: section({
       failures: or(whole(1, 10_000), 5),
       overruns: or(whole(1, 10_000), 50),

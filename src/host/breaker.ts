@@ -1,7 +1,7 @@
 // The circuit breaker of one plugin in one role: too many failures or overruns within a window trip it, then it lets nobody
 // through for a while, then one call that decides. Pure state over given times; who is told of what is plugin-guard.ts's.
 
-/** When a breaker trips and for how long. Counts from 1 to {@link MAX_BREAKER_COUNT}; times in ms. */
+/** When a breaker trips and for how long. Counts from 1: the breaker remembers the time of each; times in ms. */
 export interface BreakerSettings {
   /** Failures within the window that trip it. */
   readonly failures: number;
@@ -20,9 +20,6 @@ export type BreakerChange = 'tripped' | 'recovered' | null;
 
 /** How a call went. */
 export type CallOutcome = 'ok' | 'overran' | 'failed';
-
-/** The largest count of failures or overruns a breaker may wait for: it remembers the time of each. */
-export const MAX_BREAKER_COUNT = 10_000;
 
 /** The breaker. Times are ms of one clock and never go back. */
 export class Breaker {
