@@ -151,6 +151,63 @@ describe('pointsman replay', () => {
     expect(fetching!.prefix_hit_rate_tokens).toBeGreaterThan(plain!.prefix_hit_rate_tokens!);
   });
 
+  it('never passes a failing policy for a measured one: the table counts it and stderr says why', async () => {
+    writeFileSync(
+      join(folder, 'faulty.ts'),
+      `import { defineHintPolicy, defineWorkerSelectionPolicy, pickLowestCost, scoreWorkers } from 'pointsman/plugin';
+      export const throws = defineWorkerSelectionPolicy({
+        type: 'throws',
+        create: ({ rng }) => ({
+          scorers: [scoreWorkers({ score() { throw new Error('no cost today'); } })],
+          picker: pickLowestCost(rng),
+        }),
+      });
+      export const lazy = defineWorkerSelectionPolicy({
+        type: 'lazy',
+        create: ({ rng }) => ({ scorers: [scoreWorkers({ score() {} })], picker: pickLowestCost(rng) }),
+      });
+      export const slip = defineHintPolicy({
+        type: 'slip',
+        create: () => ({ buildHints() { throw new Error('no hint today'); } }),
+      });`,
+    );
+    const policy = (name: string, hints: string): string => {
+      const file = join(folder, `${name}.yaml`);
+      const role = `{ type: ${name}, hints: [${hints}] }`;
+      writeFileSync(file, `plugins: [./faulty.ts]\nworker_selection: { aggregated: ${role} }\n`);
+      return file;
+    };
+    const throws = policy('throws', '{ type: slip }');
+    const lazy = policy('lazy', '');
+    const args = [SAMPLE, '--limit', '20', '--compare', `kv,${throws},${lazy}`];
+    const people = await run(args);
+    expect(people.out).toMatch(/\nrequests completed .*\npolicy failed, default cost chose +0 +20 +20\n/);
+    expect(people.out).toMatch(/\nhint outputs dropped +0 +20 +0\nprefix/);
+    expect(people.err).toBe(
+      `warning: ${throws}: worker-selection policy threw (policy: throws, role: aggregated, component: scorer 1, error: no cost today)
+warning: ${throws}: the actions of a hint policy were dropped (policy: slip, reason: threw, error: no hint today)
+warning: ${throws}: a plugin is skipped for a while (role: aggregated, part: selection, plugin: throws, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
+warning: ${throws}: a plugin is skipped for a while (role: aggregated, part: hint, plugin: slip, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
+warning: ${lazy}: worker-selection policy broke its contract (policy: lazy, role: aggregated, code: PM_SELECTION_NON_FINITE_COST, error: scorer 1 of worker-selection policy lazy left row 0 without a number; every cost and every sum must be finite)
+warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selection, plugin: lazy, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
+`,
+    );
+    const machine = await run([...args, '--json']);
+    expect((JSON.parse(machine.out) as ReplayReport).runs.map((one) => one.policy_faults)).toEqual([
+      [],
+      [
+        { policy: 'throws', lost: 'choice', reason: 'PM_PLUGIN_THREW', count: 5 },
+        { policy: 'slip', lost: 'actions', reason: 'threw', count: 5 },
+        { policy: 'throws', lost: 'choice', reason: 'PM_SELECTION_TRIPPED', count: 15 },
+        { policy: 'slip', lost: 'actions', reason: 'tripped', count: 15 },
+      ],
+      [
+        { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_NON_FINITE_COST', count: 5 },
+        { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_TRIPPED', count: 15 },
+      ],
+    ]);
+  });
+
   it('prints a table with a column per run, and a progress bar on terminals only', async () => {
     const plain = await run([SAMPLE, '--limit', '20', '--compare', 'kv,random']);
     expect(plain.err).toBe('');

@@ -10,6 +10,7 @@ export class FirstAnswers {
   readonly #streams: () => readonly SubscriptionStatus[];
   readonly #clock: Clock;
   readonly #answered = new Set<bigint>();
+  readonly #healthy = new Set<bigint>();
   #settled = false;
   #waiting: (() => void)[] = [];
 
@@ -24,11 +25,18 @@ export class FirstAnswers {
     return this.#settled;
   }
 
+  /** Whether a health check of this worker ever succeeded; a worker that joins counts as ready before. */
+  everHealthy(id: bigint): boolean {
+    return this.#healthy.has(id);
+  }
+
   /** The probe, watched. */
   around(probe: Probe): Probe {
     return async (worker, context) => {
       try {
-        return await probe(worker, context);
+        const result = await probe(worker, context);
+        if (result.healthy) this.#healthy.add(worker.spec.id);
+        return result;
       } finally {
         this.#answered.add(worker.spec.id);
         // Whoever asked takes the answer first: it may name event streams.

@@ -33,6 +33,7 @@ function facts(over: Partial<ReadinessFacts>): ReadinessFacts {
     config: routerConfigFixture(),
     workers: [workerFixture()],
     starting: false,
+    answered: () => true,
     subscriptions: [CONNECTED],
     feed: () => FEED,
     blockSizeOf: () => 16,
@@ -135,6 +136,26 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
 ])('is ready but says what works worse than configured (%#)', (over, warning) => {
   expect(readinessOf(facts(over))).toEqual({ reasons: [], warnings: [warning] });
+});
+
+test('engines that were never reached are no ready workers, and only that is said of them', () => {
+  const silent = {
+    workers: [workerFixture(), { ...workerFixture({ id: 2n }), state: 'gone' as const }],
+    answered: () => false,
+    subscriptions: [{ ...CONNECTED, endpoint: null, connected: false }],
+    roles: HINTS,
+  };
+  const { url } = workerFixture().spec;
+  expect(readinessOf(facts(silent))).toEqual({
+    reasons: ['none of the 2 workers is ready (1 silent, 1 gone)'],
+    warnings: [
+      'model tiny has no ready worker (1 silent, 1 gone)',
+      `worker 1 has not answered at ${url} yet; it is asked again and again`,
+      `worker 2 has not answered at ${url} yet; it is asked again and again`,
+    ],
+  });
+  const one = readinessOf(facts({ ...silent, answered: (id) => id === 1n, roles: [] }));
+  expect(one.reasons).toEqual([]);
 });
 
 test('says nothing about events where nobody reads them', () => {

@@ -14,6 +14,8 @@ export interface ReadinessFacts {
   readonly workers: readonly Worker[];
   /** Workers were not all asked about themselves yet. */
   readonly starting: boolean;
+  /** Whether a health check of a worker ever succeeded. A worker that joins is `ready` until three of them failed. */
+  readonly answered: (workerId: bigint) => boolean;
   /** Null = nobody reads KV events. */
   readonly subscriptions: readonly SubscriptionStatus[] | null;
   readonly feed: (slot: OwnerSlot) => EventFeed | null;
@@ -41,6 +43,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...roleWarnings(facts),
     ...modelWarnings(facts),
     ...dialectWarnings(facts),
+    ...silentWarnings(facts),
     ...eventWarnings(facts),
     ...blockSizeWarnings(facts),
     ...hintWarnings(facts),
@@ -48,7 +51,8 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
 }
 
-function fleetReasons({ config, workers }: ReadinessFacts): string[] {
+function fleetReasons(facts: ReadinessFacts): string[] {
+  const { config, workers } = facts;
   if (config.models.size === 0) return ['no model is configured'];
   if (workers.length === 0) return ['there are no workers'];
   const serving = servingOf(workers);
@@ -57,8 +61,13 @@ function fleetReasons({ config, workers }: ReadinessFacts): string[] {
       `none of the ${workers.length} workers has role ${SERVED_ROLE}, and this version sends requests to no other`,
     ];
   }
-  if (serving.some((worker) => worker.state === 'ready')) return [];
-  return [`none of the ${serving.length} workers is ready (${statesOf(serving)})`];
+  if (serving.some((worker) => isReady(worker, facts))) return [];
+  return [`none of the ${serving.length} workers is ready (${statesOf(serving, facts)})`];
+}
+
+/** While the first questions are open nobody has answered: `starting` says so. */
+function isReady({ state, spec }: Worker, { starting, answered }: ReadinessFacts): boolean {
+  return state === 'ready' && (starting || answered(spec.id));
 }
 
 function servingOf(workers: readonly Worker[]): readonly Worker[] {
@@ -71,16 +80,17 @@ function roleWarnings({ workers }: ReadinessFacts): string[] {
     .map(({ spec }) => `worker ${spec.id} has role ${spec.role}: this version sends it no requests`);
 }
 
-function modelWarnings({ config, workers }: ReadinessFacts): string[] {
+function modelWarnings(facts: ReadinessFacts): string[] {
+  const { config, workers } = facts;
   const serving = servingOf(workers);
   if (serving.length === 0) return [];
   return [...config.models.keys()]
     .map((model) => ({ model, of: serving.filter((worker) => worker.spec.model === model) }))
-    .filter(({ of }) => !of.some((worker) => worker.state === 'ready'))
+    .filter(({ of }) => !of.some((worker) => isReady(worker, facts)))
     .map(({ model, of }) =>
       of.length === 0
         ? `model ${model} has no worker`
-        : `model ${model} has no ready worker (${statesOf(of)})`,
+        : `model ${model} has no ready worker (${statesOf(of, facts)})`,
     );
 }
 
@@ -89,19 +99,30 @@ function dialectWarnings({ workers, starting }: ReadinessFacts): string[] {
   return starting ? [] : workers.flatMap((worker) => dialectProblem(worker) ?? []);
 }
 
-function statesOf(workers: readonly Worker[]): string {
-  const counts = new Map<WorkerState, number>();
-  for (const { state } of workers) counts.set(state, (counts.get(state) ?? 0) + 1);
+/** A wrong url looks like an engine that is still loading: both are told with where they were asked. */
+function silentWarnings({ workers, starting, answered }: ReadinessFacts): string[] {
+  if (starting) return [];
+  return workers
+    .filter((worker) => !answered(worker.spec.id) && dialectProblem(worker) === null)
+    .map(({ spec }) => `worker ${spec.id} has not answered at ${spec.url} yet; it is asked again and again`);
+}
+
+function statesOf(workers: readonly Worker[], facts: ReadinessFacts): string {
+  const counts = new Map<WorkerState | 'silent', number>();
+  for (const worker of workers) {
+    const state = worker.state === 'ready' && !isReady(worker, facts) ? 'silent' : worker.state;
+    counts.set(state, (counts.get(state) ?? 0) + 1);
+  }
   return [...counts].map(([state, count]) => `${count} ${state}`).join(', ');
 }
 
 /** A stream that is missing or wrong routes as if nothing were cached there. */
-function eventWarnings({ subscriptions, workers, feed, unheard }: ReadinessFacts): string[] {
+function eventWarnings({ subscriptions, workers, answered, feed, unheard }: ReadinessFacts): string[] {
   if (subscriptions === null) return [];
   const byId = new Map(workers.map((worker) => [worker.spec.id, worker]));
   return subscriptions.flatMap(({ worker: id, rank, endpoint, connected }) => {
     const worker = byId.get(id);
-    if (worker === undefined || worker.state === 'gone') return [];
+    if (worker === undefined || worker.state === 'gone' || !answered(id)) return [];
     const who = `worker ${id} rank ${rank}`;
     if (endpoint === null) {
       return [
@@ -164,8 +185,9 @@ function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
 }
 
 /** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */
-function hintWarnings({ starting, workers, roles }: ReadinessFacts): string[] {
-  const ready = servingOf(workers).filter((worker) => worker.state === 'ready');
+function hintWarnings(facts: ReadinessFacts): string[] {
+  const { starting, workers, roles } = facts;
+  const ready = servingOf(workers).filter((worker) => isReady(worker, facts));
   if (starting || ready.length === 0) return [];
   const hints = roles.find(({ role }) => role === SERVED_ROLE)?.hints ?? [];
   const isRead = ready.some(({ capabilities }) =>

@@ -7,11 +7,11 @@ import {
   type RouterConfig,
   type WorkerConfig,
 } from '../config/index.ts';
-import { NO_DECISIONS, NO_METRICS } from '../observe/index.ts';
-import { NO_LOG } from '../plugin/index.ts';
+import { NO_DECISIONS } from '../observe/index.ts';
 import type { ComposeReplayRouter, ReplayRouterOptions, RoutingChoice } from '../replay/index.ts';
 import type { VirtualWorker } from '../simulator/index.ts';
 import { composeRouter } from './compose-router.ts';
+import { watchPolicies } from './replay-faults.ts';
 
 /** Decisions are read right after they are made; few need to stay. */
 const DECISION_BYTES = 4 * 2 ** 20;
@@ -19,20 +19,25 @@ const DECISION_BYTES = 4 * 2 ** 20;
 /** Told of warnings about a policy file. */
 export type WarnOfConfig = (source: ConfigSource, problem: ConfigProblem) => void;
 
+/** Told what a router logs as a warning or an error; `run` is the routing's name. */
+export type WarnOfRun = (run: string, line: string) => void;
+
 /** How replay gets its routers. Errors about a policy file are those of `serve`. */
-export function replayRouters(warn: WarnOfConfig): ComposeReplayRouter {
+export function replayRouters(warn: WarnOfConfig, warnOfRun: WarnOfRun): ComposeReplayRouter {
   return async (options) => {
     const loaded = loadChoice(options.choice);
     for (const warning of loaded.warnings) warn(loaded.source, warning);
-    const { transport } = options;
+    const { choice, transport } = options;
+    const run = choice.kind === 'policy' ? choice.file : choice.mode;
+    const faults = watchPolicies((line) => warnOfRun(run, line));
     const router = await composeRouter({
       config: replayConfig(loaded.config, options),
       source: loaded.source,
       clock: options.clock,
       seed: options.seed,
       transportFor: () => transport,
-      metrics: NO_METRICS,
-      log: NO_LOG,
+      metrics: faults.metrics,
+      log: faults.log,
     });
     const { decisions, events } = router;
     return {
@@ -46,6 +51,7 @@ export function replayRouters(warn: WarnOfConfig): ComposeReplayRouter {
           decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
         };
       },
+      policyFaults: () => faults.list(),
       close: () => router.close(),
     };
   };

@@ -56,7 +56,11 @@ export function register(program: Command, io: CliIo): void {
       'after',
       `
 Hit rates are what the engines report as cached; the router's own prediction stands beside. Percentiles are nearest-rank,
-exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed.
+exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed. A policy that fails is counted in
+the table (policy_faults in the JSON), and stderr says why.
+
+A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_length": 64, "hash_ids": [1, 2]}; one id per
+512 tokens, equal ids are equal blocks.
 
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
@@ -86,7 +90,13 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
       settings,
       runs,
       fastEvents: flags.fastEvents === true,
-      compose: replayRouters((source, problem) => io.err(`warning: ${source.render(problem)}\n`)),
+      compose: replayRouters(
+        (source, problem) => io.err(`warning: ${source.render(problem)}\n`),
+        (run, line) => {
+          progress.clear();
+          io.err(`warning: ${run}: ${line}\n`);
+        },
+      ),
       hasher: createBlockHasher(),
       encode: encodeEventBatch,
       wallClock: () => performance.now(),

@@ -129,6 +129,7 @@ async function start(
         config,
         workers: fleet.workers(),
         starting: !first.settled,
+        answered: (id) => first.everHealthy(id),
         subscriptions: subscriptions?.status() ?? null,
         feed: (slot) => core.events?.feed(slot) ?? null,
         blockSizeOf: (model) => core.blockSizes.ofModel(model),

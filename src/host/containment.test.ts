@@ -173,10 +173,10 @@ describe('a hint policy that fails', () => {
       ['info', 'a plugin is called again'],
     ]);
     expect(await metric('pointsman_plugin_trips_total{')).toEqual([
-      'pointsman_plugin_trips_total{plugin="first",role="aggregated"} 2',
+      'pointsman_plugin_trips_total{plugin="first",role="aggregated",part="hint"} 2',
     ]);
     expect(await metric('pointsman_plugin_skips_total{')).toEqual([
-      'pointsman_plugin_skips_total{plugin="first",role="aggregated"} 4',
+      'pointsman_plugin_skips_total{plugin="first",role="aggregated",part="hint"} 4',
     ]);
   });
 
@@ -200,8 +200,8 @@ describe('a policy that takes longer than the budget', () => {
     expect(hint(SLOW, 2)).toEqual(['nothing', 'tripped']);
     expect(select(SLOW, 51)).toEqual([...many(50, 'row 0'), 'PM_SELECTION_TRIPPED']);
     expect(await metric('pointsman_plugin_overruns_total{')).toEqual([
-      'pointsman_plugin_overruns_total{plugin="first",role="aggregated"} 50',
-      'pointsman_plugin_overruns_total{plugin="choosy",role="aggregated"} 50',
+      'pointsman_plugin_overruns_total{plugin="first",role="aggregated",part="hint"} 50',
+      'pointsman_plugin_overruns_total{plugin="choosy",role="aggregated",part="selection"} 50',
     ]);
     expect(logged.map(({ fields }) => fields?.why)).toEqual(many(2, 'too many calls over the budget'));
   });

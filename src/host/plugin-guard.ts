@@ -65,7 +65,7 @@ export class PluginGuard {
     this.place = place;
     this.#ports = ports;
     this.#breaker = new Breaker(settings.breaker);
-    this.#labels = { plugin: place.plugin, role: place.role };
+    this.#labels = { plugin: place.plugin, role: place.role, part: place.part };
     this.#id = running?.register(place) ?? 0;
     this.#budgetMs = settings.softBudgetMs;
     // A budget of 0 is none.

@@ -4,6 +4,7 @@ import {
   type AnyCreateContext,
   type AnyHintPolicy,
   type Clock,
+  errorText,
   type Logger,
   type Partition,
   PointsmanError,
@@ -109,6 +110,13 @@ export function needsOf(created: CreatedRole): RoleNeeds {
   };
 }
 
+/** Nobody but the log would tell the author; what is thrown is logged where it is caught. Once per code, the counter goes on. */
+const CONTRACT_BREACHES: ReadonlySet<string> = new Set([
+  'PM_PLUGIN_INVALID',
+  'PM_SELECTION_INVALID_PICK',
+  'PM_SELECTION_NON_FINITE_COST',
+]);
+
 /** Makes the runtime of a created role. */
 export function roleRuntimeOf(
   resolved: ResolvedRole,
@@ -131,12 +139,18 @@ export function roleRuntimeOf(
     rng: seededRng(seed),
     log: ports.log,
   });
+  const complained = new Set<string>();
   const select: RoleRuntime['select'] = (table, facts) => {
     try {
       return pipeline.select(table, facts);
     } catch (thrown) {
       const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
       ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
+      if (CONTRACT_BREACHES.has(code) && !complained.has(code)) {
+        complained.add(code);
+        const fields = { policy: prepared.type, role: resolved.role, code, error: errorText(thrown) };
+        ports.log.error('worker-selection policy broke its contract', fields);
+      }
       throw thrown;
     }
   };

@@ -103,18 +103,18 @@ export const METRICS = {
   },
   pointsman_plugin_overruns_total: {
     kind: 'counter',
-    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin and role.',
-    labels: ['plugin', 'role'],
+    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin, role and part (selection, hint).',
+    labels: ['plugin', 'role', 'part'],
   },
   pointsman_plugin_trips_total: {
     kind: 'counter',
-    help: 'Times the breaker of a plugin tripped, by plugin and role.',
-    labels: ['plugin', 'role'],
+    help: 'Times the breaker of a plugin tripped, by plugin, role and part.',
+    labels: ['plugin', 'role', 'part'],
   },
   pointsman_plugin_skips_total: {
     kind: 'counter',
-    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin and role.',
-    labels: ['plugin', 'role'],
+    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin, role and part.',
+    labels: ['plugin', 'role', 'part'],
   },
   // --- kv ---
   // --- events ---

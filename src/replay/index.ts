@@ -6,6 +6,7 @@ export { busiestOverMean, reportTable } from './report-table.ts';
 export { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
 export type {
   ComposeReplayRouter,
+  PolicyFault,
   ReplayReport,
   ReplayRouter,
   ReplayRouterOptions,

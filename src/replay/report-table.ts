@@ -1,12 +1,14 @@
 // The report as a table for people: one column per run.
-import type { ReplayReport, RunReport } from './types.ts';
+import type { PolicyFault, ReplayReport, RunReport } from './types.ts';
 
 type Row = readonly [label: string, value: (run: RunReport) => string];
 
-/** Requests that did not complete, by why; shown where there are any. */
+/** Requests that did not complete, and what policies did wrong; shown where there are any. */
 const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => number])[] = [
   ['  larger than the KV cache', (run) => run.rejected],
   ['  ended by the router', (run) => run.failed],
+  ['policy failed, default cost chose', (run) => faults(run, 'choice')],
+  ['hint outputs dropped', (run) => faults(run, 'actions')],
 ];
 
 const FIGURES: readonly Row[] = [
@@ -67,6 +69,10 @@ export function busiestOverMean(run: RunReport): number | null {
   const inputs = run.workers.map((worker) => worker.input_tokens);
   const sum = inputs.reduce((total, input) => total + input, 0);
   return sum === 0 ? null : (Math.max(...inputs) * inputs.length) / sum;
+}
+
+function faults(run: RunReport, lost: PolicyFault['lost']): number {
+  return run.policy_faults.reduce((sum, fault) => sum + (fault.lost === lost ? fault.count : 0), 0);
 }
 
 function imbalance(run: RunReport): string {

@@ -2,7 +2,7 @@
 import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import { Distribution, rounded } from './distribution.ts';
-import type { RunReport, WorkerReport } from './types.ts';
+import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
 
 interface WorkerTotals {
   requests: number;
@@ -120,7 +120,12 @@ export class RunCollector {
   }
 
   /** The report of the run so far. */
-  report(name: string, requests: number, preemptions: (worker: number) => number): RunReport {
+  report(
+    name: string,
+    requests: number,
+    preemptions: (worker: number) => number,
+    policyFaults: readonly PolicyFault[],
+  ): RunReport {
     const workers = this.#workers.map(
       (totals, index): WorkerReport => ({
         worker: index + 1,
@@ -155,6 +160,7 @@ export class RunCollector {
         fetched_blocks: this.#fetchedBlocks,
         fetched_bytes: this.#fetchedBytes,
       },
+      policy_faults: policyFaults,
       workers,
     };
   }

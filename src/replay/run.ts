@@ -75,6 +75,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
           options.name,
           options.trace.requests,
           (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
+          router.policyFaults(),
         ),
         wall: {
           name: options.name,

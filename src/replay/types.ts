@@ -25,12 +25,25 @@ export interface ReplayRouterOptions {
   readonly workers: readonly VirtualWorker[];
 }
 
+/** Failures of one policy for one reason. */
+export interface PolicyFault {
+  /** Type of the worker-selection policy, or name of the hint policy. */
+  readonly policy: string;
+  /** What was lost: its choice, in whose place the default cost decided, or its actions. */
+  readonly lost: 'choice' | 'actions';
+  /** Error code of a lost choice; reason for which actions were dropped. */
+  readonly reason: string;
+  readonly count: number;
+}
+
 /** A router under replay. */
 export interface ReplayRouter {
   readonly road: Road;
   readonly decisions: DecisionReader;
   /** Where the KV events of a worker belong; null when the router keeps no index. */
   eventLink(workerId: bigint): VirtualEventLink | null;
+  /** What its policies did wrong so far. */
+  policyFaults(): readonly PolicyFault[];
   close(): Promise<void>;
 }
 
@@ -91,6 +104,8 @@ export interface RunReport {
   readonly duration_ms: number;
   readonly output_tok_s: number | null;
   readonly hints: HintReport;
+  /** What the run's policies did wrong; empty where the figures are those of the policies alone. */
+  readonly policy_faults: readonly PolicyFault[];
   readonly workers: readonly WorkerReport[];
 }
 

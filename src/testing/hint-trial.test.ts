@@ -38,14 +38,27 @@ describe('testHintPolicy', () => {
 
   it('says why an output would be dropped', async () => {
     const tooMany = await testHintPolicy(mark, { parameters: { copies: 33 } });
-    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', ran: true });
+    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error: null, ran: true });
     const unsupported = await testHintPolicy(mark, { context: { capabilities: ['kv.fetch@1.0'] } });
     expect(unsupported.dropped).toBe('unsupported_action');
   });
 
+  it('says what the policy threw', async () => {
+    const slip = defineHintPolicy({
+      type: 'slip',
+      create: () => ({
+        buildHints() {
+          throw new Error('no such block');
+        },
+      }),
+    });
+    const result = await testHintPolicy(slip);
+    expect(result).toEqual({ actions: [], dropped: 'threw', error: 'no such block', ran: true });
+  });
+
   it('does not run the policy for a rank that takes no hints', async () => {
     const result = await testHintPolicy(mark, { context: { routerHint: false } });
-    expect(result).toEqual({ actions: [], dropped: null, ran: false });
+    expect(result).toEqual({ actions: [], dropped: null, error: null, ran: false });
   });
 
   it('refuses parameters as a start would', async () => {

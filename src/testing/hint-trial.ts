@@ -62,6 +62,8 @@ export interface HintTrialResult {
     | 'unsupported_action'
     | 'promise'
     | null;
+  /** What it threw, in words; null when it threw nothing. */
+  readonly error: string | null;
   /** False when the booked rank takes no hints, so that the policy did not run. */
   readonly ran: boolean;
 }
@@ -83,6 +85,7 @@ export async function testHintPolicy(
   const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
   const role = context.role ?? 'aggregated';
   const blockSize = context.blockSize ?? 16;
+  let error: string | null = null;
   const runtime = await createSoloRuntime({
     hints: [{ definition, parameters: trial.parameters }],
     partition,
@@ -90,7 +93,13 @@ export async function testHintPolicy(
     blockSize,
     clock: new ManualClock(),
     seed: 1,
-    log: NO_LOG,
+    log: {
+      ...NO_LOG,
+      // The stage keeps what a policy threw from records; it says it to the log alone.
+      warn: (_, fields) => {
+        if (typeof fields?.error === 'string') error = fields.error;
+      },
+    },
     fleet: trialFleet(context, blockSize),
   });
   const worker = context.worker ?? { workerId: 1n, rank: 0 };
@@ -112,6 +121,7 @@ export async function testHintPolicy(
     actions: result?.hint?.actions ?? [],
     // A trial has no breaker that could trip.
     dropped: reason === 'tripped' ? null : reason,
+    error,
     ran: result?.capable === true,
   };
 }

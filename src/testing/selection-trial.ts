@@ -81,6 +81,11 @@ export async function testWorkerSelection(
   definition: WorkerSelectionPolicyDefinition,
   trial: SelectionTrial,
 ): Promise<SelectionTrialResult> {
+  if (!Array.isArray(trial?.candidates)) {
+    throw new TypeError(
+      'testWorkerSelection needs candidates, a list with one entry per worker, for example { candidates: [{}, { cache: { deviceBlocks: 8 } }] }',
+    );
+  }
   const facts = trialFacts(trial.request ?? {});
   const runtime = await createSoloRuntime({
     selection: { definition, parameters: trial.parameters },

@@ -35,7 +35,12 @@ export function replayInProcess(trace: Trace, options: InProcessOptions): Promis
     },
     runs: parseCompare(compare),
     fastEvents,
-    compose: replayRouters(() => undefined),
+    compose: replayRouters(
+      () => undefined,
+      (run, line) => {
+        throw new Error(`${run}: ${line}`);
+      },
+    ),
     hasher: createBlockHasher(),
     encode: encodeEventBatch,
     wallClock: () => performance.now(),

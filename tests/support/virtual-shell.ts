@@ -53,9 +53,14 @@ export async function runVirtualShell(setup: ShellSetup): Promise<ShellRun> {
     encode: encodeEventBatch,
     engines: Array.from({ length: workers }, () => engine),
   });
-  const router = await replayRouters((source, problem) => {
-    throw new Error(source.render(problem));
-  })({
+  const router = await replayRouters(
+    (source, problem) => {
+      throw new Error(source.render(problem));
+    },
+    (run, line) => {
+      throw new Error(`${run}: ${line}`);
+    },
+  )({
     choice: { kind: 'policy', file: policy },
     seed,
     clock: time,
