@@ -127,14 +127,17 @@ describe('kv.fetch', () => {
   });
 
   it('recomputes after a bounded wait when the source is dead', async () => {
-    const sources = await simulators(1);
+    const source = (await simulators(1)).engines[0]!;
     const target = (await simulators(1, '--fetch-reserve-timeout-ms', '100')).engines[0]!;
-    const workers = [...sources.engines, target];
+    const dead = await simulators(1);
+    dead.kill();
+    await dead.exited;
+    // Only its control channel is dead: an engine that died whole would be a source until the router notices, however long that is.
+    const said = await (await fetch(`${source.url}/kv_hints/capabilities`)).text();
+    const capabilities: unknown = JSON.parse(said.replace(source.control, dead.engines[0]!.control));
+    const workers = [{ url: source.url, capabilities }, { url: target.url }];
     const router = await serve({ 'router.yaml': routerYaml(workers, FETCH) });
     await cachedOnFirst(router);
-    sources.kill();
-    await sources.exited;
-    // Faster than three health checks, so the router still takes it for a source.
     const answer = await completeOn(router, 2, PROMPT);
     expect(await recorded(router, answer.requestId)).toEqual({
       action: ['a1', 'kv.fetch@1.0', 'kv_fetch', 'missing', 0],
@@ -197,6 +200,31 @@ describe('kv.fetch', () => {
       cached: 320,
       status: 200,
     });
+  });
+
+  it('brings the copy that kvcr committed, threshold or not, and what was credited counts as cached', async () => {
+    const { engines } = await simulators(2);
+    const kvcr =
+      'worker_selection: { aggregated: { type: kvcr, hints: [{ type: kv_fetch, parameters: { min_additional_blocks: 1000 } }] } }';
+    const router = await serve({ 'router.yaml': routerYaml(engines, kvcr) });
+    await cachedOnFirst(router);
+    const answer = await completeOn(router, 2, PROMPT);
+    expect(answer).toMatchObject({ worker: '2:0', cachedTokens: 320 });
+    expect(await recorded(router, answer.requestId)).toEqual({
+      action: ['a1', 'kv.fetch@1.0', 'kv_fetch', 'accepted', 20],
+      predicted: [0, 320],
+      cached: 320,
+      status: 200,
+    });
+    expect((await decisionOf(router, answer.requestId)).hints?.commit).toMatchObject({
+      prefix_blocks: 20,
+      additional_blocks: 20,
+      result: 'sent',
+      reason: null,
+    });
+    const settled = 'pointsman_kv_copy_commits_settled_total{policy="kvcr",result="sent",reason=""}';
+    expect(await metric(router.admin, 'pointsman_kv_copy_commits_made_total{policy="kvcr"}')).toBe(1);
+    expect(await metric(router.admin, settled)).toBe(1);
   });
 
   it('works with the envelope of a trusted caller, every digit of its hashes kept', async () => {

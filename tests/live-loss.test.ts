@@ -66,6 +66,31 @@ describe('a worker killed in the middle of a stream', () => {
     expect(worker).toBe('1:0');
   });
 
+  it('is noticed when it is back before any check or request met its absence, and loses no event', async () => {
+    const before = await engines(1, '--speed', '1000');
+    const url = before.engines[0]?.url ?? '';
+    const never = 3_600_000;
+    const on = await router(routerYaml([url]), never);
+    const ask = async (seed: number): Promise<void> => {
+      const body = JSON.stringify({ model: 'tiny', prompt: words(100, seed), max_tokens: 1 });
+      const answer = await fetch(`${on.url}/v1/completions`, { method: 'POST', body });
+      expect([answer.status, await answer.json()]).toMatchObject([200, { object: 'text_completion' }]);
+    };
+    await ask(1);
+    await until('its blocks are known', () => holders(on).length === 6);
+    before.kill();
+    const again = await engines(1, '--speed', '1000', '--port', new URL(url).port);
+    const worker = on.core.fleet.worker(1n);
+    await until('it is known anew', () => {
+      return worker?.capabilities?.epoch === again.engines[0]?.epoch && worker?.state === 'ready';
+    });
+    expect(holders(on)).toEqual([]);
+    // Its very first blocks are heard: the subscription stood before it got a request.
+    await ask(2);
+    await until('its blocks are known', () => holders(on).length === 6);
+    expect(on.core.events?.feed(worker?.slots[0] ?? -1)).toMatchObject({ stale: false, missedBatches: 0 });
+  });
+
   it('answers 503 while no worker is left, and the client may try again', async () => {
     const only = await engines(1, '--speed', '20');
     const on = await router(routerYaml([only.engines[0]?.url ?? '']));

@@ -38,15 +38,15 @@ ${workers.join('\n')}
 `;
 }
 
-/** Starts a router on a configuration; it is stopped after the test. */
-export async function router(yaml: string): Promise<RunningRouter> {
+/** Starts a router on a configuration, with a pause between checks of healthy workers; it is stopped after the test. */
+export async function router(yaml: string, intervalMs = 200): Promise<RunningRouter> {
   const { config, source } = parseConfig(yaml, 'router.yaml');
   const running = await startRouter({
     config,
     source,
     clock: systemClock(),
     log: NO_LOG,
-    healthChecks: { intervalMs: 200, troubledIntervalMs: 50 },
+    healthChecks: { intervalMs, troubledIntervalMs: 50 },
   });
   closers.push(() => running.stop(0));
   return running;

@@ -146,4 +146,5 @@ test('the types of every entry are found and hold, on the page about embedding t
     /```ts\n([\s\S]*?)```/.exec(page)?.[1] ?? 'the page shows no program',
   );
   expect(run(process.execPath, compiler, ...options, 'use.ts', 'page.ts')).toBe('');
-});
+  // A compiler reads half the world's types first, on a busy machine for more than a minute.
+}, 300_000);

@@ -16,7 +16,7 @@ const TRACES = {
 };
 const haveTraces = existsSync(TRACES.conversation) && existsSync(TRACES.synthetic);
 const SEEDS = [1, 2, 3, 4, 5];
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 900_000;
 
 let folder = '';
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseConfig } from '../config/index.ts';
 import type { EngineRequest, EngineSink, EngineTransport } from '../engines/index.ts';
 import { encodeEventBatch } from '../events/index.ts';
+import type { WorkerCapabilities } from '../fleet/index.ts';
 import { u64FromBigInt } from '../kv/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
@@ -111,6 +112,18 @@ function stored(tokens: Uint32Array): Uint8Array {
   });
 }
 
+function advertised(epoch: string): WorkerCapabilities {
+  return {
+    epoch,
+    model: 'tiny',
+    workerType: 'aggregated',
+    blockSize: 16,
+    hashScheme: 'x',
+    reportsOutcomes: false,
+    ranks: new Map(),
+  };
+}
+
 describe('a composed router', () => {
   it.each([1, 2, 5])('keeps its index within limits.index_bytes: %d MiB', async (mebibytes) => {
     const { router } = await composed(`${CONFIG}limits: { index_bytes: ${mebibytes}MiB }\n`);
@@ -158,6 +171,15 @@ describe('a composed router', () => {
     router.fleet.setState(2n, 'ready');
     router.events?.onBatch(slot, 1, stored(prompt(1)));
     expect(router.index?.stats().residencies).toBe(4);
+    // What the engine held before it was lost it may hold still: the index cannot know.
+    expect(router.events?.feed(slot)?.stale).toBe(true);
+    router.fleet.setCapabilities(2n, advertised('a'));
+    router.fleet.setCapabilities(2n, advertised('b'));
+    expect(router.index?.stats().residencies).toBe(0);
+    expect(router.events?.feed(slot)?.stale).toBe(false);
+    // The new engine's first batches were missed, although this number follows the old engine's last.
+    router.events?.onBatch(slot, 2, stored(prompt(2)));
+    expect(router.events?.feed(slot)).toMatchObject({ stale: true, restarts: 0, missedBatches: 2 });
     router.fleet.remove(2n);
     expect(router.index?.stats().residencies).toBe(0);
     await router.close();

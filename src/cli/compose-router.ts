@@ -215,13 +215,18 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
       for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
     },
     stateChanged(worker) {
-      if (worker.state === 'gone') clear(worker);
+      if (worker.state !== 'gone') return;
+      clear(worker);
+      for (const slot of worker.slots) events.cleared(slot);
     },
     removed(worker) {
       index.removeWorker(worker.spec.id);
       for (const slot of worker.slots) events.forget(slot);
     },
-    restarted: clear,
+    restarted(worker) {
+      clear(worker);
+      for (const slot of worker.slots) events.restarted(slot);
+    },
   });
   return events;
 }

@@ -17,6 +17,7 @@ function setUp() {
   const warnings: LogFields[] = [];
   const sink: KvEventSink = { onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`) };
   let changes = 0;
+  const cuts: bigint[] = [];
   const subscriptions = new EventSubscriptions({
     fleet,
     sink,
@@ -38,8 +39,9 @@ function setUp() {
     onChange: () => {
       changes += 1;
     },
+    onCut: (worker) => cuts.push(worker),
   });
-  return { fleet, opened, delivered, errors, warnings, subscriptions, changes: () => changes };
+  return { fleet, opened, delivered, errors, warnings, subscriptions, cuts, changes: () => changes };
 }
 
 const endpoint = (connect: string, topic = '') => ({ connect, replay: null, topic });
@@ -92,16 +94,24 @@ test('an engine that comes back with another endpoint is followed there, and the
 });
 
 test('connection and loss show in the status and are told', () => {
-  const { fleet, opened, subscriptions, changes } = setUp();
-  fleet.add(workerFixture({ kvEvents: new Map([[0, endpoint('tcp://a:1')]]) }).spec);
+  const { fleet, opened, subscriptions, cuts, changes } = setUp();
+  const kvEvents = new Map([[0, endpoint('tcp://a:1')]]);
+  const worker = fleet.add(workerFixture({ id: 1n, kvEvents }).spec);
   subscriptions.start();
   const connected = (): boolean | undefined => subscriptions.status()[0]?.connected;
-  expect(connected()).toBe(false);
+  const seen = () => [connected(), subscriptions.hears(worker), cuts.length];
+  expect(seen()).toEqual([false, false, 0]);
   opened[0]?.onConnection?.(true);
-  expect(connected()).toBe(true);
+  expect(seen()).toEqual([true, true, 0]);
   opened[0]?.onConnection?.(false);
-  expect(connected()).toBe(false);
-  expect(changes()).toBe(2);
+  expect(seen()).toEqual([false, false, 1]);
+  // What never stood cannot be cut.
+  opened[0]?.onConnection?.(false);
+  opened[0]?.onConnection?.(true);
+  expect([...seen(), changes()]).toEqual([true, true, 1, 4]);
+  subscriptions.close();
+  opened[0]?.onConnection?.(false);
+  expect([changes(), cuts]).toEqual([4, [1n]]);
 });
 
 test('removed workers and a closed router leave no subscription, even one that was just being opened', async () => {

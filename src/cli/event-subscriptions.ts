@@ -3,7 +3,7 @@
 import { type KvEventSink, type KvEventSource, subscribeZmq, type ZmqSubscription } from '../events/index.ts';
 import type { Fleet, KvEventEndpoints, Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import { errorText, type Logger } from '../plugin/index.ts';
+import { errorText, type Logger, type WorkerId } from '../plugin/index.ts';
 
 /** Opens one subscription; {@link subscribeZmq} outside of tests. */
 export type Subscribe = (subscription: ZmqSubscription) => Promise<KvEventSource>;
@@ -25,6 +25,8 @@ export interface EventSubscriptionsOptions {
   readonly subscribe?: Subscribe;
   /** Told whenever a rank's stream became connected or was cut. */
   readonly onChange?: () => void;
+  /** Told whenever a stream that was connected is cut: its engine may have ended. */
+  readonly onCut?: (worker: WorkerId) => void;
 }
 
 interface Stream {
@@ -81,6 +83,11 @@ export class EventSubscriptions {
     );
   }
 
+  /** Whether every stream that a worker is known to have is connected. */
+  hears(worker: Worker): boolean {
+    return worker.slots.every((slot) => this.#streams.get(slot)?.connected !== false);
+  }
+
   #follow(worker: Worker): void {
     worker.slots.forEach((slot, index) => {
       const endpoint = endpointOf(worker, worker.spec.ranks.first + index);
@@ -93,7 +100,7 @@ export class EventSubscriptions {
   }
 
   #open(slot: OwnerSlot, endpoint: KvEventEndpoints, worker: bigint): void {
-    const { sink, log, subscribe = subscribeZmq, onChange } = this.#options;
+    const { sink, log, subscribe = subscribeZmq, onChange, onCut } = this.#options;
     const stream: Stream = { endpoint, source: null, connected: false, closed: false, badMessages: 0 };
     this.#streams.set(slot, stream);
     subscribe({
@@ -113,8 +120,11 @@ export class EventSubscriptions {
           log.warn(error.message, { worker, code: error.code, messages });
       },
       onConnection: (connected) => {
+        if (stream.closed) return;
+        const cut = stream.connected && !connected;
         stream.connected = connected;
         onChange?.();
+        if (cut) onCut?.(worker);
       },
     }).then(
       (source) => {

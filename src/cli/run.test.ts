@@ -246,26 +246,6 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
   ]);
 });
 
-test('check finds what else a start refuses: dialects, token sources and tokenizers', async () => {
-  const worker = '  - { model: MODEL, url: "http://127.0.0.1:PORT" }';
-  const path = file('fleet.yaml', [
-    'models:',
-    '  a: {}',
-    '  b: { tokens: { tokenizer: ./absent.json } }',
-    'workers:',
-    worker.replace('MODEL', 'a').replace('PORT', '1'),
-    worker.replace('MODEL', 'b').replace('PORT', '2').replace('}', ', dialect: vllm }'),
-  ]);
-  const { code, out, err } = await run(['check', path]);
-  expect([code, out]).toEqual([2, '']);
-  const lines = err.split('\n').filter((line) => line.startsWith(path));
-  expect(lines.map((line) => line.slice(path.length))).toEqual([
-    ':6:54: workers[1].dialect: dialect "vllm" is not available yet; available: sim',
-    ':2:3: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
-    expect.stringMatching(/^:3:16: models\.b\.tokens: .*absent\.json cannot be read: no such file$/),
-  ]);
-});
-
 test('check of a file that is not there exits 2', async () => {
   const path = join(folder, 'gone.yaml');
   expect(await run(['check', path])).toEqual({
@@ -280,6 +260,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     'models:',
     '  a: { tokens: { source: engine } }',
     '  b: { tokens: { source: local, tokenizer: ./none.json } }',
+    '  c: {}',
     'workers:',
     '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: vllm }',
     '  - { id: 2, model: a, url: "http://127.0.0.1:8", capabilities: none }',
@@ -291,11 +272,12 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
   expect([code, out]).toEqual([2, '']);
   const lines = err.split('\n').filter((line) => line.startsWith(path));
   expect(lines.map((line) => line.slice(path.length))).toEqual([
-    ':5:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim',
-    ':6:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
-    ':7:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
+    ':6:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim',
+    ':7:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
+    ':8:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     ':2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
+    ':4:3: models.c.tokens: token source "engine" of model c is not available yet; use local with a tokenizer.json, or estimate',
     `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    ':9:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, round-robin, random, least-loaded (did you mean "round-robin"?)',
+    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded (did you mean "round-robin"?)',
   ]);
 });

@@ -101,7 +101,13 @@ async function start(
   const subscriptions =
     core.events === null
       ? null
-      : new EventSubscriptions({ fleet, sink: core.events, log, onChange: () => first.look() });
+      : new EventSubscriptions({
+          fleet,
+          sink: core.events,
+          log,
+          onChange: () => first.look(),
+          onCut: (worker) => core.health.streamReset(worker),
+        });
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
   subscriptions?.start();
   onStop(() => subscriptions?.close());
@@ -115,6 +121,7 @@ async function start(
     clock,
     metrics,
     probe: first.around(probe),
+    heard: (worker) => subscriptions?.hears(worker) ?? true,
     ...options.healthChecks,
   });
   prober.start();

@@ -46,7 +46,6 @@ test('each key of a part that is not built yet gives one warning', () => {
       'router_policy_config: policy.yaml',
       'router: { router_ttl_secs: 120 }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
-      'worker_selection: { decode: { type: x, on_commit_failure: release } }',
     ].join('\n'),
   );
   expect(found).toEqual([
@@ -59,7 +58,6 @@ test('each key of a part that is not built yet gives one warning', () => {
     'router.yaml:7:1: router_policy_config: separate policy files are not built yet; it has no effect in this version',
     'router.yaml:8:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
     'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
-    'router.yaml:10:40: worker_selection.decode.on_commit_failure: committed copies are not built yet; it has no effect in this version',
   ]);
 });
 

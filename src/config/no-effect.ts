@@ -62,11 +62,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   for (const role of ROLES) {
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;
-    unless(
-      entry.on_commit_failure === 'degrade',
-      ['worker_selection', role, 'on_commit_failure'],
-      'committed copies are not built yet',
-    );
     const path = ['worker_selection', role, 'hints'];
     for (const [index, hint] of (entry.hints ?? []).entries()) {
       unless(hint.isolation !== 'thread', [...path, index, 'isolation'], 'thread isolation is not built yet');

@@ -86,6 +86,14 @@ export class OwnerFeed implements EventFeed {
     return restart ? 'restart' : missed > 0 ? 'gap' : 'next';
   }
 
+  /** Expects the stream to begin again, as that of an engine that was not heard yet. */
+  startAnew(): void {
+    this.lastSequence = -1;
+    this.stale = false;
+    this.filter.reset();
+    this.otherOwners.clear();
+  }
+
   reject(reason: RejectReason): void {
     this.rejected[reason] = (this.rejected[reason] ?? 0) + 1;
   }

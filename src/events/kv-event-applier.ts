@@ -39,6 +39,10 @@ export interface KvEventApplier extends KvEventSink {
   feed(owner: OwnerSlot): EventFeed | null;
   /** ms since the owner's newest batch; null before its first. */
   ageMs(owner: OwnerSlot): number | null;
+  /** The owner was cleared although its engine may live on: until the engine clears too, the index may be wrong about it. */
+  cleared(owner: OwnerSlot): void;
+  /** The owner was cleared because its engine started anew; its stream is expected to begin with batch 0. */
+  restarted(owner: OwnerSlot): void;
   /** Forgets the stream of a slot that gets another owner; the index is left alone. */
   forget(owner: OwnerSlot): void;
 }
@@ -120,6 +124,13 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
     ageMs(owner) {
       const feed = feeds.get(owner);
       return feed === undefined ? null : Math.max(0, options.clock.now() - feed.lastBatchAt);
+    },
+    cleared(owner) {
+      const feed = feeds.get(owner);
+      if (feed !== undefined) feed.stale = true;
+    },
+    restarted(owner) {
+      feeds.get(owner)?.startAnew();
     },
     forget(owner) {
       feeds.delete(owner);

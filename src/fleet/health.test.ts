@@ -142,7 +142,7 @@ describe('worker health', () => {
 });
 
 describe('the prober', () => {
-  function probed() {
+  function probed(heard = (): boolean => true) {
     const { fleet, health, state } = fleetOfOne();
     const clock = new ManualClock();
     const asked: { at: number; capabilities: boolean; aborted: () => boolean }[] = [];
@@ -151,6 +151,7 @@ describe('the prober', () => {
       fleet,
       health,
       clock,
+      heard,
       probe: (_worker, { askCapabilities, signal }) => {
         asked.push({ at: clock.now(), capabilities: askCapabilities, aborted: () => signal.aborted });
         return new Promise((resolve) => {
@@ -218,6 +219,57 @@ describe('the prober', () => {
     ]);
     await reply({ healthy: true, capabilities: null });
     expect(state()).toBe('ready');
+    prober.stop();
+  });
+
+  it('asks again when a check that began before the trouble comes back', async () => {
+    const { health, state, clock, asked, prober, reply } = probed();
+    prober.start();
+    clock.advanceTo(0);
+    await reply({ healthy: true, capabilities: advertised('a') });
+    clock.advanceTo(5000);
+    health.streamReset(1n);
+    await reply({ healthy: true });
+    expect(state()).toBe('suspect');
+    clock.advanceTo(5000);
+    expect(asked.map(({ at, capabilities }) => [at, capabilities])).toEqual([
+      [0, true],
+      [5000, false],
+      [5000, true],
+    ]);
+    await reply({ healthy: true, capabilities: advertised('b') });
+    expect(state()).toBe('ready');
+    prober.stop();
+  });
+
+  it('holds a worker that comes back until its events are heard, for a second at most', async () => {
+    let heard = false;
+    const { health, state, clock, asked, prober, reply } = probed(() => heard);
+    const answer = { healthy: true, capabilities: advertised('a') } as const;
+    prober.start();
+    clock.advanceTo(0);
+    await reply(answer);
+    // One that was never in trouble is not held back.
+    expect([state(), clock.nextTimerAt()]).toEqual(['ready', 5000]);
+    health.streamReset(1n);
+    clock.advanceTo(0);
+    await reply(answer);
+    clock.advanceTo(50);
+    expect(state()).toBe('suspect');
+    heard = true;
+    await reply(answer);
+    expect(state()).toBe('ready');
+    heard = false;
+    health.streamReset(1n);
+    const before = asked.length;
+    clock.advanceTo(50);
+    await reply(answer);
+    for (let at = 100; at <= 1050; at += 50) {
+      expect(state()).toBe('suspect');
+      clock.advanceTo(at);
+      await reply(answer);
+    }
+    expect([state(), asked.length - before]).toEqual(['ready', 21]);
     prober.stop();
   });
 

@@ -34,7 +34,7 @@ export class WorkerHealth {
     if (record.refusals >= REFUSALS_TO_SUSPECT) this.#suspect(id);
   }
 
-  /** A worker cut a connection before its answer was complete: suspect at once. */
+  /** A worker cut a connection before its answer was complete, or its event stream: suspect at once. */
   streamReset(id: WorkerId): void {
     if (this.#recordOf(id) !== null) this.#suspect(id);
   }

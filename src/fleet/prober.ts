@@ -40,8 +40,17 @@ export interface ProberOptions {
   readonly timeoutMs?: number;
   /** Capabilities are asked again after this; default 60,000. They are also asked at the first check and on return. */
   readonly capabilitiesIntervalMs?: number;
+  /**
+   * Whether what a worker will announce from now on is heard. One that comes back is held back for at most a second until it is:
+   * what its first requests store would be missed for good. Default: always.
+   */
+  readonly heard?: (worker: Worker) => boolean;
   readonly metrics?: Metrics;
 }
+
+/** Pause between checks of a worker that is held back, ms, and their number at most. */
+const HOLD_MS = 50;
+const MAX_HOLDS = 20;
 
 interface Watch {
   cancelTimer: (() => void) | null;
@@ -49,6 +58,8 @@ interface Watch {
   running: AbortController | null;
   /** When capabilities were last answered; null = must be asked. */
   capabilitiesAt: number | null;
+  /** Checks since trouble that found it healthy and not heard yet. */
+  holds: number;
 }
 
 /** The loop of health checks; at most one check per worker is under way. */
@@ -64,6 +75,7 @@ export class HealthProber {
       troubledIntervalMs: 1000,
       timeoutMs: 2000,
       capabilitiesIntervalMs: 60_000,
+      heard: () => true,
       ...options,
     };
     this.#metrics = options.metrics ?? NO_METRICS;
@@ -94,7 +106,7 @@ export class HealthProber {
   }
 
   #watch(worker: Worker): void {
-    this.#watches.set(worker.spec.id, { cancelTimer: null, running: null, capabilitiesAt: null });
+    this.#watches.set(worker.spec.id, { cancelTimer: null, running: null, capabilitiesAt: null, holds: 0 });
     this.#checkSoon(worker);
   }
 
@@ -128,7 +140,7 @@ export class HealthProber {
       if (watch.running !== running) return;
       watch.running = null;
       cancelTimeout();
-      if (this.#watches.get(worker.spec.id) === watch) this.#conclude(worker, watch, result);
+      if (this.#watches.get(worker.spec.id) === watch) this.#conclude(worker, watch, askCapabilities, result);
     };
     const cancelTimeout = clock.schedule(timeoutMs, () => {
       settle({ healthy: false });
@@ -137,14 +149,23 @@ export class HealthProber {
     probe(worker, { askCapabilities, signal: running.signal }).then(settle, () => settle({ healthy: false }));
   }
 
-  #conclude(worker: Worker, watch: Watch, result: ProbeResult): void {
+  #conclude(worker: Worker, watch: Watch, asked: boolean, result: ProbeResult): void {
     const { fleet, health, clock, intervalMs, troubledIntervalMs } = this.#options;
     const id = worker.spec.id;
+    const outdated = !asked && watch.capabilitiesAt === null;
     this.#metrics.count('pointsman_health_checks_total', { result: result.healthy ? 'ok' : 'failed' });
     if (result.healthy) {
       if (result.capabilities !== undefined) {
         fleet.setCapabilities(id, result.capabilities);
         watch.capabilitiesAt = clock.now();
+      }
+      // A listener may have removed the worker or stopped the loop.
+      if (this.#watches.get(id) !== watch) return;
+      // A check that began before the trouble says nothing about who answers after it.
+      const again = outdated ? 0 : this.#holdsBack(worker, watch) ? HOLD_MS : null;
+      if (again !== null) {
+        this.#schedule(worker, watch, again);
+        return;
       }
       health.checkSucceeded(id);
     } else {
@@ -152,9 +173,15 @@ export class HealthProber {
       // Whatever answers next may be another process with another epoch.
       watch.capabilitiesAt = null;
     }
-    // A listener may have removed the worker or stopped the loop.
     if (this.#watches.get(id) !== watch) return;
     const troubled = !result.healthy || worker.state === 'suspect' || worker.state === 'gone';
     this.#schedule(worker, watch, troubled ? troubledIntervalMs : intervalMs);
+  }
+
+  #holdsBack(worker: Worker, watch: Watch): boolean {
+    const troubled = worker.state === 'suspect' || worker.state === 'gone';
+    const holds = troubled && watch.holds < MAX_HOLDS && !this.#options.heard(worker);
+    watch.holds = holds ? watch.holds + 1 : 0;
+    return holds;
   }
 }

@@ -1,6 +1,6 @@
 // Registers the built-in policies, and what they take from the `router` section.
 import type { RouterMode, RouterSettings } from '../config/index.ts';
-import { dynamoDefaultCostFn, kvFetch, leastLoaded, random, roundRobin } from '../policies/index.ts';
+import { dynamoDefaultCostFn, kvcr, kvFetch, leastLoaded, random, roundRobin } from '../policies/index.ts';
 import { BUILT_IN_VERSION, type Origin, PolicyCatalog } from './catalog.ts';
 
 /** The policy of a role that names none, and what the name `default` stands for. */
@@ -14,7 +14,7 @@ const BUILT_IN: Origin = { name: 'the built-in policies', version: BUILT_IN_VERS
 /** A catalog holding the built-ins. */
 export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   const catalog = new PolicyCatalog();
-  catalog.add(dynamoDefaultCostFn, BUILT_IN, {
+  const weights = {
     overlap_score_credit: router.overlapScoreCredit,
     overlap_score_credit_decay: router.overlapScoreCreditDecay,
     prefill_load_scale: router.prefillLoadScale,
@@ -22,7 +22,9 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
     host_cache_hit_weight: router.hostCacheHitWeight,
     disk_cache_hit_weight: router.diskCacheHitWeight,
     router_temperature: router.routerTemperature,
-  });
+  };
+  catalog.add(dynamoDefaultCostFn, BUILT_IN, weights);
+  catalog.add(kvcr, BUILT_IN, weights);
   for (const definition of [roundRobin, random, leastLoaded, kvFetch]) catalog.add(definition, BUILT_IN);
   return catalog;
 }

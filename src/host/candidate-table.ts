@@ -23,6 +23,9 @@ export function createCandidateTable(capacity: number): CandidateTable {
     activeRequests: new Float64Array(capacity),
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
+    hasCopies: false,
+    copyableBlocks: new Float64Array(capacity),
+    sourcePrefixBlocks: new Float64Array(capacity),
   };
 }
 
@@ -54,6 +57,9 @@ export function copyRows(source: CandidateTable, target: CandidateTable): void {
   copy(source.activeRequests, count, target.activeRequests);
   copy(source.preferredTaintMultiplier, count, target.preferredTaintMultiplier);
   copy(source.occupancy, count, target.occupancy);
+  if (!source.hasCopies) return;
+  copy(source.copyableBlocks, count, target.copyableBlocks);
+  copy(source.sourcePrefixBlocks, count, target.sourcePrefixBlocks);
 }
 
 /** Copies rows `from[0 … count)` of `source` to rows 0 … of `target`, which has room. Source and target may be the same table if `from` ascends. */
@@ -81,6 +87,10 @@ export function gatherRows(
   gather(source.activeRequests, from, count, target.activeRequests);
   gather(source.preferredTaintMultiplier, from, count, target.preferredTaintMultiplier);
   gather(source.occupancy, from, count, target.occupancy);
+  if (source.hasCopies) {
+    gather(source.copyableBlocks, from, count, target.copyableBlocks);
+    gather(source.sourcePrefixBlocks, from, count, target.sourcePrefixBlocks);
+  }
   copyFlags(source, target);
   target.count = count;
 }
@@ -90,6 +100,7 @@ function copyFlags(source: CandidateTable, target: CandidateTable): void {
   target.hasLowerTierMatches = source.hasLowerTierMatches;
   target.hasUnknownLoads = source.hasUnknownLoads;
   target.hasTaintMultipliers = source.hasTaintMultipliers;
+  target.hasCopies = source.hasCopies;
 }
 
 /** Below some hundred rows a loop is faster than a view to copy from. */

@@ -2,6 +2,7 @@
 // wrong by throwing.
 import { type DefaultHost, errorText, type PluginRegistry } from '../plugin/index.ts';
 import type { CatalogEntry, Origin, PolicyCatalog, Prepared, RegistrationFault } from './catalog.ts';
+import { checkCommitments, type DeclaredCommitments } from './commitments.ts';
 import { checkHintDeclarations, checkType } from './definition-check.ts';
 import type { ParameterFault } from './parameters.ts';
 
@@ -23,6 +24,7 @@ export function catalogRegistry(
         type,
         entry(type, origin, [], provider, (factory) => ({
           exclusiveAffinity: factory.exclusiveAffinity === true,
+          commits: committing(factory, `worker-selection policy ${type}`),
         })),
       );
     },
@@ -34,11 +36,19 @@ export function catalogRegistry(
           const fault = checkHintDeclarations(factory, `hint policy ${type}`);
           if (fault !== null) throw new TypeError(fault);
           const { inputs = [], actions } = factory;
-          return { inputs, actions: actions ? new Set(actions) : null };
+          const sends = committing(factory, `hint policy ${type}`);
+          return { inputs, actions: actions ? new Set(actions) : null, seesCommits: sends, sends };
         }),
       );
     },
   };
+}
+
+/** Whether a factory commits KV copies. */
+function committing(factory: DeclaredCommitments, label: string): boolean {
+  const fault = checkCommitments(factory, label);
+  if (fault !== null) throw new TypeError(fault);
+  return factory.commitments?.includes('kv-copy') === true;
 }
 
 function registrationFault(

@@ -8,6 +8,7 @@ import {
   type HintInput,
   type Scope,
 } from '../plugin/index.ts';
+import { commitsKvCopy } from './commitments.ts';
 import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
 import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
@@ -34,6 +35,8 @@ export interface Prepared {
 /** A prepared worker-selection policy. */
 export interface PreparedSelection extends Prepared {
   readonly exclusiveAffinity: boolean;
+  /** Whether its choices may commit KV copies. */
+  readonly commits: boolean;
 }
 
 /** A prepared hint policy. */
@@ -41,6 +44,10 @@ export interface PreparedHint extends Prepared {
   readonly inputs: readonly HintInput[];
   /** Null = any. */
   readonly actions: ReadonlySet<string> | null;
+  /** Whether it declares the commitment `kv-copy`, which shapes its context. */
+  readonly seesCommits: boolean;
+  /** Whether it sends the copies that its role's worker-selection policy commits. */
+  readonly sends: boolean;
 }
 
 /** A prepared policy, or what is wrong with its parameters. */
@@ -110,13 +117,17 @@ export class PolicyCatalog {
     if (isHint(definition)) {
       const inputs = definition.inputs ?? [];
       const actions = definition.actions ? new Set(definition.actions) : null;
+      const seesCommits = definition.commitments?.includes('kv-copy') === true;
       this.hints.set(definition.type, {
         ...common,
         defaultHosts: definition.defaultHosts ?? [],
         async prepare(given) {
           const parsed = await parse(given);
           if (parsed.faults) return parsed;
-          return { prepared: { ...creator(parsed.value), inputs, actions }, faults: null };
+          const sends = commitsKvCopy(definition, parsed.value);
+          if (typeof sends !== 'boolean') return { faults: [sends] };
+          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends };
+          return { prepared, faults: null };
         },
       });
       return null;
@@ -128,7 +139,9 @@ export class PolicyCatalog {
       async prepare(given) {
         const parsed = await parse(given);
         if (parsed.faults) return parsed;
-        return { prepared: { ...creator(parsed.value), exclusiveAffinity }, faults: null };
+        const commits = commitsKvCopy(definition, parsed.value);
+        if (typeof commits !== 'boolean') return { faults: [commits] };
+        return { prepared: { ...creator(parsed.value), exclusiveAffinity, commits }, faults: null };
       },
     });
     return null;

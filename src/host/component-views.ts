@@ -1,6 +1,6 @@
 // What a component sees of the candidates: an object with exactly the groups it declared, made once per component over the
 // pipeline's own copy of the columns and pointed at new arrays only when these grow.
-import type { CacheColumns, LoadColumns, WorkerInput } from '../plugin/index.ts';
+import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from '../plugin/index.ts';
 import type { CandidateTable } from './types.ts';
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -15,6 +15,7 @@ export interface ComponentView {
   load?: Writable<LoadColumns>;
   preferredTaintMultiplier?: Float64Array;
   occupancy?: Float64Array;
+  copies?: Writable<CopyColumns>;
 }
 
 /** A view for these inputs, not yet pointed at anything. */
@@ -41,6 +42,7 @@ export function componentView(inputs: readonly WorkerInput[]): ComponentView {
   }
   if (inputs.includes('preferred-taint')) view.preferredTaintMultiplier = none;
   if (inputs.includes('occupancy')) view.occupancy = none;
+  if (inputs.includes('kv-copy-locations')) view.copies = { copyableBlocks: none, sourcePrefixBlocks: none };
   return view;
 }
 
@@ -65,4 +67,8 @@ export function pointView(view: ComponentView, table: CandidateTable): void {
   }
   if (view.preferredTaintMultiplier) view.preferredTaintMultiplier = table.preferredTaintMultiplier;
   if (view.occupancy) view.occupancy = table.occupancy;
+  if (view.copies) {
+    view.copies.copyableBlocks = table.copyableBlocks;
+    view.copies.sourcePrefixBlocks = table.sourcePrefixBlocks;
+  }
 }

@@ -149,6 +149,12 @@ describe('the best source', () => {
     expect(short.bestSource(4)).toBeNull();
   });
 
+  it('gives way to the next when its hashes are unknown or its match is not of this prompt', () => {
+    const peers = [peer(1n, 1), peer(2n, 9, { known: 0 }), peer(3n, 7), peer(4n, 70)];
+    expect(locations(peers).bestSource(1)?.source.workerId).toBe(3n);
+    expect(locations(peers).bestSource(7)).toBeNull();
+  });
+
   it('is nobody when the match is longer than the prompt, or there is no match, index or hashes', () => {
     const peers = [peer(1n, 0), peer(2n, 9)];
     expect(locations(peers, 8).bestSource(1)).toBeNull();

@@ -1,9 +1,10 @@
-// Who else holds the leading blocks of a booked prompt, read from the match of its selection. A scan over the match's rows; hashes are
-// fetched from the index for the chosen source only.
+// Who else holds the leading blocks of a booked prompt, read from the match of its selection. Hashes are fetched from the index
+// for a chosen source only; one whose hashes are not known gives way to the next.
 import type { Worker, WorkerSpec } from '../fleet/index.ts';
 import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import { type KvCopy, type KvCopyLocations, type KvCopyOwner, PointsmanError } from '../plugin/index.ts';
-import type { HintBooking } from './types.ts';
+import { arePeers, isUsableSource } from './copy-peers.ts';
+import type { CopyCommit, HintBooking } from './types.ts';
 
 /** What the hint stage reads of a worker. */
 export interface HintWorker extends Pick<Worker, 'state' | 'capabilities'> {
@@ -21,11 +22,15 @@ export interface HintFleet {
 const DEVICE = TIERS.indexOf('device');
 const HOST = TIERS.indexOf('host');
 
+/** Sources whose hashes turn out to be unknown give way to the next; at most this many are asked. */
+const MOST_TRIES = 8;
+
 /** The copies possible for one booking, readable until {@link close}. */
 export class BookingCopyLocations implements KvCopyLocations {
   readonly #fleet: HintFleet;
   #booking: HintBooking | null;
   #owners: readonly KvCopyOwner[] | null = null;
+  #ranked: readonly Source[] | null = null;
 
   constructor(fleet: HintFleet, booking: HintBooking) {
     this.#fleet = fleet;
@@ -42,50 +47,44 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 
   get owners(): readonly KvCopyOwner[] {
-    const { match } = this.#open();
-    if (this.#owners !== null) return this.#owners;
-    const owners: KvCopyOwner[] = [];
-    for (let row = 0; row < (match?.count ?? 0); row += 1) {
-      const source = this.#source(row);
-      if (source === null || match === null) continue;
-      const { workerId, rank } = source;
-      const prefixBlocks = depth(match, DEVICE, row);
-      if (prefixBlocks > 0)
-        owners.push(Object.freeze({ source: Object.freeze({ workerId, rank }), prefixBlocks }));
-    }
-    owners.sort((a, b) => b.prefixBlocks - a.prefixBlocks || bySource(a, b));
-    this.#owners = Object.freeze(owners);
+    this.#owners ??= Object.freeze(
+      this.#sources().map(({ workerId, rank, prefixBlocks }) =>
+        Object.freeze({ source: Object.freeze({ workerId, rank }), prefixBlocks }),
+      ),
+    );
+    this.#open();
     return this.#owners;
   }
 
   bestSource(minAdditional: number): KvCopy | null {
-    const { match, index, hashes } = this.#open();
-    if (match === null || index === null || hashes === null) return null;
-    const local = this.localPrefixBlocks;
-    const needed = local + Math.max(1, minAdditional);
-    let best: Source | null = null;
-    let prefix = 0;
-    for (let row = 0; row < match.count; row += 1) {
-      const blocks = depth(match, DEVICE, row);
-      if (blocks < needed || blocks < prefix) continue;
-      const source = this.#source(row);
-      if (source === null || (blocks === prefix && best !== null && compare(best, source) <= 0)) continue;
-      best = source;
-      prefix = blocks;
+    const { hashes } = this.#open();
+    const needed = this.localPrefixBlocks + Math.max(1, minAdditional);
+    let tries = 0;
+    for (const source of this.#sources()) {
+      if (source.prefixBlocks < needed || tries === MOST_TRIES) break;
+      // More blocks than the prompt has hashes for: that match is not of this prompt.
+      if (source.prefixBlocks > (hashes?.blocks ?? 0)) continue;
+      tries += 1;
+      const copy = this.#copy(source, needed);
+      if (copy !== null) return copy;
     }
-    // More blocks than the prompt has hashes for: the match is not of this prompt, so nothing can be said.
-    if (best === null || prefix > hashes.blocks) return null;
-    const out = new BigUint64Array(prefix);
-    const known = index.externalHashes(best.slot, hashes.sequence, 0, prefix, out);
-    // The list ends where the source's hash is unknown; what is left must still be worth it.
-    if (known < needed) return null;
-    return Object.freeze({
-      source: Object.freeze({ workerId: best.workerId, rank: best.rank }),
-      prefixBlocks: known,
-      additionalBlocks: known - local,
-      controlEndpoint: best.endpoint,
-      blockHashes: known === prefix ? out : out.slice(0, known),
-    });
+    return null;
+  }
+
+  /**
+   * The copy that selection committed, looked at again: from its source if that can still serve the blocks that were credited, else
+   * from the best other source that can; null when nobody can.
+   */
+  committed({ sourceSlot, additionalBlocks }: CopyCommit): KvCopy | null {
+    const { match, hashes } = this.#open();
+    const row = match === null ? -1 : rowOf(match, sourceSlot);
+    const source = row < 0 ? null : this.#source(row);
+    const needed = this.localPrefixBlocks + additionalBlocks;
+    if (source !== null && source.prefixBlocks >= needed && source.prefixBlocks <= (hashes?.blocks ?? 0)) {
+      const copy = this.#copy(source, needed);
+      if (copy !== null) return copy;
+    }
+    return this.bestSource(additionalBlocks);
   }
 
   /** Ends reading: the match belongs to the index again. */
@@ -101,20 +100,50 @@ export class BookingCopyLocations implements KvCopyLocations {
     );
   }
 
+  /** Every source, the best first. */
+  #sources(): readonly Source[] {
+    const { match } = this.#open();
+    if (this.#ranked !== null) return this.#ranked;
+    const sources: Source[] = [];
+    for (let row = 0; row < (match?.count ?? 0); row += 1) {
+      const source = this.#source(row);
+      if (source !== null) sources.push(source);
+    }
+    sources.sort((a, b) => b.prefixBlocks - a.prefixBlocks || compare(a, b));
+    this.#ranked = sources;
+    return sources;
+  }
+
   /** The owner of a row as a source for the booked rank, or null when it cannot be one. */
   #source(row: number): Source | null {
     const { match, slot: target } = this.#open();
     const slot = match?.owners[row] ?? target;
-    if (slot === target) return null;
+    const prefixBlocks = match === null ? 0 : depth(match, DEVICE, row);
+    if (slot === target || prefixBlocks === 0) return null;
     const worker = this.#fleet.workerOfSlot(slot);
     const own = this.#fleet.workerOfSlot(target)?.capabilities;
-    if (worker === null || !own || worker.state === 'gone' || worker.state === 'suspect') return null;
-    const theirs = worker.capabilities;
-    if (!theirs || theirs.model !== own.model || theirs.workerType !== own.workerType) return null;
-    if (theirs.blockSize !== own.blockSize || theirs.hashScheme !== own.hashScheme) return null;
     const rank = this.#fleet.slotRank(slot);
-    const endpoint = theirs.ranks.get(rank)?.sourceControlEndpoint;
-    return endpoint ? { slot, workerId: worker.spec.id, rank, endpoint } : null;
+    if (!worker?.capabilities || !own || !isUsableSource(worker, rank)) return null;
+    if (!arePeers(worker.capabilities, own)) return null;
+    const endpoint = worker.capabilities.ranks.get(rank)?.sourceControlEndpoint;
+    return endpoint ? { slot, workerId: worker.spec.id, rank, endpoint, prefixBlocks } : null;
+  }
+
+  /** A copy of what the source holds, or null when fewer than `needed` of its hashes are known: the list ends at the first unknown one. */
+  #copy(source: Source, needed: number): KvCopy | null {
+    const { index, hashes } = this.#open();
+    const { prefixBlocks: prefix, workerId, rank, endpoint } = source;
+    if (index === null || hashes === null) return null;
+    const out = new BigUint64Array(prefix);
+    const known = index.externalHashes(source.slot, hashes.sequence, 0, prefix, out);
+    if (known < needed) return null;
+    return Object.freeze({
+      source: Object.freeze({ workerId, rank }),
+      prefixBlocks: known,
+      additionalBlocks: known - this.localPrefixBlocks,
+      controlEndpoint: endpoint,
+      blockHashes: known === prefix ? out : out.slice(0, known),
+    });
   }
 }
 
@@ -123,15 +152,12 @@ interface Source {
   readonly workerId: bigint;
   readonly rank: number;
   readonly endpoint: string;
+  readonly prefixBlocks: number;
 }
 
 function compare(a: { workerId: bigint; rank: number }, b: { workerId: bigint; rank: number }): number {
   if (a.workerId !== b.workerId) return a.workerId < b.workerId ? -1 : 1;
   return a.rank - b.rank;
-}
-
-function bySource(a: KvCopyOwner, b: KvCopyOwner): number {
-  return compare(a.source, b.source);
 }
 
 function depth(match: PrefixMatch, tier: number, row: number): number {

@@ -2,6 +2,7 @@
 import { didYouMean } from '../config/index.ts';
 import {
   type AnyHintPolicy,
+  type Commitment,
   type LinearCost,
   PointsmanError,
   type WorkerFilter,
@@ -14,7 +15,7 @@ import { absorbPromise, describeValue } from './selection-errors.ts';
 
 /** A created worker-selection policy, taken apart. */
 export interface CreatedSelection extends PolicyParts {
-  readonly cost: LinearCost | null;
+  readonly cost: LinearCost<Commitment> | null;
   readonly dispose: () => unknown;
 }
 
@@ -22,7 +23,7 @@ const SELECTION_MEMBERS = ['filters', 'scorers', 'picker', 'cost', 'dispose'];
 const HINT_MEMBERS = ['buildHints', 'dispose'];
 
 /** Takes a worker-selection policy apart. @throws PointsmanError PM_PLUGIN_INVALID. */
-export function checkSelection(created: unknown, label: string): CreatedSelection {
+export function checkSelection(created: unknown, label: string, commits: boolean): CreatedSelection {
   const policy = checkMembers(created, SELECTION_MEMBERS, label);
   const filters = components<WorkerFilter>(policy, 'filters', 'filter', 'keep', label);
   const scorers = components<WorkerScorer>(policy, 'scorers', 'scorer', 'score', label);
@@ -37,7 +38,15 @@ export function checkSelection(created: unknown, label: string): CreatedSelectio
     }
     if (!isComponent(cost, 'linear-cost'))
       throw invalid(`create of ${label}: cost must be made with linearCost`);
-    return { filters, scorers, picker: null, cost: cost as LinearCost, dispose };
+    const made = cost as LinearCost<Commitment>;
+    // One made with an older copy of the package says nothing of commitments.
+    const declared = Reflect.has(made, 'commits') ? made : { ...made, commits: [] };
+    if (!commits && declared.commits.length > 0) {
+      throw invalid(
+        `create of ${label} returned linearCostWithCopies without the commitment; declare commitments: ['kv-copy'], and commitsWhen where it depends`,
+      );
+    }
+    return { filters, scorers, picker: null, cost: declared, commits, dispose };
   }
   if (picker === undefined) {
     throw invalid(
@@ -48,7 +57,7 @@ export function checkSelection(created: unknown, label: string): CreatedSelectio
     throw invalid(`create of ${label}: picker must be made with pickWorker or pickLowestCost`);
   }
   checkComponentInputs(picker, `picker of ${label}`);
-  return { filters, scorers, picker: picker as WorkerPicker, cost: null, dispose };
+  return { filters, scorers, picker: picker as WorkerPicker<Commitment>, cost: null, commits, dispose };
 }
 
 /** Checks a created hint policy. @throws PointsmanError PM_PLUGIN_INVALID. */

@@ -8,6 +8,7 @@ import {
   WORKER_INPUTS,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
+import { checkCommitments } from './commitments.ts';
 import { describeValue } from './selection-errors.ts';
 
 /** Any definition. */
@@ -44,6 +45,8 @@ export function checkDefinition(
   if (schema !== undefined && typeof property(property(schema, '~standard'), 'validate') !== 'function') {
     return `${label}: parameters must be a Standard Schema, got ${describeValue(schema)}`;
   }
+  const commitments = checkCommitments(value, label);
+  if (commitments !== null) return commitments;
   if (kind === 'hint-policy') {
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;

@@ -1,11 +1,22 @@
 // Builds what one hint policy sees of a booking: the base facts and exactly the inputs it declared.
-import type { CacheColumns, HintContextBase, HintInputs, LoadColumns, Row } from '../plugin/index.ts';
+import type {
+  CacheColumns,
+  CommittedHintContext,
+  CommittedKvCopy,
+  HintContextBase,
+  HintInputs,
+  LoadColumns,
+  Row,
+} from '../plugin/index.ts';
 import type { BookingCopyLocations } from './copy-locations.ts';
 import { frozenSession } from './frozen-session.ts';
+import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking } from './types.ts';
 
 /** A context with any of the inputs. */
-export type AnyHintContext = HintContextBase & Partial<HintInputs[keyof HintInputs]>;
+export type AnyHintContext = HintContextBase &
+  Partial<HintInputs[keyof HintInputs]> &
+  Partial<CommittedHintContext>;
 
 /** The facts that every policy of a booking gets; frozen, so that one policy cannot mislead the next. */
 export function baseContext(
@@ -24,15 +35,16 @@ export function baseContext(
   });
 }
 
-/** Adds declared inputs, and what a policy could write to. */
+/** Adds declared inputs, what a policy could write to, and the committed copy for those who declare the commitment. */
 export function contextFor(
   base: Readonly<HintContextBase>,
-  inputs: readonly string[],
+  { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
   booking: HintBooking,
   copyLocations: BookingCopyLocations,
+  committedKvCopy: CommittedKvCopy | null,
 ): Readonly<AnyHintContext> {
   const { capabilities } = base;
-  if (inputs.length === 0 && capabilities === null) return base;
+  if (inputs.length === 0 && !seesCommits && capabilities === null) return base;
   return Object.freeze({
     ...base,
     // A copy each: the set in the fleet's record, and what the next policy sees, must survive a policy that writes to it.
@@ -40,6 +52,7 @@ export function contextFor(
     ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
     ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
     ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),
+    ...(seesCommits ? { committedKvCopy } : {}),
   });
 }
 

@@ -113,6 +113,7 @@ describe('the envelope', () => {
           { action_id: 'a3', ...entry, payload: { n: 1 } },
         ],
       },
+      commit: null,
       capable: true,
       policies: [
         { name: 'one', result: 'sent', actions: 1, us: 0 },

@@ -4,7 +4,9 @@ import type { RankCapabilities } from '../fleet/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import {
   type Clock,
+  type CommittedKvCopy,
   errorText,
+  type HintContextBase,
   type KvHint,
   type KvHintAction,
   type Logger,
@@ -15,7 +17,15 @@ import { baseContext, contextFor } from './hint-context.ts';
 import { type CheckedAction, type DropReason, judgeOutput } from './hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from './hint-payload.ts';
 import type { CreatedHint } from './role-runtime.ts';
-import type { HintBooking, HintPolicyResult, HintStage, HintStageResult } from './types.ts';
+import type {
+  CommitFailure,
+  CommitOutcome,
+  CopyCommit,
+  HintBooking,
+  HintPolicyResult,
+  HintStage,
+  HintStageResult,
+} from './types.ts';
 
 /** Name under which a trusted caller's envelope stands in records. */
 export const INCOMING = 'incoming';
@@ -44,6 +54,15 @@ interface Draft {
   bytes: number;
 }
 
+/** What the policies of one run share. */
+interface StageRun {
+  readonly booking: HintBooking;
+  readonly rank: RankCapabilities;
+  readonly draft: Draft;
+  readonly copyLocations: BookingCopyLocations;
+  readonly base: Readonly<HintContextBase>;
+}
+
 /** The stage of one role in one partition. */
 export class RoleHintStage implements HintStage {
   readonly #hints: readonly CreatedHint[];
@@ -56,18 +75,47 @@ export class RoleHintStage implements HintStage {
   }
 
   run(booking: HintBooking): HintStageResult {
+    const commit = booking.commit ?? null;
     const rank = this.#rankCapabilities(booking);
-    if (rank?.routerHint !== true) return NOT_CAPABLE;
+    if (rank?.routerHint !== true) {
+      return commit === null ? NOT_CAPABLE : { ...NOT_CAPABLE, commit: failedCommit(commit, 'not_capable') };
+    }
     const draft: Draft = { actions: [], actionPolicies: [], policies: [], bytes: 0 };
-    const kept = booking.incomingHint !== null && this.#takeIncoming(booking.incomingHint, rank, draft);
-    if (this.#hints.length > 0) this.#runPolicies(booking, rank, draft);
-    const messageId = kept ? booking.incomingHint!.message_id : booking.requestId;
+    const copyLocations = new BookingCopyLocations(this.#ports.fleet, booking);
+    const run: StageRun = { booking, rank, draft, copyLocations, base: baseContext(booking, rank.actions) };
+    let sender: CreatedHint | null = null;
+    let outcome: CommitOutcome | null = null;
+    if (commit !== null) {
+      // First of all, trusted callers included: engines follow the first fetch they read.
+      sender = this.#hints.find((hint) => hint.sends) ?? null;
+      outcome = this.#sendCommitted(commit, sender, run);
+      if (outcome.failure === 'source_gone') sender = null;
+    }
+    const givenUp = outcome !== null && outcome.failure !== null && commit?.stopOnFailure === true;
+    const incoming = givenUp ? null : booking.incomingHint;
+    const kept = incoming !== null && this.#takeIncoming(incoming, rank, draft);
+    if (!givenUp) for (const hint of this.#hints) if (hint !== sender) this.#runPolicy(hint, run, null);
+    run.copyLocations.close();
     return {
-      hint: draft.actions.length > 0 ? envelope(messageId, draft.actions) : null,
+      hint:
+        draft.actions.length > 0 && !givenUp
+          ? envelope(kept ? incoming.message_id : booking.requestId, draft.actions)
+          : null,
       capable: true,
       policies: draft.policies,
       actionPolicies: draft.actionPolicies,
+      commit: outcome,
     };
+  }
+
+  /** Has the sender send a committed copy, its source looked at again. Without a source it has not run yet. */
+  #sendCommitted(commit: CopyCommit, sender: CreatedHint | null, run: StageRun): CommitOutcome {
+    if (sender === null) return failedCommit(commit, 'no_sender');
+    const copy = run.copyLocations.committed(commit);
+    if (copy === null) return failedCommit(commit, 'source_gone');
+    const failure = this.#runPolicy(sender, run, copy);
+    const { source, prefixBlocks, additionalBlocks } = copy;
+    return { source, prefixBlocks, additionalBlocks, failure };
   }
 
   #rankCapabilities(booking: HintBooking): RankCapabilities | null {
@@ -86,33 +134,35 @@ export class RoleHintStage implements HintStage {
     return this.#settle(INCOMING, judgeOutput(output, limits), draft, 0);
   }
 
-  #runPolicies(booking: HintBooking, rank: RankCapabilities, draft: Draft): void {
-    const { clock, fleet } = this.#ports;
-    const base = baseContext(booking, rank.actions);
-    const copyLocations = new BookingCopyLocations(fleet, booking);
-    for (const hint of this.#hints) {
-      const { guard } = hint;
-      if (guard?.admits() === false) {
-        draft.policies.push({ name: hint.name, result: 'skipped', reason: 'tripped', us: 0 });
-        continue;
-      }
-      const room = roomIn(draft);
-      const startedAt = clock.now();
-      const guardStartedAt = guard?.begin() ?? 0;
-      const context = contextFor(base, hint.inputs, booking, copyLocations);
-      let verdict: readonly CheckedAction[] | DropReason;
-      try {
-        const output: unknown = hint.policy.buildHints(context as never);
-        verdict = judgeOutput(output, { ...room, declared: hint.actions, accepted: rank.actions });
-      } catch (thrown) {
-        verdict = 'threw';
-        this.#complain(hint.name, verdict, errorText(thrown));
-      }
-      const micros = (clock.now() - startedAt) * 1000;
-      guard?.end(guardStartedAt, isFailure(verdict, room.room));
-      this.#settle(hint.name, verdict, draft, micros);
+  /** Runs one policy; answers why nothing of it is in the envelope, or null when something is. */
+  #runPolicy(
+    hint: CreatedHint,
+    { booking, rank, draft, copyLocations, base }: StageRun,
+    committed: CommittedKvCopy | null,
+  ): DropReason | 'nothing' | 'tripped' | null {
+    const { clock } = this.#ports;
+    const { guard } = hint;
+    if (guard?.admits() === false) {
+      draft.policies.push({ name: hint.name, result: 'skipped', reason: 'tripped', us: 0 });
+      return 'tripped';
     }
-    copyLocations.close();
+    const room = roomIn(draft);
+    const startedAt = clock.now();
+    const guardStartedAt = guard?.begin() ?? 0;
+    const context = contextFor(base, hint, booking, copyLocations, committed);
+    let verdict: readonly CheckedAction[] | DropReason;
+    try {
+      const output: unknown = hint.policy.buildHints(context as never);
+      verdict = judgeOutput(output, { ...room, declared: hint.actions, accepted: rank.actions });
+    } catch (thrown) {
+      verdict = 'threw';
+      this.#complain(hint.name, verdict, errorText(thrown));
+    }
+    const micros = (clock.now() - startedAt) * 1000;
+    guard?.end(guardStartedAt, isFailure(verdict, room.room));
+    const taken = this.#settle(hint.name, verdict, draft, micros);
+    if (taken) return null;
+    return typeof verdict === 'string' ? verdict : 'nothing';
   }
 
   /** Enters a verdict into the draft; answers whether the output was taken. */
@@ -158,6 +208,10 @@ export class RoleHintStage implements HintStage {
 function isFailure(verdict: readonly CheckedAction[] | DropReason, room: number): boolean {
   if (typeof verdict !== 'string' || verdict === 'unsupported_action') return false;
   return verdict !== 'no_room' || room === MAX_HINT_ACTIONS;
+}
+
+function failedCommit({ prefixBlocks, additionalBlocks }: CopyCommit, failure: CommitFailure): CommitOutcome {
+  return { source: null, prefixBlocks, additionalBlocks, failure };
 }
 
 function roomIn({ actions, bytes }: Draft): { readonly room: number; readonly roomBytes: number } {

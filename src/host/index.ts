@@ -1,6 +1,7 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
 export { createCandidateTable } from './candidate-table.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
+export { CopySources } from './copy-sources.ts';
 export { evaluateLinearCost } from './linear-cost.ts';
 export type { PluginPlace, PluginStatus, RunningPlugin } from './plugin-guard.ts';
 export {
@@ -13,6 +14,10 @@ export { breakTies, chooseSampled } from './row-choice.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,
+  CommitFailure,
+  CommitOutcome,
+  CommitSetting,
+  CopyCommit,
   HintBooking,
   HintPolicyResult,
   HintStage,

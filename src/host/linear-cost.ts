@@ -1,6 +1,6 @@
 // Evaluates a declared cost over columns. Formula and the names of its terms: the README of dynamo-default-cost-fn. Budget: a few
 // nanoseconds per candidate, no allocation.
-import type { LinearCost } from '../plugin/index.ts';
+import type { Commitment, LinearCost } from '../plugin/index.ts';
 import { type LowestRow, lowestRow } from './row-choice.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
 import { deviceCosts, tierCosts } from './usual-cost.ts';
@@ -31,7 +31,7 @@ export function leastActivePrefill(table: CandidateTable, count: number): number
 
 /** Writes the cost of every row to `costs` and the cheapest to `lowest`; answers whether all costs are finite. */
 export function evaluateLinearCost(
-  cost: LinearCost,
+  cost: LinearCost<Commitment>,
   setting: CostSetting,
   table: CandidateTable,
   facts: CostFacts,
@@ -40,13 +40,14 @@ export function evaluateLinearCost(
 ): boolean {
   const { weights } = cost;
   const usual =
+    cost.commits.length === 0 &&
     facts.tracksPrefillTokens &&
     setting.taints &&
     weights.overlap_score_credit > 0 &&
     weights.overlap_score_credit_decay === 0;
   let sum: number;
   if (!usual) {
-    sum = anyCosts(weights, setting, table, facts, costs);
+    sum = anyCosts(weights, setting, table, facts, costs, cost.commits.length > 0);
     lowestRow(costs, table.count, lowest);
   } else if (
     table.hasLowerTierMatches ||
@@ -68,6 +69,7 @@ function anyCosts(
   table: CandidateTable,
   facts: CostFacts,
   costs: Float64Array,
+  creditsCopies: boolean,
 ): number {
   const { count } = table;
   const creditWeight = weights.overlap_score_credit;
@@ -76,17 +78,18 @@ function anyCosts(
   const prefillScale = weights.prefill_load_scale;
   const requestWeight = weights.decode_active_request_weight;
   const decayWeight = weights.overlap_score_credit_decay;
+  const copyWeight = creditsCopies ? weights.shared_cache_multiplier : 0;
   const { promptTokens, requestBlocks, blockSize, tracksPrefillTokens } = facts;
   // An undeclared cache does not exist for the formula, whatever the columns hold.
   const cache = creditWeight > 0;
   const taints = setting.taints;
   const decays = tracksPrefillTokens && decayWeight > 0;
   const leastActive = decays ? leastActivePrefill(table, count) : 0;
-  const creditAgainstDecode = setting.decode && !tracksPrefillTokens && cache;
+  const creditAgainstDecode = setting.decode && !tracksPrefillTokens && (cache || copyWeight > 0);
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { cachedTokens, hostBlocks, diskBlocks, loadAvailable, activePrefillTokens, decodeCostBlocks } =
     table;
-  const { activeRequests, preferredTaintMultiplier } = table;
+  const { activeRequests, preferredTaintMultiplier, copyableBlocks } = table;
   let sum = 0;
   for (let row = 0; row < count; row += 1) {
     let credit = 0;
@@ -99,6 +102,7 @@ function anyCosts(
         creditWeight * decay * device[row]! + hostWeight * hostBlocks[row]! + diskWeight * diskBlocks[row]!;
       cached = cachedTokens[row]!;
     }
+    if (copyWeight > 0) credit += copyWeight * copyableBlocks[row]!;
     const requests = requestWeight * activeRequests[row]!;
     let base: number;
     if (creditAgainstDecode) {

@@ -1,5 +1,6 @@
 // Calls the callbacks of one worker-selection policy and contains them: what they throw and what they answer is checked here.
 import {
+  type Commitment,
   errorText,
   type Logger,
   type PointsmanError,
@@ -11,6 +12,7 @@ import {
 import { type ComponentView, componentView, pointView } from './component-views.ts';
 import {
   absorbPromise,
+  commitWithoutSource,
   componentBroke,
   componentThrew,
   invalidPick,
@@ -24,7 +26,9 @@ export interface PolicyParts {
   readonly filters: readonly WorkerFilter[];
   readonly scorers: readonly WorkerScorer[];
   /** Null with a declared cost. */
-  readonly picker: WorkerPicker | null;
+  readonly picker: WorkerPicker<Commitment> | null;
+  /** Whether its choices may commit KV copies. */
+  readonly commits: boolean;
 }
 
 /** The callbacks of one policy, each with its own view of the candidates. */
@@ -39,6 +43,8 @@ export class PolicyComponents {
   #contribution = new Float64Array(0);
   /** The part of `#contribution` handed to scorers; making one costs more than a small scan, so it is kept. */
   #slots = new Float64Array(0);
+  /** Whether the last pick commits a KV copy. */
+  commitKvCopy = false;
   readonly #complained = new Set<string>();
 
   constructor(site: PolicySite, parts: PolicyParts, log: Logger) {
@@ -110,15 +116,39 @@ export class PolicyComponents {
     const view = this.#pickerView;
     pointView(view, table);
     view.costs = totals;
+    this.commitKvCopy = false;
     let row: unknown;
+    let commit: unknown = false;
     try {
-      row = this.#parts.picker?.pick(view as never, request);
+      const answer: unknown = this.#parts.picker?.pick(view as never, request);
+      row = answer;
+      if (typeof answer === 'object' && answer !== null && !(answer instanceof Promise)) {
+        row = Reflect.get(answer, 'row') ?? answer;
+        commit = Reflect.get(answer, 'commitKvCopy');
+      }
     } catch (thrown) {
       throw this.#threw('the picker', thrown);
     }
-    if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < table.count) return row;
+    if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < table.count) {
+      if (typeof commit !== 'boolean') {
+        absorbPromise(commit);
+        throw componentBroke(this.#site, 'the picker', 'must answer commitKvCopy true or false', commit);
+      }
+      if (commit) this.#checkCommit(table, row);
+      this.commitKvCopy = commit;
+      return row;
+    }
     absorbPromise(row);
     throw invalidPick(this.#site, table.count, row);
+  }
+
+  #checkCommit(table: CandidateTable, row: number): void {
+    if (!this.#parts.commits) {
+      throw commitWithoutSource(this.#site, row, 'but this instance of the policy commits none');
+    }
+    if (!(table.hasCopies && table.copyableBlocks[row]! >= 1)) {
+      throw commitWithoutSource(this.#site, row, 'but copies.copyableBlocks of that row is 0');
+    }
   }
 
   #threw(component: string, thrown: unknown): PointsmanError {

@@ -59,14 +59,14 @@ describe('a refusal names file, line, column and what would be right', () => {
       'an unknown type with the nearest one',
       'worker_selection:\n  decode:\n    type: dynamo-defualt-cost-fn\n',
       [
-        'policy.yaml:3:11: worker_selection.decode.type: unknown worker-selection policy "dynamo-defualt-cost-fn"; known: dynamo-default-cost-fn, round-robin, random, least-loaded (did you mean "dynamo-default-cost-fn"?)',
+        'policy.yaml:3:11: worker_selection.decode.type: unknown worker-selection policy "dynamo-defualt-cost-fn"; known: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded (did you mean "dynamo-default-cost-fn"?)',
       ],
     ],
     [
       'an unknown bare name, near an instance',
       'worker_selection:\n  decode: stiky\n  instances: [{ name: sticky, type: random }]\n',
       [
-        'policy.yaml:2:11: worker_selection.decode: unknown worker-selection policy "stiky"; known: dynamo-default-cost-fn, round-robin, random, least-loaded (did you mean "sticky"?)',
+        'policy.yaml:2:11: worker_selection.decode: unknown worker-selection policy "stiky"; known: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded (did you mean "sticky"?)',
       ],
     ],
     [
@@ -88,7 +88,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'worker_selection:\n  decode: kv_fetch\n  prefill: { hints: [{ type: random }] }\n',
       [
         'policy.yaml:3:30: worker_selection.prefill.hints[0].type: random is a worker-selection policy, not a hint policy; known hint policies: kv_fetch',
-        'policy.yaml:2:11: worker_selection.decode: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, round-robin, random, least-loaded',
+        'policy.yaml:2:11: worker_selection.decode: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded',
       ],
     ],
     [
@@ -96,6 +96,21 @@ describe('a refusal names file, line, column and what would be right', () => {
       'worker_selection:\n  decode: { hints: [{ type: kv_fech }] }\n',
       [
         'policy.yaml:2:29: worker_selection.decode.hints[0].type: unknown hint policy "kv_fech"; known: kv_fetch (did you mean "kv_fetch"?)',
+      ],
+    ],
+    [
+      'a committing policy that nobody sends for',
+      'worker_selection:\n  decode: { type: kvcr, hints: [] }\n',
+      [
+        'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but none does; list the built-in kv_fetch',
+      ],
+    ],
+    [
+      'a committing policy that two send for',
+      'worker_selection:\n  decode: { type: kvcr, hints: [{ type: kv_fetch }, { type: kv_fetch, name: again }] }\n',
+      [
+        'warning policy.yaml:2:25: worker_selection.decode.hints: kv_fetch and again of role decode may both send kv.fetch, and engines read only the first; keep one',
+        'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but kv_fetch and again do; keep one, for example kv_fetch',
       ],
     ],
     [
@@ -144,7 +159,7 @@ worker_selection:
         'policy.yaml:9:11: worker_selection.aggregated.parameters.list[1].nmae: mine: unknown key "nmae" (did you mean "name"?)',
         'policy.yaml:10:7: worker_selection.aggregated.parameters.fial: mine: unknown key "fial" (did you mean "fail"?)',
         'policy.yaml:13:5: worker_selection.prefill.parameters.limit: mine: Invalid input: expected object, received undefined',
-        'policy.yaml:15:19: worker_selection.decode.type: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, round-robin, random, least-loaded, mine',
+        'policy.yaml:15:19: worker_selection.decode.type: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded, mine',
         'policy.yaml:16:41: worker_selection.encode.parameters.weight: random: unknown key "weight"',
       ],
     ],
@@ -171,9 +186,22 @@ worker_selection:
     expect(host.warnings.map(({ severity, message }) => [severity, message])).toEqual([
       [
         'warning',
-        'unknown worker-selection policy "rendom"; known: dynamo-default-cost-fn, round-robin, random, least-loaded (did you mean "random"?)',
+        'unknown worker-selection policy "rendom"; known: dynamo-default-cost-fn, kvcr, round-robin, random, least-loaded (did you mean "random"?)',
       ],
       ['warning', 'random: unknown key "weight"'],
+    ]);
+  });
+
+  it('asks for no sender where kvcr commits nothing, and runs kv_fetch by default where it does', async () => {
+    const host = await load(
+      'worker_selection:\n  decode: { type: kvcr, parameters: { shared_cache_multiplier: 0 }, hints: [] }\n  prefill: kvcr\n',
+    );
+    const roles = host
+      .resolution()
+      .map(({ role, needs, hints }) => [role, needs.copies, hints.map((h) => h.name)]);
+    expect(roles.slice(1, 3)).toEqual([
+      ['prefill', true, ['kv_fetch']],
+      ['decode', false, []],
     ]);
   });
 

@@ -12,6 +12,7 @@ import {
 import type { Clock, Role } from '../plugin/index.ts';
 import { DEFAULT_POLICY, PLAIN_MODES } from './builtin-policies.ts';
 import { type PolicyCatalog, type Preparation, type PreparedSelection, prepareWithin } from './catalog.ts';
+import { checkOneSender } from './commitments.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
 import type { ProblemList } from './problem-list.ts';
 
@@ -24,6 +25,8 @@ export interface ResolvedRole {
   /** Hint policies that would run by default but do not, as the role is off the KV path. */
   readonly dormantHints: readonly string[];
   readonly path: ConfigPath;
+  /** What becomes of a booking whose committed copy cannot be sent. */
+  readonly onCommitFailure: 'degrade' | 'release';
 }
 
 interface ChosenSelection {
@@ -92,13 +95,21 @@ export class RoleResolver {
     const hints = await this.#hints.resolve(role, entry, chosen?.prepared.type ?? null);
     if (chosen === null) return null;
     const onKvPath = this.#config.router.mode === 'kv';
+    // A hint that could not be read has its own error, and might have been the sender.
+    const allRead = hints.length >= (entry?.hints?.length ?? 0);
+    const path = entry?.path ?? NO_PATH;
+    if (onKvPath && allRead) {
+      const lists = entry?.hints != null;
+      checkOneSender({ role, selection: chosen.prepared, hints, path }, lists, this.#problems);
+    }
     return {
       role,
       selection: chosen.prepared,
       instance: chosen.instance,
       hints: onKvPath ? hints : [],
       dormantHints: onKvPath ? [] : hints.map((hint) => hint.name),
-      path: entry?.path ?? NO_PATH,
+      path,
+      onCommitFailure: entry?.onCommitFailure ?? 'degrade',
     };
   }
 

@@ -18,7 +18,7 @@ import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
-import type { HintStage, RoleNeeds, RoleRuntime } from './types.ts';
+import type { CommitSetting, HintStage, RoleNeeds, RoleRuntime } from './types.ts';
 
 /** What creation needs from outside. */
 export interface CreationPorts {
@@ -44,6 +44,10 @@ export interface CreatedHint {
   readonly type: string;
   readonly inputs: readonly string[];
   readonly actions: ReadonlySet<string> | null;
+  /** Whether its context has `committedKvCopy`. */
+  readonly seesCommits: boolean;
+  /** Whether it is the one that sends committed copies. */
+  readonly sends: boolean;
   readonly policy: AnyHintPolicy;
   /** Null for built-in policies, and where nothing is guarded. */
   readonly guard: PluginGuard | null;
@@ -74,6 +78,7 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
         create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
       ),
       selectionLabel,
+      resolved.selection.commits,
     );
     if (resolved.selection.scope === 'partition') disposers.unshift(selection.dispose);
     const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
@@ -82,8 +87,8 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
       const created = noted(guard, () => create(prepared, `hint ${name}`, label, resolved, site, ports));
       const policy = checkHintPolicy(created, label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
-      const { type, inputs, actions } = prepared;
-      return { name, type, inputs, actions, policy, guard };
+      const { type, inputs, actions, seesCommits, sends } = prepared;
+      return { name, type, inputs, actions, seesCommits, sends, policy, guard };
     });
     return { selection, selectionGuard, hints, disposers };
   } catch (failure) {
@@ -98,14 +103,15 @@ export function needsOf(created: CreatedRole): RoleNeeds {
   const parts = [...selection.filters, ...selection.scorers, selection.picker, selection.cost];
   const inputs = new Set<WorkerInput>(parts.flatMap((part) => part?.inputs ?? []));
   const hinted = new Set(hints.flatMap((hint) => hint.inputs));
-  const copyLocations = hinted.has('kv-copy-locations');
+  const copies = inputs.has('kv-copy-locations') || selection.commits;
+  const copyLocations = hinted.has('kv-copy-locations') || hints.some((hint) => hint.sends);
   return {
     // Copy locations are read from the same match as the cache columns, so they start the index too.
-    cache: inputs.has('cache') || hinted.has('cache') || copyLocations,
+    cache: inputs.has('cache') || hinted.has('cache') || copies || copyLocations,
     load: inputs.has('load') || hinted.has('load'),
     preferredTaint: inputs.has('preferred-taint'),
     occupancy: inputs.has('occupancy'),
-    copies: false,
+    copies,
     copyLocations,
   };
 }
@@ -165,7 +171,17 @@ export function roleRuntimeOf(
         : guardedSelection(select, guard, { policy: prepared.type, role: resolved.role }),
     hintStage,
     refusesWhenTripped: ports.guards?.refusesSelection ?? false,
+    commits: commitSetting(resolved, created),
   };
+}
+
+function commitSetting(
+  { onCommitFailure }: ResolvedRole,
+  { selection, hints }: CreatedRole,
+): CommitSetting | null {
+  if (!selection.commits) return null;
+  const sender = hints.find((hint) => hint.sends);
+  return { onFailure: onCommitFailure, senderActions: sender?.actions ?? null };
 }
 
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */

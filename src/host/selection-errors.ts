@@ -86,6 +86,15 @@ export function invalidPick(site: PolicySite, candidates: number, got: unknown):
   );
 }
 
+/** A pick commits a copy that nobody could make. */
+export function commitWithoutSource(site: PolicySite, row: number, why: string): PointsmanError {
+  return new PointsmanError(
+    'PM_COMMIT_WITHOUT_SOURCE',
+    `the picker of worker-selection policy ${site.policy} committed a KV copy to row ${row}, ${why}`,
+    { details: { ...site, component: 'picker', row } },
+  );
+}
+
 /** A short description of any value for messages; never its contents beyond a number or boolean. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);

@@ -258,6 +258,7 @@ describe('a policy that throws', () => {
       scorers: [],
       picker: first,
       cost: null,
+      commits: false,
       rng: { next: () => 0, integer: () => 0 },
       log,
     });

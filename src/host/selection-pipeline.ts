@@ -1,6 +1,14 @@
 // Filters → scorers → picker over one decision's candidates. Holds only scratch space between calls: a throw leaves nothing behind.
 // A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
-import type { LinearCost, Logger, Rng, Role, SelectionRequest, WorkerTarget } from '../plugin/index.ts';
+import type {
+  Commitment,
+  LinearCost,
+  Logger,
+  Rng,
+  Role,
+  SelectionRequest,
+  WorkerTarget,
+} from '../plugin/index.ts';
 import { copyRows, createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
 import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
@@ -15,7 +23,7 @@ export interface PipelineParts extends PolicyParts {
   readonly policy: string;
   readonly role: Role;
   readonly exclusiveAffinity: boolean;
-  readonly cost: LinearCost | null;
+  readonly cost: LinearCost<Commitment> | null;
   /** For ties and sampling of a declared cost. */
   readonly rng: Rng;
   readonly log: Logger;
@@ -60,7 +68,8 @@ export class SelectionPipeline {
     if (cost === null || pin !== null || filters.length > 0) return this.#selectCompacted(table, facts, pin);
     this.#evaluate(cost, table, facts, this.#costs);
     const choice = this.#chooseByCost(cost, this.#costs, table.count, facts);
-    return this.#pickOf(choice, choice.draw === null ? 'lowest_cost' : 'sampled', null);
+    const by = choice.draw === null ? 'lowest_cost' : 'sampled';
+    return this.#pickOf(choice, by, null, this.#commitsByCost(table, choice.row));
   }
 
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
@@ -75,6 +84,7 @@ export class SelectionPipeline {
     else this.#components.score(compact, request, totals);
 
     let choice: RowChoice;
+    let commit = false;
     let by: SelectionPick['by'];
     if (pin !== null) {
       choice = firstLowest(totals, compact.count);
@@ -87,19 +97,29 @@ export class SelectionPipeline {
       const ties = scorers.length > 0 ? firstLowest(totals, compact.count).ties : 1;
       choice = { row, ties, draw: null };
       by = 'policy';
+      commit = this.#components.commitKvCopy;
     }
+    if (cost !== null) commit = this.#commitsByCost(compact, choice.row);
     this.#costs.fill(Number.NaN, 0, table.count);
     for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
     choice.row = this.#origin[choice.row]!;
-    return this.#pickOf(choice, by, droppedBy);
+    return this.#pickOf(choice, by, droppedBy, commit);
   }
 
   #pickOf(
     choice: RowChoice,
     by: SelectionPick['by'],
     droppedBy: readonly (string | null)[] | null,
+    commitKvCopy: boolean,
   ): SelectionPick {
-    return { row: choice.row, costs: this.#costs, droppedBy, by, ties: choice.ties, randomDraw: choice.draw };
+    const { row, ties, draw: randomDraw } = choice;
+    return { row, costs: this.#costs, droppedBy, by, ties, randomDraw, commitKvCopy };
+  }
+
+  /** A declared cost that credits copies commits the one it credited. */
+  #commitsByCost({ hasCopies, copyableBlocks }: CandidateTable, row: number): boolean {
+    const { cost } = this.#parts;
+    return cost !== null && cost.commits.length > 0 && hasCopies && copyableBlocks[row]! >= 1;
   }
 
   #makeRoom(rows: number): void {
@@ -157,14 +177,24 @@ export class SelectionPipeline {
     return droppedBy;
   }
 
-  #evaluate(cost: LinearCost, table: CandidateTable, facts: SelectionFacts, costs: Float64Array): void {
+  #evaluate(
+    cost: LinearCost<Commitment>,
+    table: CandidateTable,
+    facts: SelectionFacts,
+    costs: Float64Array,
+  ): void {
     const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
     if (evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) return;
     const row = costs.findIndex((value) => !Number.isFinite(value));
     throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
   }
 
-  #chooseByCost(cost: LinearCost, costs: Float64Array, count: number, facts: SelectionFacts): RowChoice {
+  #chooseByCost(
+    cost: LinearCost<Commitment>,
+    costs: Float64Array,
+    count: number,
+    facts: SelectionFacts,
+  ): RowChoice {
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
     if (temperature > 0) return chooseSampled(costs, count, temperature, this.#parts.rng, this.#scratch);
     return breakTies(costs, count, this.#lowest, this.#parts.rng);

@@ -34,6 +34,8 @@ export interface SoloOptions {
   readonly partition: Partition;
   readonly role: Role;
   readonly blockSize: number;
+  /** What becomes of a booking whose committed copy cannot be sent; default `degrade`. */
+  readonly onCommitFailure?: 'degrade' | 'release';
   readonly clock: Clock;
   readonly seed: number;
   readonly log: Logger;
@@ -46,7 +48,7 @@ export interface SoloOptions {
  * @throws PointsmanError PM_PLUGIN_INVALID, PM_POLICY_PARAMETERS, PM_PLUGIN_THREW.
  */
 export async function createSoloRuntime(options: SoloOptions): Promise<RoleRuntime> {
-  const { role, partition, blockSize, clock, seed, log, fleet } = options;
+  const { role, partition, blockSize, clock, seed, log, fleet, onCommitFailure = 'degrade' } = options;
   const { definition, parameters } = options.selection ?? { definition: roundRobin };
   const selection = await prepare(definition, parameters, (catalog) =>
     catalog.selections.get(definition.type),
@@ -57,7 +59,7 @@ export async function createSoloRuntime(options: SoloOptions): Promise<RoleRunti
     const prepared = await prepare(hint.definition, hint.parameters, (catalog) => catalog.hints.get(type));
     hints.push({ name: hint.name ?? type, prepared, listed: true, path: [] });
   }
-  const resolved = { role, selection, instance: null, hints, dormantHints: [], path: [] };
+  const resolved = { role, selection, instance: null, hints, dormantHints: [], path: [], onCommitFailure };
   const ports = { clock, seed, log, metrics: options.metrics ?? NO_METRICS, shared: new Map() };
   const site = { partition, blockSize };
   const created = createRole(resolved, site, ports);

@@ -1,6 +1,6 @@
 // What scheduling and the road see of the plugin host: per role a resolved selection and a hint stage.
 import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/index.ts';
-import type { KvHint, Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+import type { KvHint, Partition, Role, SessionContext, WorkerId, WorkerRank } from '../plugin/index.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
 export interface RoleNeeds {
@@ -46,6 +46,12 @@ export interface CandidateTable {
   preferredTaintMultiplier: Float64Array;
   /** Requests in flight, for policies without a load model. */
   occupancy: Float64Array;
+  /** False = nobody filled the two copy columns for this decision. */
+  hasCopies: boolean;
+  /** Blocks the best source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
+  copyableBlocks: Float64Array;
+  /** Leading device blocks of the best source on another worker. */
+  sourcePrefixBlocks: Float64Array;
 }
 
 /** Facts about the request that policies may read. */
@@ -78,6 +84,44 @@ export interface SelectionPick {
   /** Rows that shared the lowest cost. */
   readonly ties: number;
   readonly randomDraw: number | null;
+  /** Whether the choice commits a KV copy to the row, which then has a source. Absent = no. */
+  readonly commitKvCopy?: boolean;
+}
+
+/** How a role deals with copies that its worker-selection policy commits. */
+export interface CommitSetting {
+  /** What becomes of a booking whose committed copy cannot be sent. */
+  readonly onFailure: 'degrade' | 'release';
+  /** Actions of the one hint policy that sends them; null = any. */
+  readonly senderActions: ReadonlySet<string> | null;
+}
+
+/** A copy that selection credited to a booking. */
+export interface CopyCommit {
+  readonly sourceSlot: OwnerSlot;
+  /** Leading blocks of the source when it was chosen. */
+  readonly prefixBlocks: number;
+  /** Those beyond the booked rank's own; ≥ 1. */
+  readonly additionalBlocks: number;
+}
+
+/** Why a committed copy was not sent. */
+export type CommitFailure =
+  | 'source_gone'
+  | 'no_sender'
+  | 'not_capable'
+  | 'stage_failed'
+  | 'nothing'
+  | NonNullable<HintPolicyResult['reason']>;
+
+/** What the hint stage made of a commit. */
+export interface CommitOutcome {
+  /** The source named to the engine; null when none was left. */
+  readonly source: WorkerRank | null;
+  readonly prefixBlocks: number;
+  readonly additionalBlocks: number;
+  /** Null = its actions are in the envelope. */
+  readonly failure: CommitFailure | null;
 }
 
 /** One role of one partition, resolved: which policy decides, what it needs, which hints follow. */
@@ -91,6 +135,8 @@ export interface RoleRuntime {
   readonly hintStage: HintStage | null;
   /** Whether a request is refused, rather than placed by the default cost, when `select` throws PM_SELECTION_TRIPPED. */
   readonly refusesWhenTripped?: boolean;
+  /** Null or absent = the policy commits nothing. */
+  readonly commits?: CommitSetting | null;
 }
 
 /** What the hint stage knows of a booking. */
@@ -114,6 +160,8 @@ export interface HintBooking {
    * `cache` or `load`; read only during the call. Absent = nobody selected.
    */
   readonly selected?: { readonly table: CandidateTable; readonly row: number };
+  /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */
+  readonly commit?: (CopyCommit & { readonly stopOnFailure: boolean }) | null;
 }
 
 /** What one listed policy did for one booking. */
@@ -140,6 +188,8 @@ export interface HintStageResult {
   readonly policies: readonly HintPolicyResult[];
   /** Policy name per action of the envelope; `incoming` for a trusted caller's. */
   readonly actionPolicies: readonly string[];
+  /** Null or absent = the booking had no commit. */
+  readonly commit?: CommitOutcome | null;
 }
 
 /** Runs the hint policies of one role; once per booking, synchronously; never throws. */

@@ -3,8 +3,8 @@ import { costTerms, type TermFacts } from './cost-terms.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type { CandidateRecord, IneligibleReason } from './decision-record.ts';
 
-/** Doubles per row: eight input columns, the cost, the worker id in two halves, and rank with reason. */
-export const ROW_STRIDE = 12;
+/** Doubles per row: eight input columns, the cost, the worker id in two halves, rank with reason, and copyable blocks. */
+export const ROW_STRIDE = 13;
 
 const REASONS: readonly (IneligibleReason | null)[] = [
   null,
@@ -30,6 +30,7 @@ export function writeCandidates(
   const { costs, droppedBy } = input;
   const { deviceBlocks, hostBlocks, diskBlocks, activePrefillTokens, activeDecodeBlocks } = input.columns;
   const { additionalBlocks, activeRequests, preferredTaintMultiplier, idWords, ranks } = input.columns;
+  const copyable = input.columns.hasCopies === true ? input.columns.copyableBlocks : undefined;
   let at = start;
   for (let index = 0; index < count; index += 1) {
     const row = rows[index]!;
@@ -46,6 +47,7 @@ export function writeCandidates(
     into[at + 10] = idWords[2 * row + 1]!;
     into[at + 11] = ranks[row]! * 16;
     if (droppedBy !== null && (droppedBy[row] ?? null) !== null) into[at + 11] = ranks[row]! * 16 + FILTERED;
+    into[at + 12] = copyable === undefined ? 0 : copyable[row]!;
     at += ROW_STRIDE;
   }
 }
@@ -88,10 +90,12 @@ export function readCandidates(
       return { ...worker, eligible: false, reason, ...(filter === null ? {} : { filter }) };
     }
     const cost = row[8] ?? Number.NaN;
+    const shared = row[12] ?? 0;
     const inputs = {
       device,
       host,
       disk,
+      shared,
       activePrefillTokens: prefill,
       activeDecodeBlocks: decode,
       additionalBlocks: additional,
@@ -101,7 +105,7 @@ export function readCandidates(
     return {
       ...worker,
       eligible: true,
-      overlap_blocks: { device, host, disk, shared: 0 },
+      overlap_blocks: { device, host, disk, shared },
       active_prefill_tokens: prefill,
       active_decode_blocks: decode,
       additional_blocks: additional,

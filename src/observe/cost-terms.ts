@@ -19,6 +19,8 @@ export interface TermInputs {
   readonly device: number;
   readonly host: number;
   readonly disk: number;
+  /** Blocks that a peer could copy, or that a shared cache holds. */
+  readonly shared?: number;
   readonly activePrefillTokens: number;
   readonly activeDecodeBlocks: number;
   readonly additionalBlocks: number;
@@ -48,11 +50,13 @@ export function costTerms(
     : 0;
   const excess = (inputs.activePrefillTokens - facts.leastActivePrefill) / blockSize;
   const decay = tracksPrefillTokens && decayWeight > 0 ? 1 / (1 + (decayWeight * excess) / requestBlocks) : 1;
-  const credit = cache
+  const copied = (weights.shared_cache_multiplier ?? 0) * (inputs.shared ?? 0);
+  const local = cache
     ? creditWeight * decay * inputs.device + hostWeight * inputs.host + diskWeight * inputs.disk
     : 0;
+  const credit = local + copied;
   const decodeBlocks = inputs.activeDecodeBlocks + inputs.additionalBlocks;
-  const creditAgainstDecode = facts.role === 'decode' && !tracksPrefillTokens && cache;
+  const creditAgainstDecode = facts.role === 'decode' && !tracksPrefillTokens && (cache || copied > 0);
   return {
     raw_prefill_blocks: rawTokens / blockSize,
     credit,

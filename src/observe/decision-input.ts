@@ -16,6 +16,10 @@ export interface DecisionColumns {
   readonly additionalBlocks: Float64Array;
   readonly activeRequests: Float64Array;
   readonly preferredTaintMultiplier: Float64Array;
+  /** Whether `copyableBlocks` was filled for this decision. */
+  readonly hasCopies?: boolean;
+  /** Blocks that a peer could copy to the candidate. */
+  readonly copyableBlocks?: Float64Array;
 }
 
 /** Those who were not candidates. */

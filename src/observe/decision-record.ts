@@ -51,10 +51,23 @@ export type CandidateRecord =
     };
 
 /** How a booking ended. */
-export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone';
+export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone' | 'commit_failed';
 
 /** What became of one hint action, as the engine tells; `unreported` is the router's own word. */
 export type HintOutcome = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';
+
+/** A copy that selection counted on, and whether the engine was told. */
+export interface CommitRecord {
+  /** The rank named to the engine; null when no source was left. */
+  readonly source: { readonly worker_id: bigint; readonly dp_rank: number } | null;
+  readonly prefix_blocks: number;
+  /** Those beyond the booked rank's own. */
+  readonly additional_blocks: number;
+  /** `degraded` = dispatched without it; `released` = the booking was given up and selection asked once more. */
+  readonly result: 'sent' | 'degraded' | 'released';
+  /** Why it was not sent; null = it was. */
+  readonly reason: string | null;
+}
 
 /** One sent hint action. */
 export interface SentHintRecord {
@@ -129,7 +142,7 @@ export interface DecisionRecord {
       readonly actions?: number;
       readonly us: number;
     }[];
-    readonly commit: null;
+    readonly commit: CommitRecord | null;
   } | null;
   readonly prediction: { readonly cached_tokens: number; readonly with_hints_tokens: number } | null;
   readonly report: {

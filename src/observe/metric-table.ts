@@ -75,6 +75,16 @@ export const METRICS = {
     help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
     labels: ['policy', 'code'],
   },
+  pointsman_kv_copy_commits_made_total: {
+    kind: 'counter',
+    help: 'Bookings whose choice counted on a KV copy, by worker-selection policy; each is sent, degraded or released.',
+    labels: ['policy'],
+  },
+  pointsman_kv_copy_commits_settled_total: {
+    kind: 'counter',
+    help: 'What became of committed KV copies: sent to the engine, degraded to a dispatch without, or released to select once more.',
+    labels: ['policy', 'result', 'reason'],
+  },
   pointsman_decision_ring_bytes: {
     kind: 'gauge',
     help: 'Memory in use for decision records.',

@@ -1,6 +1,6 @@
 // Per-worker view over columns: one cursor object whose prototype getters read the current row. Building an object per worker
 // would cost ten times the scan itself.
-import type { CacheColumns, LoadColumns, WorkerInput } from './inputs.ts';
+import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from './inputs.ts';
 
 /** Columns as a cursor reads them; groups that were not declared are missing. */
 export interface CursorColumns {
@@ -10,6 +10,7 @@ export interface CursorColumns {
   readonly load?: LoadColumns;
   readonly preferredTaintMultiplier?: ArrayLike<number>;
   readonly occupancy?: ArrayLike<number>;
+  readonly copies?: CopyColumns;
 }
 
 /** Where a cursor stands; shared by its groups. */
@@ -62,6 +63,19 @@ class LoadRow {
   }
 }
 
+class CopyRow {
+  private readonly at: Position;
+  constructor(at: Position) {
+    this.at = at;
+  }
+  get copyableBlocks(): number {
+    return this.at.columns.copies!.copyableBlocks[this.at.row]!;
+  }
+  get sourcePrefixBlocks(): number {
+    return this.at.columns.copies!.sourcePrefixBlocks[this.at.row]!;
+  }
+}
+
 class CandidateRow {
   protected readonly at: Position;
   constructor(at: Position) {
@@ -105,6 +119,10 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   }
   if (inputs.includes('occupancy')) {
     getters.occupancy = { get: () => at.columns.occupancy![at.row]!, enumerable: true };
+  }
+  if (inputs.includes('kv-copy-locations')) {
+    const copies = new CopyRow(at);
+    getters.copies = { get: () => copies, enumerable: true };
   }
   Object.defineProperties(Candidate.prototype, getters);
   return {

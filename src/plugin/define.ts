@@ -45,6 +45,20 @@ export type CreateContext<S extends ParameterSchema, X extends Scope = 'partitio
 /** The context with its type parameters erased: what the host hands over. */
 export type AnyCreateContext = CreateBase<unknown> & CreatePartition;
 
+/** What a policy may promise beyond its own work: `kv-copy` = it credits, or sends, KV copies that are not there yet. */
+export type Commitment = 'kv-copy';
+
+/** Every commitment, in the order error messages list them. */
+export const COMMITMENTS: readonly Commitment[] = ['kv-copy'];
+
+/** How a definition declares its commitments. */
+export interface CommitmentOptions<C extends Commitment, S extends ParameterSchema> {
+  /** Upper bound; shapes the types. */
+  readonly commitments?: readonly C[];
+  /** Whether an instance with these parameters keeps them; absent = always. */
+  readonly commitsWhen?: (parameters: Parameters<S>) => boolean;
+}
+
 /** Members that every definition may have. */
 export interface CommonOptions<S extends ParameterSchema, X extends Scope> {
   /** `[A-Za-z0-9_.-]+`, not `default`, unique among everything loaded. */

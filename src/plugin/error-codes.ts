@@ -192,6 +192,17 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'A picker answered something that is not the row of a candidate.',
   },
+  PM_COMMIT_WITHOUT_SOURCE: {
+    status: 500,
+    retryable: true,
+    meaning: 'A picker committed a KV copy to a worker for which no peer has one, or that takes no hints.',
+  },
+  PM_COMMIT_SENDER: {
+    status: 500,
+    retryable: false,
+    meaning:
+      'A worker-selection policy commits KV copies, but not exactly one hint policy of its role sends them.',
+  },
   PM_SELECTION_BLOCK_SIZE_UNKNOWN: {
     status: 503,
     retryable: true,

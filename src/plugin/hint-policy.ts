@@ -2,6 +2,8 @@
 import {
   type AnyCreateContext,
   type Branded,
+  type Commitment,
+  type CommitmentOptions,
   type CommonOptions,
   type CreateContext,
   PLUGIN_API_VERSION,
@@ -9,7 +11,7 @@ import {
 } from './define.ts';
 import type { Partition, Role, WorkerRank } from './ids.ts';
 import type { CacheColumns, Granted, LoadColumns, Merge, Row } from './inputs.ts';
-import type { KvCopyLocations } from './kv-copy.ts';
+import type { CommittedKvCopy, KvCopyLocations } from './kv-copy.ts';
 import type { HintAction } from './kv-hint.ts';
 import type { NoParameters, ParameterSchema } from './schema.ts';
 import type { SessionContext } from './session.ts';
@@ -45,35 +47,48 @@ export interface HintContextBase {
   readonly capabilities: ReadonlySet<string> | null;
 }
 
-/** The context with what `inputs` declare. */
-export type HintContext<I extends HintInput = never> = HintContextBase &
-  ([I] extends [never] ? unknown : Merge<HintInputs[I]>);
+/** What the commitment `kv-copy` adds to the context. */
+export interface CommittedHintContext {
+  /** The copy that selection committed for this booking and this policy must send; null when there is none. */
+  readonly committedKvCopy: CommittedKvCopy | null;
+}
+
+/** The context with what `inputs` and `commitments` declare. */
+export type HintContext<I extends HintInput = never, C extends Commitment = never> = HintContextBase &
+  ([I] extends [never] ? unknown : Merge<HintInputs[I]>) &
+  ([C] extends [never] ? unknown : CommittedHintContext);
 
 /** The context for a list of inputs; a choice between lists gives a choice of shapes (`'cache' in context`). */
-export type HintContextFor<L extends readonly HintInput[]> = L extends readonly HintInput[]
-  ? HintContext<Granted<L>>
-  : never;
+export type HintContextFor<
+  L extends readonly HintInput[],
+  C extends Commitment = never,
+> = L extends readonly HintInput[] ? HintContext<Granted<L>, C> : never;
 
 /** Under which worker-selection policies a hint policy runs where a role lists no hints. */
 export type DefaultHost = 'any-worker-selection' | { readonly workerSelection: string };
 
 /** What `create` returns. */
-export interface HintPolicy<L extends readonly HintInput[] = []> {
+export interface HintPolicy<L extends readonly HintInput[] = [], C extends Commitment = never> {
   /** Called once per booking, synchronously; the host numbers the actions. Throwing loses only this policy's actions. */
-  buildHints(context: HintContextFor<L>): readonly HintAction[];
+  buildHints(context: HintContextFor<L, C>): readonly HintAction[];
   dispose?(): void | Promise<void>;
 }
 
 /** Options of {@link defineHintPolicy}. */
-export interface HintPolicyOptions<S extends ParameterSchema, I extends readonly HintInput[], X extends Scope>
-  extends CommonOptions<S, X> {
+export interface HintPolicyOptions<
+  S extends ParameterSchema,
+  I extends readonly HintInput[],
+  X extends Scope,
+  C extends Commitment = never,
+> extends CommonOptions<S, X>,
+    CommitmentOptions<C, S> {
   /** What the policy reads: a literal list. */
   readonly inputs?: I;
   /** `type@version`s it may return; absent = any. */
   readonly actions?: readonly string[];
   /** Where it runs without being listed; absent or empty = nowhere. */
   readonly defaultHosts?: readonly DefaultHost[];
-  readonly create: (context: CreateContext<S, X>) => HintPolicy<I>;
+  readonly create: (context: CreateContext<S, X>) => HintPolicy<I, NoInfer<C>>;
 }
 
 /** A created hint policy with its input types erased; the host alone calls it. */
@@ -90,6 +105,8 @@ export interface HintPolicyDefinition extends Branded<'hint-policy'> {
   readonly inputs: readonly HintInput[];
   readonly actions?: readonly string[];
   readonly defaultHosts: readonly DefaultHost[];
+  readonly commitments?: readonly Commitment[];
+  commitsWhen?(parameters: unknown): boolean;
   create(context: AnyCreateContext): AnyHintPolicy;
 }
 
@@ -109,7 +126,8 @@ export function defineHintPolicy<
   S extends ParameterSchema = ParameterSchema<unknown, NoParameters>,
   const I extends readonly HintInput[] = [],
   const X extends Scope = 'partition',
->(options: HintPolicyOptions<S, I, X>): HintPolicyDefinition {
+  const C extends Commitment = never,
+>(options: HintPolicyOptions<S, I, X, C>): HintPolicyDefinition {
   return Object.freeze({
     inputs: [] as readonly HintInput[],
     defaultHosts: [] as readonly DefaultHost[],

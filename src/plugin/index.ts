@@ -3,6 +3,9 @@ export { type Clock, ManualClock } from './clock.ts';
 export {
   type AnyCreateContext,
   type Branded,
+  COMMITMENTS,
+  type Commitment,
+  type CommitmentOptions,
   type CommonOptions,
   type CreateBase,
   type CreateContext,
@@ -22,6 +25,7 @@ export {
 export { exactJsonStringify } from './exact-json.ts';
 export {
   type AnyHintPolicy,
+  type CommittedHintContext,
   type DefaultHost,
   defineHintPolicy,
   HINT_INPUTS,
@@ -38,6 +42,7 @@ export type { BlockHash, Partition, Role, WorkerId, WorkerRank } from './ids.ts'
 export {
   type CacheColumns,
   type Column,
+  type CopyColumns,
   type Granted,
   type LoadColumns,
   type Merge,
@@ -47,7 +52,7 @@ export {
   type WorkerInputs,
   type WorkerRowInputs,
 } from './inputs.ts';
-export type { KvCopy, KvCopyLocations, KvCopyOwner } from './kv-copy.ts';
+export type { CommittedKvCopy, KvCopy, KvCopyLocations, KvCopyOwner } from './kv-copy.ts';
 export {
   type HintAction,
   type HintJson,
@@ -61,6 +66,7 @@ export {
   type LinearCostWeight,
   type LinearCostWeights,
   linearCost,
+  linearCostWithCopies,
   MAX_LINEAR_COST_WEIGHT,
 } from './linear-cost.ts';
 export { type LogFields, type Logger, NO_LOG } from './logger.ts';
@@ -74,7 +80,9 @@ export {
   type CandidateFor,
   type Candidates,
   type CandidatesFor,
+  type CommittingPick,
   filterWorkers,
+  type Pick,
   pickLowestCost,
   pickWorker,
   scoreEachWorker,

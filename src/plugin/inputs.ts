@@ -34,6 +34,14 @@ export interface LoadColumns {
   readonly activeRequests: Column;
 }
 
+/** What each candidate could fetch from a peer. Zero where nobody is eligible, or the candidate takes no hints. */
+export interface CopyColumns {
+  /** Blocks the best source holds beyond the candidate's own device and host blocks. */
+  readonly copyableBlocks: Column;
+  /** Leading blocks on the device tier of the best source: the longest prefix on another worker that can serve this one. */
+  readonly sourcePrefixBlocks: Column;
+}
+
 /** What each input of a worker-selection component adds to its candidates. */
 export interface WorkerInputs {
   readonly cache: { readonly cache: CacheColumns };
@@ -42,6 +50,8 @@ export interface WorkerInputs {
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: Column };
   /** Requests in flight, counted by the router, without a load model. */
   readonly occupancy: { readonly occupancy: Column };
+  /** Copies that a hint could bring from a peer. */
+  readonly 'kv-copy-locations': { readonly copies: CopyColumns };
 }
 
 /** Names a worker-selection component may list under `inputs`. */
@@ -53,10 +63,17 @@ export interface WorkerRowInputs {
   readonly load: { readonly load: Row<LoadColumns> };
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: number };
   readonly occupancy: { readonly occupancy: number };
+  readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
 }
 
 /** Every worker-selection input, in the order error messages list them. */
-export const WORKER_INPUTS: readonly WorkerInput[] = ['cache', 'load', 'preferred-taint', 'occupancy'];
+export const WORKER_INPUTS: readonly WorkerInput[] = [
+  'cache',
+  'load',
+  'preferred-taint',
+  'occupancy',
+  'kv-copy-locations',
+];
 
 /** The names in a literal list; a list whose length the compiler does not know grants nothing. */
 export type Granted<L extends readonly string[]> = number extends L['length'] ? never : L[number];

@@ -30,3 +30,6 @@ export interface KvCopyLocations {
    */
   bestSource(minAdditional: number): KvCopy | null;
 }
+
+/** A copy that selection credited and one hint policy must send; at hint time the host named its source and that one's hashes. */
+export type CommittedKvCopy = KvCopy;

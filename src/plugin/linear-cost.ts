@@ -1,5 +1,6 @@
 // The declared form of the default cost: a policy names the weights and the host evaluates the formula on its own columns,
 // without a callback per decision. Formula and source: src/policies/dynamo-default-cost-fn/README.md.
+import type { Commitment } from './define.ts';
 import type { WorkerInput } from './inputs.ts';
 
 /** Weights of the default cost, in the names of its YAML parameters, so that parsed parameters can be handed on as they are. */
@@ -24,12 +25,13 @@ export interface LinearCostWeights {
   readonly seed?: number | bigint | undefined;
 }
 
-/** A declared cost. Made by {@link linearCost}. */
-export interface LinearCost {
+/** A declared cost. Made by {@link linearCost} or {@link linearCostWithCopies}. `C` = the commitments its choices may make. */
+export interface LinearCost<out C extends Commitment = never> {
   readonly component: 'linear-cost';
   readonly inputs: readonly WorkerInput[];
   readonly weights: Readonly<Record<LinearCostWeight, number>>;
   readonly seed: number | bigint | null;
+  readonly commits: readonly C[];
 }
 
 const DEFAULT_WEIGHTS = {
@@ -74,5 +76,18 @@ export function linearCost(options: LinearCostWeights = {}): LinearCost {
     inputs: Object.freeze(inputs),
     weights: Object.freeze(weights),
     seed: options.seed ?? null,
+    commits: [],
   });
+}
+
+/**
+ * The same formula with `shared_cache_multiplier` crediting blocks that a peer could copy to the candidate; the choice commits
+ * that copy. 0 credits and commits nothing. For a policy with the commitment `kv-copy`.
+ * @throws RangeError as {@link linearCost}.
+ */
+export function linearCostWithCopies(options: LinearCostWeights = {}): LinearCost<'kv-copy'> {
+  const cost = linearCost(options);
+  if (cost.weights.shared_cache_multiplier === 0) return cost;
+  const inputs: readonly WorkerInput[] = Object.freeze([...cost.inputs, 'kv-copy-locations' as const]);
+  return Object.freeze({ ...cost, inputs, commits: ['kv-copy'] as const });
 }

@@ -1,18 +1,20 @@
 // The imperative way to offer policies: a module exports `register(registry)` instead of definitions.
-import type { AnyCreateContext } from './define.ts';
+import type { AnyCreateContext, Commitment } from './define.ts';
 import type { AnyHintPolicy, DefaultHost, HintInput } from './hint-policy.ts';
 import type { WorkerSelectionPolicy } from './worker-selection.ts';
 
 /** Makes worker-selection policies with parameters already read. */
 export interface WorkerSelectionFactory {
   readonly exclusiveAffinity?: boolean;
-  create(context: AnyCreateContext): WorkerSelectionPolicy;
+  readonly commitments?: readonly Commitment[];
+  create(context: AnyCreateContext): WorkerSelectionPolicy<Commitment>;
 }
 
 /** Makes hint policies with parameters already read. */
 export interface HintPolicyFactory {
   readonly inputs?: readonly HintInput[];
   readonly actions?: readonly string[];
+  readonly commitments?: readonly Commitment[];
   create(context: AnyCreateContext): AnyHintPolicy;
 }
 

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import {
   type CacheColumns,
   type Clock,
+  type CommittedKvCopy,
   type CreateContext,
   defineHintPolicy,
   defineWorkerSelectionPolicy,
@@ -12,6 +13,7 @@ import {
   type HintPolicyDefinition,
   type KvCopyLocations,
   linearCost,
+  linearCostWithCopies,
   type ParameterSchema,
   pickLowestCost,
   pickWorker,
@@ -20,6 +22,7 @@ import {
   type SessionContext,
   scoreEachWorker,
   scoreWorkers,
+  type WorkerPicker,
   type WorkerSelectionPolicyDefinition,
 } from './index.ts';
 
@@ -225,5 +228,54 @@ describe('worker-selection components', () => {
   it('cannot be isolated in a thread: select and book are one step', () => {
     // @ts-expect-error no isolation for worker selection
     defineWorkerSelectionPolicy({ type: 'a', isolation: 'thread', create: () => ({ picker: first }) });
+  });
+});
+
+describe('commitments', () => {
+  const committing = pickWorker({
+    inputs: ['kv-copy-locations'],
+    pick: ({ copies }) => ({ row: 0, commitKvCopy: copies.copyableBlocks[0]! > 0 }),
+  });
+
+  it('let a picker commit a copy, and only then', () => {
+    const definition = defineWorkerSelectionPolicy({
+      type: 'a',
+      parameters: z.strictObject({ commit: z.boolean().default(false) }),
+      commitments: ['kv-copy'],
+      commitsWhen: ({ commit }) => commit,
+      create: () => ({ picker: committing }),
+    });
+    expectTypeOf(definition).toEqualTypeOf<WorkerSelectionPolicyDefinition>();
+    // @ts-expect-error the commitment is missing
+    defineWorkerSelectionPolicy({ type: 'a', create: () => ({ picker: committing }) });
+    // @ts-expect-error the commitment is missing
+    defineWorkerSelectionPolicy({ type: 'a', create: () => ({ cost: linearCostWithCopies() }) });
+    // A policy with the commitment may pick plainly.
+    defineWorkerSelectionPolicy({ type: 'a', commitments: ['kv-copy'], create: () => ({ picker: first }) });
+    // @ts-expect-error a committing picker is no plain one
+    const plain: WorkerPicker = committing;
+    expect(plain).toBe(committing);
+    // @ts-expect-error the commitment is called kv-copy
+    defineWorkerSelectionPolicy({ type: 'a', commitments: ['kv-copies'], create: () => ({ picker: first }) });
+  });
+
+  it('give a hint policy the committed copy, and only then', () => {
+    defineHintPolicy({
+      type: 'a',
+      commitments: ['kv-copy'],
+      create: () => ({
+        buildHints: ({ committedKvCopy }) => {
+          expectTypeOf(committedKvCopy).toEqualTypeOf<CommittedKvCopy | null>();
+          return [];
+        },
+      }),
+    });
+    defineHintPolicy({
+      type: 'a',
+      create: () => ({
+        // @ts-expect-error the commitment is not declared
+        buildHints: ({ committedKvCopy }) => (committedKvCopy ? [] : []),
+      }),
+    });
   });
 });

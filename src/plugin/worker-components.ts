@@ -1,6 +1,7 @@
 // The parts of a worker-selection policy. Each is made with its own function, so that each gets the types of exactly the inputs
 // it declares; an inline array of objects would infer none.
 import { candidateCursor } from './candidate-cursor.ts';
+import type { Commitment } from './define.ts';
 import type { Column, Granted, Merge, WorkerInput, WorkerInputs, WorkerRowInputs } from './inputs.ts';
 import type { Rng } from './rng.ts';
 import type { SelectionRequest } from './selection-request.ts';
@@ -47,12 +48,22 @@ export interface WorkerScorer {
   readonly score: (candidates: never, costs: Float64Array, request: SelectionRequest) => undefined;
 }
 
-/** Chooses a row. Made by {@link pickWorker} or {@link pickLowestCost}. */
-export interface WorkerPicker {
+/** A pick that may commit a copy: the host fixes the source, the best eligible one for that row. */
+export interface CommittingPick {
+  readonly row: number;
+  /** True on a row without a copyable block is PM_COMMIT_WITHOUT_SOURCE. */
+  readonly commitKvCopy: boolean;
+}
+
+/** What a picker may answer. */
+export type Pick<C extends Commitment = never> = number | ([C] extends [never] ? never : CommittingPick);
+
+/** Chooses a row. Made by {@link pickWorker} or {@link pickLowestCost}. `C` = the commitments its picks may make. */
+export interface WorkerPicker<out C extends Commitment = never> {
   readonly component: 'picker';
   readonly inputs: readonly WorkerInput[];
   /** `table` is what the declared inputs grant, with `costs`; the host alone calls this. */
-  readonly pick: (table: never, request: SelectionRequest) => number;
+  readonly pick: (table: never, request: SelectionRequest) => Pick<C>;
 }
 
 /**
@@ -108,15 +119,27 @@ export function scoreEachWorker<const I extends readonly WorkerInput[] = []>(opt
   });
 }
 
+/** The commitments of a picker whose answers are of type `R`. */
+type CommittedBy<R> = [R] extends [number] ? never : 'kv-copy';
+type Picked<R> = R & Pick<CommittedBy<R>>;
+
 /**
  * A picker: answers the row to take, 0 ≤ row < `table.count`; it need not be the cheapest. Anything else is
- * PM_SELECTION_INVALID_PICK.
+ * PM_SELECTION_INVALID_PICK. A policy with the commitment `kv-copy` may answer `{ row, commitKvCopy }` instead.
  */
-export function pickWorker<const I extends readonly WorkerInput[] = []>(options: {
+export function pickWorker<
+  const I extends readonly WorkerInput[] = [],
+  R extends number | CommittingPick = number,
+>(options: {
   readonly inputs?: I;
-  readonly pick: (table: CandidatesFor<I> & { readonly costs: Column }, request: SelectionRequest) => number;
-}): WorkerPicker {
-  return Object.freeze({ component: 'picker', inputs: options.inputs ?? [], pick: options.pick });
+  readonly pick: (table: CandidatesFor<I> & { readonly costs: Column }, request: SelectionRequest) => R;
+}): WorkerPicker<CommittedBy<R>> {
+  return Object.freeze({
+    component: 'picker',
+    inputs: options.inputs ?? [],
+    // The result type says what R says: only a picker that may answer mappings is a committing one.
+    pick: options.pick as (table: never, request: SelectionRequest) => Picked<R>,
+  });
 }
 
 /** The usual picker: the lowest cost, ties uniformly at random from `rng` (the k-th tie replaces the choice with probability 1/k). */

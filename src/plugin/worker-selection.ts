@@ -2,6 +2,8 @@
 import {
   type AnyCreateContext,
   type Branded,
+  type Commitment,
+  type CommitmentOptions,
   type CommonOptions,
   type CreateContext,
   PLUGIN_API_VERSION,
@@ -12,28 +14,32 @@ import type { NoParameters, ParameterSchema } from './schema.ts';
 import type { WorkerFilter, WorkerPicker, WorkerScorer } from './worker-components.ts';
 
 /** What `create` returns: filters, scorers and one picker, or filters and a declared cost, which brings its own picker. */
-export type WorkerSelectionPolicy =
+export type WorkerSelectionPolicy<C extends Commitment = never> =
   | {
       readonly filters?: readonly WorkerFilter[];
       readonly scorers?: readonly WorkerScorer[];
-      readonly picker: WorkerPicker;
+      readonly picker: WorkerPicker<C>;
       readonly cost?: never;
       dispose?(): void | Promise<void>;
     }
   | {
       readonly filters?: readonly WorkerFilter[];
-      readonly cost: LinearCost;
+      readonly cost: LinearCost<C>;
       readonly scorers?: never;
       readonly picker?: never;
       dispose?(): void | Promise<void>;
     };
 
 /** Options of {@link defineWorkerSelectionPolicy}. */
-export interface WorkerSelectionOptions<S extends ParameterSchema, X extends Scope>
-  extends CommonOptions<S, X> {
+export interface WorkerSelectionOptions<
+  S extends ParameterSchema,
+  X extends Scope,
+  C extends Commitment = never,
+> extends CommonOptions<S, X>,
+    CommitmentOptions<C, S> {
   /** Narrow to an eligible affinity target before anything else; default false. */
   readonly exclusiveAffinity?: boolean;
-  readonly create: (context: CreateContext<S, X>) => WorkerSelectionPolicy;
+  readonly create: (context: CreateContext<S, X>) => WorkerSelectionPolicy<NoInfer<C>>;
 }
 
 /** A worker-selection policy as the host sees it: frozen, its type parameters erased. */
@@ -42,7 +48,9 @@ export interface WorkerSelectionPolicyDefinition extends Branded<'worker-selecti
   readonly parameters?: ParameterSchema;
   readonly scope: Scope;
   readonly exclusiveAffinity: boolean;
-  create(context: AnyCreateContext): WorkerSelectionPolicy;
+  readonly commitments?: readonly Commitment[];
+  commitsWhen?(parameters: unknown): boolean;
+  create(context: AnyCreateContext): WorkerSelectionPolicy<Commitment>;
 }
 
 /**
@@ -60,7 +68,8 @@ export interface WorkerSelectionPolicyDefinition extends Branded<'worker-selecti
 export function defineWorkerSelectionPolicy<
   S extends ParameterSchema = ParameterSchema<unknown, NoParameters>,
   const X extends Scope = 'partition',
->(options: WorkerSelectionOptions<S, X>): WorkerSelectionPolicyDefinition {
+  const C extends Commitment = never,
+>(options: WorkerSelectionOptions<S, X, C>): WorkerSelectionPolicyDefinition {
   return Object.freeze({
     exclusiveAffinity: false,
     scope: 'partition' as Scope,

@@ -114,10 +114,17 @@ export class ReplayDoor {
     let firstTokenAt = -1;
     let lastTokenAt = -1;
     let rejected = false;
+    let awaitedTokens: number | null = null;
     return {
       booked: (chosen, decisionId) => {
         worker = Number(chosen.workerId) - 1;
-        predictedTokens = this.#router.decisions.get(decisionId)?.prediction?.cached_tokens ?? null;
+        const { decisions } = this.#router;
+        const decision = decisions.get(decisionId);
+        predictedTokens = decision?.prediction?.cached_tokens ?? null;
+        // A booking given up for its commit stands before the one that counts.
+        const bookings =
+          decision?.attempt === 1 ? [decision] : decisions.ofRequest(decision?.request_id ?? '');
+        for (const one of bookings) awaitedTokens = collector.booked(one, inputTokens);
         collector.dispatched(worker, inputTokens);
       },
       head: (status) => {
@@ -143,6 +150,7 @@ export class ReplayDoor {
             firstTokenAt,
             finishedAt: time.now(),
             report,
+            awaitedTokens,
           });
         }
       },

@@ -11,6 +11,22 @@ const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => numb
   ['hint outputs dropped', (run) => faults(run, 'actions')],
 ];
 
+/** Copies that selection counted on; shown where there are any. */
+const COMMITS: readonly Row[] = [
+  ['copies committed', (run) => String(run.hints.commits?.made ?? 0)],
+  [
+    '  sent, degraded, released',
+    ({ hints: { commits } }) => (commits ? `${commits.sent}, ${commits.degraded}, ${commits.released}` : '–'),
+  ],
+  [
+    '  credit found cached',
+    ({ hints: { commits } }) =>
+      commits && commits.sent_and_completed > 0
+        ? percent(commits.sent_and_covered / commits.sent_and_completed)
+        : '–',
+  ],
+];
+
 const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
@@ -38,6 +54,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
   ];
   const labelWidth = Math.max(...rows.map(([label]) => label.length));
   const columns = report.runs.map((run) => {

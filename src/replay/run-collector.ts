@@ -1,6 +1,8 @@
 // Gathers the figures of one run, request by request. Latencies and rates are over completed requests only.
 import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
+import type { DecisionRecord } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
+import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
 import { Distribution, rounded } from './distribution.ts';
 import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
 
@@ -22,6 +24,8 @@ export interface CompletedRequest {
   readonly firstTokenAt: number;
   readonly finishedAt: number;
   readonly report: EngineReport;
+  /** What its committed copy awaits; null = none was sent. */
+  readonly awaitedTokens: AwaitedTokens | null;
 }
 
 /** Collects one run. */
@@ -34,6 +38,7 @@ export class RunCollector {
   readonly #queueWait = new Distribution();
   readonly #actions = new Map<string, number>();
   readonly #outcomes = new Map<string, number>();
+  readonly #commits: CommitTally;
   #fetchedBlocks = 0;
   #fetchedBytes = 0;
   #completed = 0;
@@ -48,6 +53,7 @@ export class RunCollector {
 
   constructor(workers: number, blockSize: number) {
     this.#blockSize = blockSize;
+    this.#commits = new CommitTally(blockSize);
     this.#workers = Array.from({ length: workers }, () => ({
       requests: 0,
       inputTokens: 0,
@@ -66,6 +72,11 @@ export class RunCollector {
     const totals = this.#workers[worker]!;
     totals.requests += 1;
     totals.inputTokens += inputTokens;
+  }
+
+  /** A booking was made; answers what its committed copy awaits. */
+  booked(record: DecisionRecord, inputTokens: number): AwaitedTokens | null {
+    return this.#commits.booked(record, inputTokens);
   }
 
   /** A request reached its engine with this hint. */
@@ -97,6 +108,7 @@ export class RunCollector {
     const totals = this.#workers[request.worker]!;
     totals.cachedTokens += cached;
     totals.outputTokens += report.outputTokens ?? 0;
+    if (request.awaitedTokens !== null) this.#commits.completed(request.awaitedTokens, cached);
     this.#completed += 1;
     this.#cachedBlocks += Math.floor(cached / this.#blockSize);
     this.#promptBlocks += Math.ceil(inputTokens / this.#blockSize);
@@ -138,6 +150,7 @@ export class RunCollector {
     );
     const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);
     const output = workers.reduce((sum, worker) => sum + worker.output_tokens, 0);
+    const commits = this.#commits.report();
     return {
       name,
       requests,
@@ -159,6 +172,7 @@ export class RunCollector {
         outcomes: sorted(this.#outcomes),
         fetched_blocks: this.#fetchedBlocks,
         fetched_bytes: this.#fetchedBytes,
+        ...(commits === null ? {} : { commits }),
       },
       policy_faults: policyFaults,
       workers,

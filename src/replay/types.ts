@@ -73,12 +73,26 @@ export interface WorkerReport {
   readonly preemptions: number;
 }
 
+/** Copies that selection committed; made = sent + degraded + released. */
+export interface CommitReport {
+  readonly made: number;
+  readonly sent: number;
+  readonly degraded: number;
+  readonly released: number;
+  /** Sent ones whose request completed. */
+  readonly sent_and_completed: number;
+  /** Those of them for which the engine reported at least the credited prefix as cached. */
+  readonly sent_and_covered: number;
+}
+
 /** Hints as the engines received and answered them. */
 export interface HintReport {
   readonly actions_by_type: Readonly<Record<string, number>>;
   readonly outcomes: Readonly<Record<string, number>>;
   readonly fetched_blocks: number;
   readonly fetched_bytes: number;
+  /** Absent when nothing was committed. */
+  readonly commits?: CommitReport;
 }
 
 /** One run. Rates lie in [0, 1]; null = nothing to divide by, or no index to predict from. */

@@ -5,6 +5,7 @@ import type { OwnerSlot } from '../kv/index.ts';
 import type {
   DecisionExclusions,
   DecisionInput,
+  DecisionRecord,
   DecisionRing,
   IneligibleReason,
   StoredDecision,
@@ -22,6 +23,8 @@ const NO_AGES: readonly never[] = [];
 export interface BookingFacts {
   readonly request: RoadRequest;
   readonly policyClass: string;
+  /** 1 = the request's first booking. */
+  readonly attempt: number;
   readonly lookup: PromptLookup;
   readonly placement: Placement;
   readonly predictedTokens: number | null;
@@ -56,13 +59,13 @@ export class DecisionWriter {
 
   /** Opens the record of a booking that was just made. */
   open(facts: BookingFacts): StoredDecision {
-    const { request, policyClass, lookup, placement, predictedTokens, atMs, nowMicros } = facts;
+    const { request, policyClass, attempt, lookup, placement, predictedTokens, atMs, nowMicros } = facts;
     const { runtime, hashes, match } = lookup;
     const { pick, table } = placement;
     this.#excluded.rows = placement.excluded;
     return this.#ring.open({
       requestId: request.requestId,
-      attempt: 1,
+      attempt,
       atMs,
       door: request.door,
       model: request.partition.model,
@@ -107,6 +110,7 @@ export class DecisionWriter {
     decision: StoredDecision,
     requestId: string,
     result: HintStageResult,
+    commit: NonNullable<DecisionRecord['hints']>['commit'],
     withHintsTokens: number | null,
     micros: number,
   ): void {
@@ -117,7 +121,7 @@ export class DecisionWriter {
         capable: result.capable,
         sent: sentHintRecords(result),
         policies: result.policies,
-        commit: null,
+        commit,
       },
       withHintsTokens,
       micros,

@@ -11,6 +11,9 @@ import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 /** Status that stands in the record for a request whose client went away; nobody is answered with it. */
 const CLIENT_GONE = 499;
 
+/** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
+const COMMIT_RELEASED = 409;
+
 /** What booking tells an exchange. */
 export interface ExchangeBooking {
   readonly attempt: number;
@@ -77,6 +80,22 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
     this.#state.exchanges.add(this);
+  }
+
+  /** The booking is given up before anything was dispatched, because its committed copy cannot be sent; another may follow. */
+  giveUpBooking(): void {
+    const booking = this.#booking;
+    if (this.#over || booking === null) return;
+    const { scheduler, exchanges, decisions, clock } = this.#state;
+    exchanges.delete(this);
+    this.#booking = null;
+    this.#predictedTokens = null;
+    const now = clock.now();
+    scheduler.release(booking.attempt);
+    if (booking.decision === null) return;
+    booking.decision.released('commit_failed', now);
+    const end = { status: COMMIT_RELEASED, finish: null, endMs: now, report: null };
+    decisions?.complete(booking.decision, end);
   }
 
   /** Tells the door where the request goes. */

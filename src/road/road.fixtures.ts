@@ -163,6 +163,7 @@ export interface TestRoadOptions
   readonly workers?: readonly WorkerSpec[];
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
+  readonly onCommitFailure?: 'degrade' | 'release';
   readonly blockSize?: number | null;
 }
 
@@ -189,6 +190,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
   const runtime = await createSoloRuntime({
     selection: options.selection ?? { definition: DEFAULT_COST },
     ...(options.hints === undefined ? {} : { hints: options.hints }),
+    onCommitFailure: options.onCommitFailure ?? 'degrade',
     partition: PARTITION,
     role: 'aggregated',
     blockSize: BLOCK,

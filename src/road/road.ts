@@ -8,6 +8,7 @@ import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { classifyPassThrough } from './classify.ts';
+import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { Exchange } from './exchange.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
@@ -35,6 +36,9 @@ export interface RoadDeps extends LookupDeps {
   /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
   readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
 }
+
+/** The booking's committed copy cannot be sent and the booking is to be given up. */
+const COMMIT_RELEASED = Symbol('commit released');
 
 const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
@@ -110,30 +114,32 @@ class SynchronousRoad implements Road {
   }
 
   #walk(exchange: Exchange, request: RoadRequest, policyClass: string): void {
-    const { scheduler, fleet, transportFor } = this.#deps;
+    const { fleet, transportFor } = this.#deps;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
       lookup = this.#lookups.of(request);
-      placement = scheduler.place({
-        requestId: request.requestId,
-        partition: request.partition,
-        role: request.role,
-        runtime: lookup.runtime,
-        promptTokens: request.tokens.length,
-        blockSize: lookup.blockSize,
-        hashes: lookup.hashes,
-        match: lookup.match,
-        session: request.session,
-        constraints: request.constraints,
-        expectedOutputTokens: request.expectedOutputTokens,
-      });
+      placement = this.#place(request, lookup, true);
     } catch (thrown) {
       exchange.refuse(asPointsmanError(thrown));
       return;
     }
-    const { slot, rank, workerId: placedOn } = placement;
-    const hint = this.#bookAndHint(exchange, request, policyClass, lookup, placement);
+    let { slot, rank, workerId: placedOn } = placement;
+    let outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 1);
+    if (outcome === COMMIT_RELEASED) {
+      // What was counted on cannot be had: choose once more without counting on any copy.
+      exchange.giveUpBooking();
+      if (exchange.over) return;
+      try {
+        placement = this.#place(request, lookup, false);
+      } catch (thrown) {
+        exchange.refuse(asPointsmanError(thrown));
+        return;
+      }
+      ({ slot, rank, workerId: placedOn } = placement);
+      outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 2);
+    }
+    const hint = outcome === COMMIT_RELEASED ? null : outcome;
     // From here on others are told, and each of them may end the exchange or start another walk.
     exchange.announce(rank);
     const worker = fleet.workerOfSlot(slot);
@@ -152,6 +158,23 @@ class SynchronousRoad implements Road {
     exchange.dispatched(engine);
   }
 
+  #place(request: RoadRequest, lookup: PromptLookup, copyCredit: boolean): Placement {
+    return this.#deps.scheduler.place({
+      requestId: request.requestId,
+      partition: request.partition,
+      role: request.role,
+      runtime: lookup.runtime,
+      promptTokens: request.tokens.length,
+      blockSize: lookup.blockSize,
+      hashes: lookup.hashes,
+      match: lookup.match,
+      session: request.session,
+      constraints: request.constraints,
+      expectedOutputTokens: request.expectedOutputTokens,
+      copyCredit,
+    });
+  }
+
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
   #bookAndHint(
     exchange: Exchange,
@@ -159,7 +182,8 @@ class SynchronousRoad implements Road {
     policyClass: string,
     lookup: PromptLookup,
     placement: Placement,
-  ): KvHint | null {
+    bookings: number,
+  ): KvHint | typeof COMMIT_RELEASED | null {
     const { runtime, blockSize, hashes, match } = lookup;
     const { attempt, workerId, slot, rank, table, row } = placement;
     const promptTokens = request.tokens.length;
@@ -168,6 +192,7 @@ class SynchronousRoad implements Road {
     const decision = this.#takeDown({
       request,
       policyClass,
+      attempt: bookings,
       lookup,
       placement,
       predictedTokens: predicted,
@@ -175,7 +200,9 @@ class SynchronousRoad implements Road {
       nowMicros: this.#deps.wallMicros(),
     });
     exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted });
-    if (runtime.hintStage === null) return null;
+    const commit = commitFor(placement.commit, runtime.commits);
+    if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
+    if (runtime.hintStage === null && commit === null) return null;
     const before = this.#deps.wallMicros();
     const result = runHintStage(runtime.hintStage, {
       requestId: request.requestId,
@@ -192,14 +219,26 @@ class SynchronousRoad implements Road {
       index: this.#deps.index,
       incomingHint: request.incomingHint,
       selected: { table, row },
+      commit,
     });
-    if (result === null) return null;
+    const settled =
+      commit === null ? null : settleCommit(this.#deps.metrics, runtime.policy.type, commit, result?.commit);
+    const released = settled?.result === 'released';
+    if (result === null) return released ? COMMIT_RELEASED : null;
     const { hint } = result;
     const fetched = hint === null ? 0 : predictedTokens(fetchedBlocks(hint), promptTokens, blockSize);
     const withHints = predicted === null ? null : Math.max(predicted, fetched);
     if (decision !== null) {
-      this.#writer?.hinted(decision, request.requestId, result, withHints, this.#deps.wallMicros() - before);
+      this.#writer?.hinted(
+        decision,
+        request.requestId,
+        result,
+        settled,
+        withHints,
+        this.#deps.wallMicros() - before,
+      );
     }
+    if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, withHints);
     return hint;
   }
@@ -216,9 +255,9 @@ class SynchronousRoad implements Road {
 }
 
 /** The stage contains its policies; should it fail itself, the request goes on without a hint. */
-function runHintStage(stage: HintStage, booking: HintBooking): HintStageResult | null {
+function runHintStage(stage: HintStage | null, booking: HintBooking): HintStageResult | null {
   try {
-    return stage.run(booking);
+    return stage?.run(booking) ?? null;
   } catch {
     return null;
   }

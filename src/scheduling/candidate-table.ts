@@ -28,6 +28,9 @@ export class CandidateColumns implements PlacementTable {
   activeRequests = new Float64Array(0);
   preferredTaintMultiplier = new Float64Array(0);
   occupancy = new Float64Array(0);
+  hasCopies = false;
+  copyableBlocks = new Float64Array(0);
+  sourcePrefixBlocks = new Float64Array(0);
   activeDecodeBlocks = new Float64Array(0);
   additionalBlocks = new Float64Array(0);
 
@@ -157,6 +160,8 @@ export class CandidateColumns implements PlacementTable {
     this.activeRequests = new Float64Array(length);
     this.preferredTaintMultiplier = new Float64Array(length);
     this.occupancy = new Float64Array(length);
+    this.copyableBlocks = new Float64Array(length);
+    this.sourcePrefixBlocks = new Float64Array(length);
     this.activeDecodeBlocks = new Float64Array(length);
     this.additionalBlocks = new Float64Array(length);
   }

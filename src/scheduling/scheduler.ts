@@ -1,7 +1,13 @@
 // Selection and booking as one synchronous step: loads are read, a policy chooses, the choice is booked, and nothing else can
 // happen in between. Budget: no allocation per worker or per block.
 import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
-import type { RoleRuntime, SelectionFacts, SelectionPick } from '../host/index.ts';
+import {
+  type CopyCommit,
+  CopySources,
+  type RoleRuntime,
+  type SelectionFacts,
+  type SelectionPick,
+} from '../host/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
@@ -39,6 +45,7 @@ export class Scheduler {
   readonly #loads = new SlotLoads();
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
+  readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
   /** Whose rows the table holds when they were found without any rules, and for which version of the fleet. */
@@ -47,6 +54,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#fleet = options.fleet;
+    this.#copySources = new CopySources(options.fleet);
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
@@ -66,6 +74,7 @@ export class Scheduler {
       costWeights: null,
       tracksPrefillTokens: true,
       fellBackOn: null,
+      commit: null,
     };
     this.#unlisten = options.fleet.listen({
       stateChanged: (worker) => {
@@ -104,6 +113,7 @@ export class Scheduler {
     const { row } = pick;
     const slot = table.slots[row] ?? 0;
     const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
+    placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
     placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
@@ -151,6 +161,23 @@ export class Scheduler {
     this.#loads.measure(hashes?.sequence ?? null);
     table.fillLoad(this.#loads, Math.floor(promptTokens / blockSize));
     this.#fillTaints(request);
+    this.#fillCopies(request);
+  }
+
+  #fillCopies({ runtime, match, copyCredit }: PlacementRequest): void {
+    this.#table.hasCopies = false;
+    if (!runtime.needs.copies) return;
+    const seen = copyCredit === false ? null : match;
+    this.#copySources.fill(this.#table, seen, runtime.commits?.senderActions ?? null);
+  }
+
+  /** The copy behind a committing pick; the pipeline has checked that the row has a source. */
+  #commitOf(row: number): CopyCommit | null {
+    const table = this.#table;
+    const sourceSlot = this.#copySources.sourceOf(table, row);
+    if (sourceSlot < 0) return null;
+    const additionalBlocks = table.copyableBlocks[row] ?? 0;
+    return { sourceSlot, prefixBlocks: table.sourcePrefixBlocks[row] ?? 0, additionalBlocks };
   }
 
   /** Requests that ask for nothing find the same rows until the fleet changes: then the table is left as it is. */

@@ -1,5 +1,5 @@
 // What a placement asks and answers.
-import type { CandidateTable, RoleRuntime, SelectionPick } from '../host/index.ts';
+import type { CandidateTable, CopyCommit, RoleRuntime, SelectionPick } from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { IneligibleReason } from '../observe/index.ts';
 import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
@@ -33,6 +33,8 @@ export interface PlacementRequest {
   readonly session: SessionContext | null;
   readonly constraints: PlacementConstraints;
   readonly expectedOutputTokens: number | null;
+  /** False = policies see no copies and none is committed; default true. */
+  readonly copyCredit?: boolean;
 }
 
 /** Why a (worker, rank) was not a candidate. */
@@ -87,4 +89,6 @@ export interface Placement {
   readonly tracksPrefillTokens: boolean;
   /** Code of the error for which the policy's choice was replaced by the default cost's; null = the policy chose. */
   readonly fellBackOn: string | null;
+  /** The copy that the choice rests on, its source fixed; null = none. */
+  readonly commit: CopyCommit | null;
 }

@@ -40,6 +40,8 @@ export interface TrialBooking {
   readonly localPrefixBlocks?: number;
   /** Others that hold the prompt's blocks. */
   readonly copySources?: readonly TrialCopySource[];
+  /** Position in `copySources` of the copy that selection committed; default none. */
+  readonly committedSource?: number;
 }
 
 /** What {@link testHintPolicy} works with. */
@@ -114,6 +116,7 @@ export async function testHintPolicy(
     blockSize,
     session: context.session ?? null,
     incomingHint: null,
+    commit: trialCommit(context),
     ...trialMatch(context),
   });
   const reason = result?.policies[0]?.reason ?? null;
@@ -124,6 +127,15 @@ export async function testHintPolicy(
     error,
     ran: result?.capable === true,
   };
+}
+
+function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {
+  const source = context.copySources?.[context.committedSource ?? -1];
+  if (source === undefined) return null;
+  const prefixBlocks = source.blockHashes.length;
+  const additionalBlocks = prefixBlocks - (context.localPrefixBlocks ?? 0);
+  const sourceSlot = (context.committedSource ?? 0) + 1;
+  return { sourceSlot, prefixBlocks, additionalBlocks, stopOnFailure: false };
 }
 
 /** Slot 0 is the booked rank, slot n the n-th copy source. */

@@ -8,6 +8,7 @@ import {
 } from '../host/index.ts';
 import {
   type CacheColumns,
+  type CopyColumns,
   type LoadColumns,
   ManualClock,
   NO_LOG,
@@ -27,6 +28,8 @@ export interface TrialCandidate {
   readonly load?: Partial<Row<LoadColumns>>;
   readonly preferredTaintMultiplier?: number;
   readonly occupancy?: number;
+  /** What the best source on another worker holds for it. */
+  readonly copies?: Partial<Row<CopyColumns>>;
 }
 
 /** What {@link testWorkerSelection} works with. */
@@ -57,6 +60,8 @@ export interface TrialDecision {
   readonly costs: readonly number[];
   /** Name of the filter that dropped each candidate, null = kept. */
   readonly droppedBy: readonly (string | null)[];
+  /** Whether the choice commits a KV copy. */
+  readonly commitKvCopy: boolean;
 }
 
 /** What came out of a trial. */
@@ -108,6 +113,7 @@ export async function testWorkerSelection(
       ties: pick.ties,
       costs: [...pick.costs.subarray(0, table.count)],
       droppedBy: pick.droppedBy ? [...pick.droppedBy] : trial.candidates.map(() => null),
+      commitKvCopy: pick.commitKvCopy === true,
     };
   };
   const first = decide();
@@ -138,8 +144,9 @@ function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
 function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
   const table = createCandidateTable(candidates.length);
   table.count = candidates.length;
+  table.hasCopies = true;
   for (const [row, candidate] of candidates.entries()) {
-    const { cache = {}, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
+    const { cache = {}, copies, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
     table.slots[row] = row;
     table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
     table.ranks[row] = candidate.rank ?? 0;
@@ -155,6 +162,8 @@ function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
     table.activeRequests[row] = load?.activeRequests ?? 0;
     table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
     table.occupancy[row] = occupancy;
+    table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
+    table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
   }
   return table;
 }

@@ -63,13 +63,16 @@ export interface YamlWorker {
   readonly url: string;
   /** Absent = where the engine says. */
   readonly kvEvents?: string;
+  /** Its advertisement; absent = what the engine says. */
+  readonly capabilities?: unknown;
 }
 
 /** `router.yaml` for model `tiny` on these workers, ids from 1; callers on loopback are trusted. */
 export function routerYaml(workers: readonly YamlWorker[], policies: string): string {
-  const list = workers.map(({ url, kvEvents }, index) => {
+  const list = workers.map(({ url, kvEvents, capabilities }, index) => {
     const events = kvEvents === undefined ? '' : `, kv_events: { "0": { connect: "${kvEvents}" } }`;
-    return `  - { id: ${index + 1}, model: tiny, url: "${url}", dialect: sim${events} }`;
+    const said = capabilities === undefined ? '' : `, capabilities: ${JSON.stringify(capabilities)}`;
+    return `  - { id: ${index + 1}, model: tiny, url: "${url}", dialect: sim${events}${said} }`;
   });
   return `models: { tiny: { served_as: tiny-sim, block_size: 16, tokens: { source: estimate } } }
 router: { trust_routing_fields_from: [127.0.0.0/8], trust_incoming_hints_from: [127.0.0.0/8] }

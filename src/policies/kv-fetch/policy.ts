@@ -2,15 +2,17 @@
 import { z } from 'zod';
 import { defineHintPolicy, type HintPolicyDefinition } from '../../plugin/index.ts';
 
-/** `kv_fetch`: one `kv.fetch@1.0` per booking where a peer adds at least `min_additional_blocks`. */
+/** `kv_fetch`: the copy that selection committed, else one `kv.fetch@1.0` where a peer adds at least `min_additional_blocks`. */
 export const kvFetch: HintPolicyDefinition = defineHintPolicy({
   type: 'kv_fetch',
   parameters: z.strictObject({ min_additional_blocks: z.int().min(1).default(1) }),
   inputs: ['kv-copy-locations'],
   actions: ['kv.fetch@1.0'],
+  commitments: ['kv-copy'],
+  defaultHosts: [{ workerSelection: 'kvcr' }],
   create: ({ parameters }) => ({
-    buildHints({ copyLocations }) {
-      const copy = copyLocations.bestSource(parameters.min_additional_blocks);
+    buildHints({ committedKvCopy, copyLocations }) {
+      const copy = committedKvCopy ?? copyLocations.bestSource(parameters.min_additional_blocks);
       if (copy === null) return [];
       return [
         {

@@ -1,0 +1,44 @@
+// Counts the tests of vitest's JSON report: prints `passed failed`, exits 1 when there is no such report, when no test ran, or when
+// tests were skipped that need not be. Usage: node .ci/count-tests.mjs REPORT [--data-here]; with it nothing may be skipped.
+import { readFileSync } from 'node:fs';
+
+/** What the title of a suite says that needs the traces and does not have them. */
+const NO_DATA = '(skipped: ../shared/data';
+const SHOWN = 20;
+
+const [path, dataHere] = process.argv.slice(2);
+const fail = (text) => {
+  process.stderr.write(`${text}\n`);
+  process.exitCode = 1;
+};
+
+let report = null;
+try {
+  report = JSON.parse(readFileSync(path, 'utf8'));
+  if (report === null) throw new Error('it is null');
+} catch (error) {
+  fail(`the test report ${path} cannot be read: ${error.message}`);
+}
+if (report !== null) {
+  const { numPassedTests: passed, numFailedTests: failed, testResults } = report;
+  if (!Number.isInteger(passed) || !Number.isInteger(failed) || !Array.isArray(testResults)) {
+    fail(`${path} is not a test report of vitest`);
+  } else {
+    process.stdout.write(`${passed} ${failed}\n`);
+    if (passed + failed === 0) fail('no test ran');
+    const skipped = testResults
+      .flatMap(({ assertionResults }) => assertionResults)
+      .filter(({ status }) => status !== 'passed' && status !== 'failed')
+      .map(({ fullName }) => fullName);
+    const needless = skipped.filter((name) => dataHere === '--data-here' || !name.includes(NO_DATA));
+    if (skipped.length > needless.length) {
+      process.stderr.write(
+        `${skipped.length - needless.length} tests were skipped: ../shared/data is not there\n`,
+      );
+    }
+    if (needless.length > 0) {
+      fail(`${needless.length} tests were skipped although everything they need is here:`);
+      for (const name of needless.slice(0, SHOWN)) fail(`  ${name}`);
+    }
+  }
+}
