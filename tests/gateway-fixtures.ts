@@ -1,5 +1,5 @@
 // Values that several tests of the HTTP road start from.
-import type { ModelConfig, RouterConfig } from '../src/config/index.ts';
+import { defaultConfig, type ModelConfig, type RouterConfig } from '../src/config/index.ts';
 import type { EngineRequest } from '../src/engines/index.ts';
 import type { Worker, WorkerSpec } from '../src/fleet/index.ts';
 import type { ResponseSink, Road, RoadRequest, RoadTicket } from '../src/road/index.ts';
@@ -68,6 +68,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     plugins: [],
     workerSelection: {},
     instances: [],
+    containment: defaultConfig().config.containment,
     observe: { candidates: 64, logLevel: 'silent' },
     ...over,
   };

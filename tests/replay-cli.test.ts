@@ -186,17 +186,25 @@ describe('pointsman replay', () => {
     expect(people.err).toBe(
       `warning: ${throws}: worker-selection policy threw (policy: throws, role: aggregated, component: scorer 1, error: no cost today)
 warning: ${throws}: the actions of a hint policy were dropped (policy: slip, reason: threw, error: no hint today)
+warning: ${throws}: a plugin is skipped for a while (role: aggregated, part: selection, plugin: throws, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
+warning: ${throws}: a plugin is skipped for a while (role: aggregated, part: hint, plugin: slip, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
 warning: ${lazy}: worker-selection policy broke its contract (policy: lazy, role: aggregated, code: PM_SELECTION_NON_FINITE_COST, error: scorer 1 of worker-selection policy lazy left row 0 without a number; every cost and every sum must be finite)
+warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selection, plugin: lazy, why: too many failures, failures: 5, overruns: 0, skip_ms: 10000)
 `,
     );
     const machine = await run([...args, '--json']);
     expect((JSON.parse(machine.out) as ReplayReport).runs.map((one) => one.policy_faults)).toEqual([
       [],
       [
-        { policy: 'throws', lost: 'choice', reason: 'PM_PLUGIN_THREW', count: 20 },
-        { policy: 'slip', lost: 'actions', reason: 'threw', count: 20 },
+        { policy: 'throws', lost: 'choice', reason: 'PM_PLUGIN_THREW', count: 5 },
+        { policy: 'slip', lost: 'actions', reason: 'threw', count: 5 },
+        { policy: 'throws', lost: 'choice', reason: 'PM_SELECTION_TRIPPED', count: 15 },
+        { policy: 'slip', lost: 'actions', reason: 'tripped', count: 15 },
       ],
-      [{ policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_NON_FINITE_COST', count: 20 }],
+      [
+        { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_NON_FINITE_COST', count: 5 },
+        { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_TRIPPED', count: 15 },
+      ],
     ]);
   });
 

@@ -12,7 +12,7 @@ import {
   WorkerHealth,
   workerSpecOf,
 } from '../fleet/index.ts';
-import { createPluginHost, type ResolvedPluginHost } from '../host/index.ts';
+import { createPluginHost, type PluginHostOptions, type ResolvedPluginHost } from '../host/index.ts';
 import {
   type BlockHasher,
   blockHashSeed,
@@ -41,6 +41,8 @@ export interface ComposeRouterOptions {
   readonly log: Logger;
   /** Microseconds of a running wall clock, for records; default: the machine's. */
   readonly wallMicros?: () => number;
+  /** How plugins are timed and watched; absent = they are not, as in virtual time. */
+  readonly containment?: NonNullable<PluginHostOptions['containment']>;
 }
 
 /** A composed router. */
@@ -91,6 +93,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     fleet,
     modules: await pluginModules(config),
     seed: options.seed ?? 0,
+    ...(options.containment === undefined ? {} : { containment: options.containment }),
   });
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);

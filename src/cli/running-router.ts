@@ -6,6 +6,7 @@ import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } f
 import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
+import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
@@ -24,6 +25,8 @@ export interface StartRouterOptions {
   readonly log: Logger;
   /** Tokenizer threads per model; default 1. */
   readonly tokenizerThreads?: number;
+  /** Told which plugin runs, for a watchdog. */
+  readonly running?: RunningPlugin;
   /** Other pauses between health checks than the fleet's, in ms. */
   readonly healthChecks?: { readonly intervalMs: number; readonly troubledIntervalMs: number };
 }
@@ -80,7 +83,15 @@ async function start(
   if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics });
   onStop(() => transport.close());
-  const core = await composeRouter({ config, source, clock, metrics, log, transportFor: () => transport });
+  const core = await composeRouter({
+    config,
+    source,
+    clock,
+    metrics,
+    log,
+    transportFor: () => transport,
+    containment: { wallMs: () => performance.now(), running: options.running ?? null },
+  });
   onStop(() => core.close());
   const { fleet } = core;
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
@@ -184,7 +195,12 @@ function startAdmin(
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
-    plugins: () => core.host.resolution(),
+    plugins: () => {
+      const plugins = core.host.containment();
+      return core.host
+        .resolution()
+        .map((role) => ({ ...role, containment: plugins.filter((plugin) => plugin.role === role.role) }));
+    },
     config: () => configForDisplay(config),
     ready: readiness,
     events: adminFeed(core.fleet, core.decisions),

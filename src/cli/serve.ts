@@ -11,6 +11,7 @@ import { type SpawnedSimulators, spawnSimulators } from './spawn-simulators.ts';
 import { stopSignal } from './stop-signal.ts';
 import { containRejections } from './stray-rejections.ts';
 import { systemClock } from './system-clock.ts';
+import { Watchdog } from './watchdog.ts';
 
 interface ServeOptions extends ServeConfigOptions {
   readonly simArg?: readonly string[];
@@ -70,6 +71,7 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   const stop = stopSignal({ exitWithParent: false });
   let simulators: SpawnedSimulators | null = null;
   let letRejectionsThrough = (): void => undefined;
+  let watchdog: Watchdog | null = null;
   try {
     const read = readServeConfig(options, io.env);
     const log = createJsonLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
@@ -78,7 +80,9 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
       simulators = await spawnSimulators({ count: read.simWorkers, args: options.simArg ?? [] });
     }
     letRejectionsThrough = containRejections(log);
-    const router = await start(log, read, simulators);
+    watchdog = new Watchdog(read.config.containment.watchdogMs, log);
+    const router = await start(log, read, simulators, watchdog);
+    watchdog.start();
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
     const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
@@ -87,6 +91,7 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
     await router.stop(read.config.limits.drainMs);
     if (reason === 'simulators') io.exit(1);
   } finally {
+    await watchdog?.stop();
     await simulators?.stop();
     letRejectionsThrough();
     stop.dispose();
@@ -97,10 +102,11 @@ async function start(
   log: Logger,
   read: ServeConfig,
   simulators: SpawnedSimulators | null,
+  running: Watchdog,
 ): Promise<RunningRouter> {
   const config = withSimulatedWorkers(read.config, simulators?.engines ?? []);
   try {
-    return await startRouter({ config, source: read.source, clock: systemClock(), log });
+    return await startRouter({ config, source: read.source, clock: systemClock(), log, running });
   } catch (thrown) {
     // An address that cannot be had is a matter of the command line or the configuration: exit 2.
     if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_LISTEN') throw thrown;

@@ -22,7 +22,7 @@ export interface ReadSecrets {
 
 /** Builds the configuration of a file that passed the schema. `folder` is where relative paths start. */
 export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
-  const { limits, router } = file;
+  const { limits, router, containment } = file;
   const models = new Map(
     Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder)]),
   );
@@ -67,6 +67,17 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
     instances: (file.worker_selection?.instances ?? []).map((value, index) => {
       return { ...value, path: ['worker_selection', 'instances', index] };
     }),
+    containment: {
+      softBudgetMs: containment.soft_budget,
+      watchdogMs: containment.watchdog,
+      breaker: {
+        failures: containment.breaker.failures,
+        overruns: containment.breaker.overruns,
+        windowMs: containment.breaker.window,
+        skipMs: containment.breaker.skip,
+      },
+      tripped: { workerSelection: containment.tripped.worker_selection },
+    },
     observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
   };
 }

@@ -22,7 +22,6 @@ test('the complete example warns about the parts that do not exist yet and about
     ['PM_CONFIG_NO_EFFECT', 'default_policy_family'],
     ['PM_CONFIG_NO_EFFECT', 'policy_classes'],
     ['PM_CONFIG_NO_EFFECT', 'uncached_isl_buckets'],
-    ['PM_CONFIG_NO_EFFECT', 'containment'],
   ]);
 });
 

@@ -13,6 +13,7 @@ export type {
   ConfigPath,
   ConfigProblem,
   ConfigSource,
+  ContainmentSettings,
   HintEntry,
   InstanceEntry,
   LoadedConfig,

@@ -34,7 +34,11 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   for (const kind of ['selection', 'indexer'] as const) {
     unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
   }
-  unless(file.containment === null, ['containment'], 'budgets and breakers are not built yet');
+  unless(
+    file.containment.tripped.classifier === 'pass-through',
+    ['containment', 'tripped', 'classifier'],
+    'request classifiers are not built yet',
+  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   unless(
     !isSaid(written, 'router', 'router_ttl_secs'),

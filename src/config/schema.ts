@@ -114,22 +114,21 @@ export const fileSchema = mapping({
   kv_hint_policy: orNull(kvHintPolicy()),
   request_classifier: orNull(requestClassifier()),
   ...queueKeys(),
-  containment: orNull(
-    section({
-      soft_budget: or(duration(0, HOUR), 1),
-      watchdog: or(duration(100, HOUR), 10_000),
-      breaker: section({
-        failures: or(whole(1), 5),
-        overruns: or(whole(1), 50),
-        window: or(duration(1, HOUR), 30_000),
-        skip: or(duration(1, HOUR), 10_000),
-      }),
-      tripped: section({
-        classifier: or(word(['pass-through', 'refuse']), 'pass-through'),
-        worker_selection: or(word(['default', 'refuse']), 'default'),
-      }),
+  containment: section({
+    soft_budget: or(duration(0, HOUR), 1),
+    watchdog: or(duration(100, HOUR), 10_000),
+    // Each breaker remembers the times of as many failures and overruns, so these have a cap.
+    breaker: section({
+      failures: or(whole(1, 10_000), 5),
+      overruns: or(whole(1, 10_000), 50),
+      window: or(duration(1, HOUR), 30_000),
+      skip: or(duration(1, HOUR), 10_000),
     }),
-  ),
+    tripped: section({
+      classifier: or(word(['pass-through', 'refuse']), 'pass-through'),
+      worker_selection: or(word(['default', 'refuse']), 'default'),
+    }),
+  }),
   observe: section({
     candidates: or(whole(1, 4096), 64),
     log_level: or(word(LOG_LEVELS), 'info'),

@@ -133,6 +133,21 @@ export interface RouterSettings {
   readonly trustRoutingFieldsFrom: readonly string[];
 }
 
+/** How plugins are contained. Times in ms. */
+export interface ContainmentSettings {
+  /** What a call may take; 0 = as long as it likes. */
+  readonly softBudgetMs: number;
+  /** How long the main thread may be blocked. */
+  readonly watchdogMs: number;
+  readonly breaker: {
+    readonly failures: number;
+    readonly overruns: number;
+    readonly windowMs: number;
+    readonly skipMs: number;
+  };
+  readonly tripped: { readonly workerSelection: 'default' | 'refuse' };
+}
+
 /** The whole configuration. */
 export interface RouterConfig {
   readonly listen: { readonly host: string; readonly port: number };
@@ -161,6 +176,7 @@ export interface RouterConfig {
   readonly plugins: readonly { readonly specifier: string; readonly path: ConfigPath }[];
   readonly workerSelection: Readonly<Partial<Record<Role, RoleSelectionEntry>>>;
   readonly instances: readonly InstanceEntry[];
+  readonly containment: ContainmentSettings;
   readonly observe: { readonly candidates: number; readonly logLevel: string };
 }
 

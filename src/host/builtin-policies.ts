@@ -10,12 +10,12 @@ import {
   random,
   roundRobin,
 } from '../policies/index.ts';
-import { type Origin, PolicyCatalog } from './catalog.ts';
+import { BUILT_IN_VERSION, type Origin, PolicyCatalog } from './catalog.ts';
 
 /** The policy of a role that names none, and what the name `default` stands for; any router mode but `kv` is the type of a built-in. */
 export const DEFAULT_POLICY = 'dynamo-default-cost-fn';
 
-const BUILT_IN: Origin = { name: 'the built-in policies', version: 'builtin' };
+const BUILT_IN: Origin = { name: 'the built-in policies', version: BUILT_IN_VERSION };
 
 /** A catalog holding the built-ins. */
 export function builtinCatalog(router: RouterSettings): PolicyCatalog {

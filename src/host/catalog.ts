@@ -13,6 +13,9 @@ import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
 import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
 
+/** Version of what comes with the program. */
+export const BUILT_IN_VERSION = 'builtin';
+
 /** Where a type came from. */
 export interface Origin {
   /** `built in`, a file or a package, for messages. */

@@ -35,6 +35,8 @@ export class BookingCopyLocations implements KvCopyLocations {
   constructor(fleet: HintFleet, booking: HintBooking) {
     this.#fleet = fleet;
     this.#booking = booking;
+    // The policies of a booking share it: a member that one of them adds must not stand before those of the class.
+    Object.freeze(this);
   }
 
   get localPrefixBlocks(): number {
@@ -47,7 +49,7 @@ export class BookingCopyLocations implements KvCopyLocations {
   get owners(): readonly KvCopyOwner[] {
     this.#owners ??= Object.freeze(
       this.#sources().map(({ workerId, rank, prefixBlocks }) =>
-        Object.freeze({ source: { workerId, rank }, prefixBlocks }),
+        Object.freeze({ source: Object.freeze({ workerId, rank }), prefixBlocks }),
       ),
     );
     this.#open();

@@ -9,6 +9,7 @@ import type {
   Row,
 } from '../plugin/index.ts';
 import type { BookingCopyLocations } from './copy-locations.ts';
+import { frozenSession } from './frozen-session.ts';
 import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking } from './types.ts';
 
@@ -29,13 +30,12 @@ export function baseContext(
     partition: Object.freeze({ ...booking.partition }),
     promptTokens: booking.promptTokens,
     blockSize: booking.blockSize,
-    session: booking.session,
-    // A copy: the set in the fleet's record must survive a policy that writes to it.
-    capabilities: capabilities === null ? null : new Set(capabilities),
+    session: frozenSession(booking.session),
+    capabilities,
   });
 }
 
-/** Adds declared inputs, and the committed copy for those who declare the commitment. */
+/** Adds declared inputs, what a policy could write to, and the committed copy for those who declare the commitment. */
 export function contextFor(
   base: Readonly<HintContextBase>,
   { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
@@ -43,9 +43,12 @@ export function contextFor(
   copyLocations: BookingCopyLocations,
   committedKvCopy: CommittedKvCopy | null,
 ): Readonly<AnyHintContext> {
-  if (inputs.length === 0 && !seesCommits) return base;
+  const { capabilities } = base;
+  if (inputs.length === 0 && !seesCommits && capabilities === null) return base;
   return Object.freeze({
     ...base,
+    // A copy each: the set in the fleet's record, and what the next policy sees, must survive a policy that writes to it.
+    capabilities: capabilities === null ? null : new Set(capabilities),
     ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
     ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
     ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),

@@ -14,7 +14,7 @@ export interface CheckedAction {
 }
 
 /** Why an output is dropped. */
-export type DropReason = NonNullable<HintPolicyResult['reason']>;
+export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped'>;
 
 /** What an output is judged by. */
 export interface OutputLimits {

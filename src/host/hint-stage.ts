@@ -139,10 +139,16 @@ export class RoleHintStage implements HintStage {
     hint: CreatedHint,
     { booking, rank, draft, copyLocations, base }: StageRun,
     committed: CommittedKvCopy | null,
-  ): DropReason | 'nothing' | null {
+  ): DropReason | 'nothing' | 'tripped' | null {
     const { clock } = this.#ports;
+    const { guard } = hint;
+    if (guard?.admits() === false) {
+      draft.policies.push({ name: hint.name, result: 'skipped', reason: 'tripped', us: 0 });
+      return 'tripped';
+    }
     const room = roomIn(draft);
     const startedAt = clock.now();
+    const guardStartedAt = guard?.begin() ?? 0;
     const context = contextFor(base, hint, booking, copyLocations, committed);
     let verdict: readonly CheckedAction[] | DropReason;
     try {
@@ -152,7 +158,9 @@ export class RoleHintStage implements HintStage {
       verdict = 'threw';
       this.#complain(hint.name, verdict, errorText(thrown));
     }
-    const taken = this.#settle(hint.name, verdict, draft, (clock.now() - startedAt) * 1000);
+    const micros = (clock.now() - startedAt) * 1000;
+    guard?.end(guardStartedAt, isFailure(verdict, room.room));
+    const taken = this.#settle(hint.name, verdict, draft, micros);
     if (taken) return null;
     return typeof verdict === 'string' ? verdict : 'nothing';
   }
@@ -194,6 +202,12 @@ export class RoleHintStage implements HintStage {
     this.#complained.add(key);
     this.#ports.log.warn('the actions of a hint policy were dropped', { policy, reason, error });
   }
+}
+
+/** Whether a verdict is the policy's own fault: not when others took the room, or when the rank does not take the action. */
+function isFailure(verdict: readonly CheckedAction[] | DropReason, room: number): boolean {
+  if (typeof verdict !== 'string' || verdict === 'unsupported_action') return false;
+  return verdict !== 'no_room' || room === MAX_HINT_ACTIONS;
 }
 
 function failedCommit({ prefixBlocks, additionalBlocks }: CopyCommit, failure: CommitFailure): CommitOutcome {

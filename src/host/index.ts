@@ -3,6 +3,7 @@ export { createCandidateTable } from './candidate-table.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
 export { CopySources } from './copy-sources.ts';
 export { evaluateLinearCost } from './linear-cost.ts';
+export type { PluginPlace, PluginStatus, RunningPlugin } from './plugin-guard.ts';
 export {
   createPluginHost,
   type PluginHostOptions,

@@ -21,6 +21,7 @@ import type { PolicyCatalog, Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { RoleHintStage } from './hint-stage.ts';
 import { ExportCollector } from './plugin-exports.ts';
+import { PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
 import { type HostModules, PluginLoader } from './plugin-loader.ts';
 import { ProblemList } from './problem-list.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
@@ -47,6 +48,8 @@ export interface PluginHostOptions {
   readonly metrics?: Metrics;
   /** Modules plugins may import from the host beside `pointsman/plugin`, for example `pointsman/testing`. */
   readonly modules?: HostModules;
+  /** The wall clock plugins are timed with, in ms, and who is told which plugin runs; absent = no budget, nobody. */
+  readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
   /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
   readonly fleet?: HintFleet;
 }
@@ -71,6 +74,8 @@ export interface ResolvedPluginHost extends PluginHost {
   readonly warnings: readonly ConfigProblem[];
   /** What every role uses, in the order aggregated, prefill, decode, encode. */
   resolution(): readonly RoleResolution[];
+  /** Breakers and counts of the plugins in use, by role. */
+  containment(): readonly PluginStatus[];
 }
 
 /** Stands in for the partitions when a configuration names no model yet. */
@@ -120,6 +125,7 @@ class Host implements ResolvedPluginHost {
   readonly #config: RouterConfig;
   readonly #fleet: HintFleet;
   readonly #ports: CreationPorts;
+  readonly #guards: PluginGuards;
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
@@ -135,7 +141,9 @@ class Host implements ResolvedPluginHost {
     this.seed = options.seed || config.router.seed || systemSeed();
     this.#fleet = options.fleet ?? NO_FLEET;
     const metrics = options.metrics ?? NO_METRICS;
-    this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared };
+    const { wallMs = null, running = null } = options.containment ?? {};
+    this.#guards = new PluginGuards({ settings: config.containment, clock, wallMs, running, metrics, log });
+    this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared, guards: this.#guards };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
   }
 
@@ -145,6 +153,10 @@ class Host implements ResolvedPluginHost {
 
   resolution(): readonly RoleResolution[] {
     return this.#resolution;
+  }
+
+  containment(): readonly PluginStatus[] {
+    return this.#guards.status();
   }
 
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {

@@ -11,8 +11,10 @@ import {
   seededRng,
   type WorkerInput,
 } from '../plugin/index.ts';
-import type { Prepared } from './catalog.ts';
+import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
+import { guardedSelection } from './guarded-selection.ts';
+import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
@@ -26,6 +28,8 @@ export interface CreationPorts {
   readonly metrics: Metrics;
   /** Instances with scope `shared`, by what was prepared. */
   readonly shared: Map<Prepared, unknown>;
+  /** Guards of plugins; absent = none is guarded. */
+  readonly guards?: PluginGuards;
 }
 
 /** Where policies are created for. */
@@ -45,11 +49,15 @@ export interface CreatedHint {
   /** Whether it is the one that sends committed copies. */
   readonly sends: boolean;
   readonly policy: AnyHintPolicy;
+  /** Null for built-in policies, and where nothing is guarded. */
+  readonly guard: PluginGuard | null;
 }
 
 /** The policies of one role in one partition. */
 export interface CreatedRole {
   readonly selection: CreatedSelection;
+  /** As of {@link CreatedHint}. */
+  readonly selectionGuard: PluginGuard | null;
   readonly hints: readonly CreatedHint[];
   /** Disposes what was created for this partition alone, hints first. */
   readonly disposers: readonly (() => unknown)[];
@@ -62,21 +70,27 @@ export interface CreatedRole {
 export function createRole(resolved: ResolvedRole, site: CreationSite, ports: CreationPorts): CreatedRole {
   const disposers: (() => unknown)[] = [];
   try {
+    const selectionName = resolved.instance ?? resolved.selection.type;
+    const selectionGuard = guardOf(resolved.selection, 'selection', selectionName, resolved, ports);
     const selectionLabel = `worker-selection policy ${resolved.selection.type}`;
     const selection = checkSelection(
-      create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
+      noted(selectionGuard, () =>
+        create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
+      ),
       selectionLabel,
       resolved.selection.commits,
     );
     if (resolved.selection.scope === 'partition') disposers.unshift(selection.dispose);
     const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
       const label = `hint policy ${name}`;
-      const policy = checkHintPolicy(create(prepared, `hint ${name}`, label, resolved, site, ports), label);
+      const guard = guardOf(prepared, 'hint', name, resolved, ports);
+      const created = noted(guard, () => create(prepared, `hint ${name}`, label, resolved, site, ports));
+      const policy = checkHintPolicy(created, label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
       const { type, inputs, actions, seesCommits, sends } = prepared;
-      return { name, type, inputs, actions, seesCommits, sends, policy };
+      return { name, type, inputs, actions, seesCommits, sends, policy, guard };
     });
-    return { selection, hints, disposers };
+    return { selection, selectionGuard, hints, disposers };
   } catch (failure) {
     for (const dispose of disposers) quietly(dispose, ports.log);
     throw failure;
@@ -132,25 +146,31 @@ export function roleRuntimeOf(
     log: ports.log,
   });
   const complained = new Set<string>();
+  const select: RoleRuntime['select'] = (table, facts) => {
+    try {
+      return pipeline.select(table, facts);
+    } catch (thrown) {
+      const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+      ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
+      if (CONTRACT_BREACHES.has(code) && !complained.has(code)) {
+        complained.add(code);
+        const fields = { policy: prepared.type, role: resolved.role, code, error: errorText(thrown) };
+        ports.log.error('worker-selection policy broke its contract', fields);
+      }
+      throw thrown;
+    }
+  };
+  const guard = created.selectionGuard;
   return {
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created),
     costWeights: cost?.weights ?? null,
-    select(table, facts) {
-      try {
-        return pipeline.select(table, facts);
-      } catch (thrown) {
-        const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-        ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
-        if (CONTRACT_BREACHES.has(code) && !complained.has(code)) {
-          complained.add(code);
-          const fields = { policy: prepared.type, role: resolved.role, code, error: errorText(thrown) };
-          ports.log.error('worker-selection policy broke its contract', fields);
-        }
-        throw thrown;
-      }
-    },
+    select:
+      guard === null
+        ? select
+        : guardedSelection(select, guard, { policy: prepared.type, role: resolved.role }),
     hintStage,
+    refusesWhenTripped: ports.guards?.refusesSelection ?? false,
     commits: commitSetting(resolved, created),
   };
 }
@@ -209,6 +229,27 @@ function create(
   }
   if (isShared) ports.shared.set(prepared, created);
   return created;
+}
+
+/** Built-in policies are the host's own code. */
+function guardOf(
+  prepared: Prepared,
+  part: 'selection' | 'hint',
+  plugin: string,
+  { role }: ResolvedRole,
+  { guards }: CreationPorts,
+): PluginGuard | null {
+  if (guards === undefined || prepared.origin.version === BUILT_IN_VERSION) return null;
+  return guards.of({ role, part, plugin });
+}
+
+function noted<T>(guard: PluginGuard | null, call: () => T): T {
+  guard?.note();
+  try {
+    return call();
+  } finally {
+    guard?.unnote();
+  }
 }
 
 function siteLabels(resolved: ResolvedRole, site: CreationSite): readonly string[] {

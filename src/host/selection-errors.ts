@@ -7,6 +7,11 @@ export interface PolicySite {
   readonly role: string;
 }
 
+/** Whether a code says that nobody is left, rather than that the policy is broken. */
+export function isRefusal(code: string): boolean {
+  return code === 'PM_SELECTION_ALL_FILTERED' || code === 'PM_SELECTION_NO_ENDPOINTS';
+}
+
 /** Nobody can take the request. */
 export function noEndpoints(site: PolicySite, why: string): PointsmanError {
   return new PointsmanError('PM_SELECTION_NO_ENDPOINTS', `no worker for role ${site.role}: ${why}`, {
@@ -20,6 +25,15 @@ export function allFiltered(site: PolicySite, eligible: number): PointsmanError 
     'PM_SELECTION_ALL_FILTERED',
     `the filters of worker-selection policy ${site.policy} dropped all ${eligible} eligible workers of role ${site.role}`,
     { details: { ...site, eligible } },
+  );
+}
+
+/** The policy is skipped. */
+export function policyTripped(site: PolicySite): PointsmanError {
+  return new PointsmanError(
+    'PM_SELECTION_TRIPPED',
+    `worker-selection policy ${site.policy} of role ${site.role} failed or overran too often and is skipped for a while; send the request again later`,
+    { details: { ...site } },
   );
 }
 

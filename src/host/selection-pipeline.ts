@@ -10,6 +10,7 @@ import type {
   WorkerTarget,
 } from '../plugin/index.ts';
 import { copyRows, createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
+import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
 import { breakTies, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
@@ -207,7 +208,7 @@ function requestOf(facts: SelectionFacts): SelectionRequest {
     requestBlocks: facts.requestBlocks,
     blockSize: facts.blockSize,
     tracksPrefillTokens: facts.tracksPrefillTokens,
-    session: facts.session,
+    session: frozenSession(facts.session),
     affinityTarget: facts.affinityTarget,
     pinnedWorker: facts.pinnedWorker,
     expectedOutputTokens: facts.expectedOutputTokens,

@@ -133,6 +133,8 @@ export interface RoleRuntime {
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick;
   readonly hintStage: HintStage | null;
+  /** Whether a request is refused, rather than placed by the default cost, when `select` throws PM_SELECTION_TRIPPED. */
+  readonly refusesWhenTripped?: boolean;
   /** Null or absent = the policy commits nothing. */
   readonly commits?: CommitSetting | null;
 }
@@ -172,7 +174,8 @@ export interface HintPolicyResult {
     | 'no_room'
     | 'undeclared_action'
     | 'unsupported_action'
-    | 'promise';
+    | 'promise'
+    | 'tripped';
   readonly error_code?: string;
   readonly actions?: number;
   readonly us: number;

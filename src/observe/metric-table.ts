@@ -111,6 +111,21 @@ export const METRICS = {
     help: 'Decisions that a worker-selection policy failed to make, by policy and error code.',
     labels: ['policy', 'code'],
   },
+  pointsman_plugin_overruns_total: {
+    kind: 'counter',
+    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin, role and part (selection, hint).',
+    labels: ['plugin', 'role', 'part'],
+  },
+  pointsman_plugin_trips_total: {
+    kind: 'counter',
+    help: 'Times the breaker of a plugin tripped, by plugin, role and part.',
+    labels: ['plugin', 'role', 'part'],
+  },
+  pointsman_plugin_skips_total: {
+    kind: 'counter',
+    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin, role and part.',
+    labels: ['plugin', 'role', 'part'],
+  },
   // --- kv ---
   // --- events ---
   pointsman_kv_event_batches_total: {

@@ -186,6 +186,12 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'The filters of the worker-selection policy dropped every eligible worker.',
   },
+  PM_SELECTION_TRIPPED: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The worker-selection policy failed or overran too often and is skipped for a while; ends a request only under containment.tripped.worker_selection: refuse.',
+  },
   PM_SELECTION_NON_FINITE_COST: {
     status: 500,
     retryable: true,

@@ -90,7 +90,7 @@ export class DecisionWriter {
       row: placement.row,
       costWeights: placement.costWeights,
       tracksPrefillTokens: placement.tracksPrefillTokens,
-      by: placement.fellBackOn === null ? pick.by : 'default_after_failure',
+      by: chosenBy(placement),
       ties: pick.ties,
       randomDraw: pick.randomDraw,
       temperature: request.constraints.temperature ?? placement.costWeights?.router_temperature ?? 0,
@@ -139,6 +139,12 @@ export class DecisionWriter {
     }
     return ages;
   }
+}
+
+/** How it was chosen, also when the policy did not choose. */
+function chosenBy({ fellBackOn, pick }: Placement): string {
+  if (fellBackOn === null) return pick.by;
+  return fellBackOn === 'PM_SELECTION_TRIPPED' ? 'default_while_tripped' : 'default_after_failure';
 }
 
 /** Those who were no candidates, by slot; one object that the ring reads during its call. */

@@ -99,7 +99,8 @@ export class Scheduler {
    * Chooses a worker for a request and books it.
    * @returns the placement, one reused object.
    * @throws PointsmanError PM_SELECTION_NO_ENDPOINTS, PM_SELECTION_PINNED_NOT_ALLOWED, PM_SELECTION_PINNED_UNAVAILABLE,
-   *   PM_SELECTION_FAILED, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then nothing is booked.
+   *   PM_SELECTION_FAILED, PM_SELECTION_TRIPPED where that refuses, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then
+   *   nothing is booked.
    */
   place(request: PlacementRequest): Placement {
     const { constraints, runtime, hashes, blockSize, promptTokens } = request;
@@ -225,6 +226,7 @@ export class Scheduler {
     } catch (thrown) {
       if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;
       const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+      if (code === 'PM_SELECTION_TRIPPED' && runtime.refusesWhenTripped) throw thrown;
       this.#metrics.count('pointsman_selection_fallbacks_total', { policy: runtime.policy.type, code });
       this.#placement.fellBackOn = code;
       return this.#selectByDefault(facts, request, thrown);

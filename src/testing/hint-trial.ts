@@ -119,9 +119,11 @@ export async function testHintPolicy(
     commit: trialCommit(context),
     ...trialMatch(context),
   });
+  const reason = result?.policies[0]?.reason ?? null;
   return {
     actions: result?.hint?.actions ?? [],
-    dropped: result?.policies[0]?.reason ?? null,
+    // A trial has no breaker that could trip.
+    dropped: reason === 'tripped' ? null : reason,
     error,
     ran: result?.capable === true,
   };

@@ -87,6 +87,8 @@ export interface Serving {
   readonly url: string;
   readonly admin: string;
   readonly log: () => string;
+  /** Signal that ended the process, once it has ended; null = it ended by itself. */
+  readonly ended: Promise<string | null>;
 }
 
 /** Serves `router.yaml` among the files with the built program. */
@@ -115,7 +117,7 @@ export async function serve(files: Readonly<Record<string, string>>): Promise<Se
   const first = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended]);
   if (typeof first[0] !== 'string') throw new Error(`serve ended: ${log}`);
   const { url, admin } = JSON.parse(first[0]) as { url: string; admin: string };
-  return { url, admin, log: () => log };
+  return { url, admin, log: () => log, ended: ended.then(([, signal]) => signal as string | null) };
 }
 
 /** A completion's answer, as far as tests look at it. */

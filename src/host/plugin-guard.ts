@@ -1,0 +1,174 @@
+// Keeps account of one plugin in one role: notes for the watchdog that it runs, times its calls, feeds its breaker, tells metrics
+// and log. Built-in policies have no guard. Budget: two readings of the wall clock and no allocation per call.
+import type { ContainmentSettings } from '../config/index.ts';
+import type { MetricLabels, Metrics } from '../observe/index.ts';
+import type { Clock, Logger, Role } from '../plugin/index.ts';
+import { Breaker, type BreakerState } from './breaker.ts';
+
+/** Where is noted which plugin runs, for whoever watches from outside. */
+export interface RunningPlugin {
+  /** A number for a plugin, other than 0. */
+  register(plugin: PluginPlace): number;
+  /** Notes that it runs; 0 = none does. */
+  note(id: number): void;
+}
+
+/** Which plugin, where. */
+export interface PluginPlace {
+  readonly role: Role;
+  /** `selection`, or `hint`. */
+  readonly part: 'selection' | 'hint';
+  /** Name of the configured instance: the hint's name, the instance of a selection, else the type. */
+  readonly plugin: string;
+}
+
+/** State of a plugin in a role, as the admin API shows it. */
+export interface PluginStatus extends PluginPlace {
+  readonly state: BreakerState;
+  readonly failures: number;
+  readonly overruns: number;
+  readonly trips: number;
+  /** Calls that were not made while it was tripped. */
+  readonly skips: number;
+  /** Until the next call is let through; 0 unless tripped. */
+  readonly retryInMs: number;
+}
+
+/** What guards work with. */
+export interface GuardPorts {
+  readonly settings: ContainmentSettings;
+  /** The breaker's time. */
+  readonly clock: Clock;
+  /** Milliseconds of a running wall clock; null = calls are not timed, as in virtual time. */
+  readonly wallMs: (() => number) | null;
+  readonly running: RunningPlugin | null;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+}
+
+/** The guard. */
+export class PluginGuard {
+  readonly place: PluginPlace;
+  readonly #ports: GuardPorts;
+  readonly #breaker: Breaker;
+  readonly #labels: MetricLabels;
+  readonly #id: number;
+  readonly #budgetMs: number;
+  readonly #wallMs: (() => number) | null;
+  #failures = 0;
+  #overruns = 0;
+  #trips = 0;
+  #skips = 0;
+
+  constructor(place: PluginPlace, ports: GuardPorts) {
+    const { settings, running } = ports;
+    this.place = place;
+    this.#ports = ports;
+    this.#breaker = new Breaker(settings.breaker);
+    this.#labels = { plugin: place.plugin, role: place.role, part: place.part };
+    this.#id = running?.register(place) ?? 0;
+    this.#budgetMs = settings.softBudgetMs;
+    // A budget of 0 is none.
+    this.#wallMs = settings.softBudgetMs > 0 ? ports.wallMs : null;
+  }
+
+  /** Whether a call may be made; a skipped one is counted. After true, {@link begin} and {@link end} must follow. */
+  admits(): boolean {
+    // The usual case reads no clock.
+    if (this.#breaker.state === 'ok' || this.#breaker.admit(this.#ports.clock.now())) return true;
+    this.#skips += 1;
+    this.#ports.metrics.count('pointsman_plugin_skips_total', this.#labels);
+    return false;
+  }
+
+  /** The call starts; answers what {@link end} needs. */
+  begin(): number {
+    this.note();
+    return this.#wallMs === null ? 0 : this.#wallMs();
+  }
+
+  /** The call ended. */
+  end(startedAt: number, failed: boolean): void {
+    const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
+    this.unnote();
+    const overran = this.#wallMs !== null && tookMs > this.#budgetMs;
+    if (overran) {
+      this.#overruns += 1;
+      this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
+    }
+    if (failed) this.#failures += 1;
+    else if (!overran && this.#breaker.state === 'ok') return;
+    const change = this.#breaker.settle(
+      this.#ports.clock.now(),
+      failed ? 'failed' : overran ? 'overran' : 'ok',
+    );
+    if (change === 'tripped') this.#tripped(failed);
+    else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
+  }
+
+  /** It runs outside a timed call, as while it is created. */
+  note(): void {
+    this.#ports.running?.note(this.#id);
+  }
+
+  /** It does not run any more. */
+  unnote(): void {
+    this.#ports.running?.note(0);
+  }
+
+  status(): PluginStatus {
+    const { state, until } = this.#breaker;
+    return {
+      ...this.place,
+      state,
+      failures: this.#failures,
+      overruns: this.#overruns,
+      trips: this.#trips,
+      skips: this.#skips,
+      retryInMs: state === 'tripped' ? Math.max(0, until - this.#ports.clock.now()) : 0,
+    };
+  }
+
+  #tripped(failed: boolean): void {
+    const { log, metrics, settings } = this.#ports;
+    this.#trips += 1;
+    metrics.count('pointsman_plugin_trips_total', this.#labels);
+    log.warn('a plugin is skipped for a while', {
+      ...this.place,
+      why: failed ? 'too many failures' : 'too many calls over the budget',
+      failures: this.#failures,
+      overruns: this.#overruns,
+      skip_ms: settings.breaker.skipMs,
+    });
+  }
+}
+
+/** The guards of a host, one per plugin and role whatever the number of partitions. */
+export class PluginGuards {
+  readonly #ports: GuardPorts;
+  readonly #guards = new Map<string, PluginGuard>();
+
+  constructor(ports: GuardPorts) {
+    this.#ports = ports;
+  }
+
+  /** What is done with requests while a selection policy is tripped. */
+  get refusesSelection(): boolean {
+    return this.#ports.settings.tripped.workerSelection === 'refuse';
+  }
+
+  /** The guard of a plugin, made when it is first asked for. */
+  of(place: PluginPlace): PluginGuard {
+    const key = [place.role, place.part, place.plugin].join('\u0000');
+    const known = this.#guards.get(key);
+    if (known !== undefined) return known;
+    const guard = new PluginGuard(place, this.#ports);
+    this.#guards.set(key, guard);
+    return guard;
+  }
+
+  /** Of every plugin, in the order of {@link of}. */
+  status(): readonly PluginStatus[] {
+    return [...this.#guards.values()].map((guard) => guard.status());
+  }
+}
