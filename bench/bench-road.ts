@@ -18,7 +18,7 @@ import {
   NO_LOG,
   seededRng,
 } from '../src/plugin/index.ts';
-import { createRoad, type ResponseSink, type Road, type RoadRequest } from '../src/road/index.ts';
+import { createRoad, NO_CONSTRAINTS, type ResponseSink, type Road } from '../src/road/index.ts';
 import { DefaultChoice, Scheduler } from '../src/scheduling/index.ts';
 
 /** Tokens per block. */
@@ -149,15 +149,6 @@ const DONE = {
   finishReason: 'stop',
   source: 'usage',
 } as const;
-const CONSTRAINTS: RoadRequest['constraints'] = {
-  pinnedWorker: null,
-  allowedWorkers: null,
-  requiredTaints: [],
-  preferredTaints: new Map(),
-  temperature: null,
-  priority: 0,
-  strictPriority: 0,
-};
 
 function decide(road: Road, engines: EngineSink[], tokens: Uint32Array, turn: number): void {
   road.arrive(
@@ -177,7 +168,7 @@ function decide(road: Road, engines: EngineSink[], tokens: Uint32Array, turn: nu
       loraName: null,
       cacheSalt: null,
       session: null,
-      constraints: CONSTRAINTS,
+      constraints: NO_CONSTRAINTS,
       incomingHint: null,
       tokenizeMicros: 0,
     },

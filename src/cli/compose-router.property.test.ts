@@ -8,7 +8,7 @@ import { encodeEventBatch, type KvEvent } from '../events/index.ts';
 import type { WorkerCapabilities, WorkerSpec } from '../fleet/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { ManualClock, NO_LOG } from '../plugin/index.ts';
-import type { RoadTicket } from '../road/index.ts';
+import { NO_CONSTRAINTS, type RoadTicket } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 
 const CONFIG = `
@@ -165,15 +165,7 @@ async function composed() {
         loraName: null,
         cacheSalt: null,
         session: null,
-        constraints: {
-          pinnedWorker: null,
-          allowedWorkers: null,
-          requiredTaints: [],
-          preferredTaints: new Map(),
-          temperature: null,
-          priority: 0,
-          strictPriority: 0,
-        },
+        constraints: NO_CONSTRAINTS,
         incomingHint: null,
         tokenizeMicros: 0,
       },

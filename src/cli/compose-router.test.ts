@@ -6,7 +6,7 @@ import type { WorkerCapabilities } from '../fleet/index.ts';
 import { u64FromBigInt } from '../kv/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
-import type { ResponseSink, RoadRequest } from '../road/index.ts';
+import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 
 const CONFIG = `
@@ -74,15 +74,7 @@ function request(requestId: string, tokens: Uint32Array): RoadRequest {
     loraName: null,
     cacheSalt: null,
     session: { sessionId: 'secret session', agentHeaders: {} },
-    constraints: {
-      pinnedWorker: null,
-      allowedWorkers: null,
-      requiredTaints: [],
-      preferredTaints: new Map(),
-      temperature: null,
-      priority: 0,
-      strictPriority: 0,
-    },
+    constraints: NO_CONSTRAINTS,
     incomingHint: null,
     tokenizeMicros: 0,
   };

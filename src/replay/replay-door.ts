@@ -1,6 +1,6 @@
 // The door of a replay: sends the trace's requests into the road at their time and listens to the answers.
 import { PointsmanError } from '../plugin/index.ts';
-import type { ResponseSink } from '../road/index.ts';
+import { NO_CONSTRAINTS, type ResponseSink } from '../road/index.ts';
 import type { SimulatedEngineSettings, VirtualTime } from '../simulator/index.ts';
 import { Distribution } from './distribution.ts';
 import type { RunCollector } from './run-collector.ts';
@@ -87,15 +87,7 @@ export class ReplayDoor {
         loraName: null,
         cacheSalt: null,
         session: null,
-        constraints: {
-          pinnedWorker: null,
-          allowedWorkers: null,
-          requiredTaints: [],
-          preferredTaints: new Map(),
-          temperature: null,
-          priority: 0,
-          strictPriority: 0,
-        },
+        constraints: NO_CONSTRAINTS,
         incomingHint: null,
         tokenizeMicros: 0,
       },

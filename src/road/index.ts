@@ -1,12 +1,13 @@
 // The one function that walks a request through the steps.
 export type { LookupDeps } from './prompt-lookup.ts';
 export { createRoad, type RoadDeps } from './road.ts';
-export type {
-  LateHintOutcome,
-  ResponseSink,
-  Road,
-  RoadRequest,
-  RoadTicket,
-  RoutingConstraints,
-  TokensSource,
+export {
+  type LateHintOutcome,
+  NO_CONSTRAINTS,
+  type ResponseSink,
+  type Road,
+  type RoadRequest,
+  type RoadTicket,
+  type RoutingConstraints,
+  type TokensSource,
 } from './types.ts';

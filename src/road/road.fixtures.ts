@@ -23,7 +23,7 @@ import {
 } from '../plugin/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { createRoad, type RoadDeps } from './road.ts';
-import type { ResponseSink, RoadRequest } from './types.ts';
+import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from './types.ts';
 
 export const BLOCK = 16;
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
@@ -276,15 +276,7 @@ function request(requestId: string, changes: Partial<RoadRequest>): RoadRequest 
     loraName: null,
     cacheSalt: null,
     session: null,
-    constraints: {
-      pinnedWorker: null,
-      allowedWorkers: null,
-      requiredTaints: [],
-      preferredTaints: new Map(),
-      temperature: null,
-      priority: 0,
-      strictPriority: 0,
-    },
+    constraints: NO_CONSTRAINTS,
     incomingHint: null,
     tokenizeMicros: 0,
     ...changes,

@@ -10,6 +10,17 @@ export type TokensSource = 'local' | 'engine' | 'estimate' | 'given';
 /** What the caller may ask of routing; a door fills it only for callers that are trusted for it. */
 export type RoutingConstraints = PlacementConstraints;
 
+/** A request that asks nothing of routing. */
+export const NO_CONSTRAINTS: RoutingConstraints = {
+  pinnedWorker: null,
+  allowedWorkers: null,
+  requiredTaints: [],
+  preferredTaints: new Map(),
+  temperature: null,
+  priority: 0,
+  strictPriority: 0,
+};
+
 /** A request as it enters the road, after ingress, identify and tokenize. */
 export interface RoadRequest {
   readonly requestId: string;

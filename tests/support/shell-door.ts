@@ -2,7 +2,7 @@
 import type { EngineReport } from '../../src/engines/index.ts';
 import type { DecisionReader, DecisionRecord } from '../../src/observe/index.ts';
 import type { Clock, PointsmanError } from '../../src/plugin/index.ts';
-import type { Road } from '../../src/road/index.ts';
+import { NO_CONSTRAINTS, type Road } from '../../src/road/index.ts';
 import type { ShellRequest } from './shell-workload.ts';
 
 /** Model name of both shells. */
@@ -96,15 +96,7 @@ function roadRequest(requestId: string, request: ShellRequest): Parameters<Road[
     loraName: null,
     cacheSalt: null,
     session: { sessionId: request.sessionId, agentHeaders: {} },
-    constraints: {
-      pinnedWorker: null,
-      allowedWorkers: null,
-      requiredTaints: [],
-      preferredTaints: new Map(),
-      temperature: null,
-      priority: 0,
-      strictPriority: 0,
-    },
+    constraints: NO_CONSTRAINTS,
     incomingHint: null,
     tokenizeMicros: 0,
   };
