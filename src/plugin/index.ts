@@ -84,6 +84,7 @@ export {
   filterWorkers,
   type Pick,
   pickLowestCost,
+  picksLowestCost,
   pickWorker,
   scoreEachWorker,
   scoreWorkers,
