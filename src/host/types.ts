@@ -160,6 +160,8 @@ export interface HintBooking {
    * `cache` or `load`; read only during the call. Absent = nobody selected.
    */
   readonly selected?: { readonly table: CandidateTable; readonly row: number };
+  /** Requests in flight on a slot, to choose among near-tied sources of a copy; absent = not known. */
+  readonly loadOf?: (slot: OwnerSlot) => number;
   /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */
   readonly commit?: (CopyCommit & { readonly stopOnFailure: boolean }) | null;
 }

@@ -34,11 +34,14 @@ export interface LoadColumns {
   readonly activeRequests: Column;
 }
 
-/** What each candidate could fetch from a peer. Zero where nobody is eligible, or the candidate takes no hints. */
+/**
+ * What each candidate could fetch from a peer. Zero where nobody is eligible, or the candidate takes no hints. The source is the least
+ * loaded of those on other workers whose prefix is within 1/16 of the longest.
+ */
 export interface CopyColumns {
-  /** Blocks the best source holds beyond the candidate's own device and host blocks. */
+  /** Blocks the source holds beyond the candidate's own device and host blocks. */
   readonly copyableBlocks: Column;
-  /** Leading blocks on the device tier of the best source: the longest prefix on another worker that can serve this one. */
+  /** Leading blocks on the device tier of the source. */
   readonly sourcePrefixBlocks: Column;
 }
 

@@ -219,6 +219,7 @@ class SynchronousRoad implements Road {
       index: this.#deps.index,
       incomingHint: request.incomingHint,
       selected: { table, row },
+      loadOf: this.#deps.scheduler.requestsOn,
       commit,
     });
     const settled =

@@ -8,6 +8,7 @@ import {
   type SelectionFacts,
   type SelectionPick,
 } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
@@ -58,7 +59,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#fleet = options.fleet;
-    this.#copySources = new CopySources(options.fleet);
+    this.#copySources = new CopySources(options.fleet, this.requestsOn);
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
@@ -94,6 +95,9 @@ export class Scheduler {
   get loads(): SlotLoads {
     return this.#loads;
   }
+
+  /** Requests booked on a slot now. */
+  readonly requestsOn = (slot: OwnerSlot): number => this.#loads.activeRequests[slot] ?? 0;
 
   /**
    * Chooses a worker for a request and books it.
