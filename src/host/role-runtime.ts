@@ -181,7 +181,12 @@ function commitSetting(
 ): CommitSetting | null {
   if (!selection.commits) return null;
   const sender = hints.find((hint) => hint.sends);
-  return { onFailure: onCommitFailure, senderActions: sender?.actions ?? null };
+  const guard = sender?.guard ?? null;
+  return {
+    onFailure: onCommitFailure,
+    senderActions: sender?.actions ?? null,
+    senderIsSkipped: () => guard !== null && !guard.wouldAdmit(),
+  };
 }
 
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */

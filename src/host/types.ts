@@ -94,6 +94,8 @@ export interface CommitSetting {
   readonly onFailure: 'degrade' | 'release';
   /** Actions of the one hint policy that sends them; null = any. */
   readonly senderActions: ReadonlySet<string> | null;
+  /** Whether that policy would not be called now: then no copy should be credited, as nobody would send it. */
+  senderIsSkipped(): boolean;
 }
 
 /** A copy that selection credited to a booking. */

@@ -171,7 +171,7 @@ class SynchronousRoad implements Road {
       session: request.session,
       constraints: request.constraints,
       expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit,
+      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
     });
   }
 
