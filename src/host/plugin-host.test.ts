@@ -93,6 +93,8 @@ describe('what a role gets', () => {
         occupancy: false,
         copies: false,
         copyLocations: false,
+        lineage: false,
+        residency: false,
       },
       hints: [],
       dormantHints: [],

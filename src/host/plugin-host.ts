@@ -243,6 +243,15 @@ class Host implements ResolvedPluginHost {
       const hints = dormantHints.join(', ');
       log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
     }
+    for (const { role, needs } of this.#resolution) {
+      const wanted = [needs.lineage ? 'session-lineage' : '', needs.residency ? 'residency' : ''];
+      const inputs = wanted.filter(Boolean).join(', ');
+      if (inputs === '') continue;
+      log.warn('declared inputs are switched off in this version: policies get null for them', {
+        role,
+        inputs,
+      });
+    }
     for (const entry of this.#catalog.hints.values()) {
       for (const host of entry.defaultHosts) {
         if (host === 'any-worker-selection' || this.#catalog.selections.has(host.workerSelection)) continue;

@@ -113,6 +113,8 @@ export function needsOf(created: CreatedRole): RoleNeeds {
     occupancy: inputs.has('occupancy'),
     copies,
     copyLocations,
+    lineage: inputs.has('session-lineage') || hinted.has('session-lineage'),
+    residency: hinted.has('residency'),
   };
 }
 

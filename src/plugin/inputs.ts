@@ -1,5 +1,6 @@
 // What plugins may declare to read, and the shape each declaration adds. What is not declared is not on the type, not on the
 // object at run time, and not prepared by the host.
+import type { SessionLineage } from './session-lineage.ts';
 
 /** One number per candidate. A Float64Array at run time, read-only to the compiler; may be longer than `count`. */
 export type Column = ArrayLike<number>;
@@ -55,6 +56,8 @@ export interface WorkerInputs {
   readonly occupancy: { readonly occupancy: Column };
   /** Copies that a hint could bring from a peer. */
   readonly 'kv-copy-locations': { readonly copies: CopyColumns };
+  /** Which blocks sessions have where; null = switched off. */
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
 
 /** Names a worker-selection component may list under `inputs`. */
@@ -67,6 +70,7 @@ export interface WorkerRowInputs {
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: number };
   readonly occupancy: { readonly occupancy: number };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
 
 /** Every worker-selection input, in the order error messages list them. */
@@ -76,6 +80,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = [
   'preferred-taint',
   'occupancy',
   'kv-copy-locations',
+  'session-lineage',
 ];
 
 /** The names in a literal list; a list whose length the compiler does not know grants nothing. */
