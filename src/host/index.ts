@@ -11,6 +11,7 @@ export {
   type RoleResolution,
 } from './plugin-host.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
+export { isRefusal } from './selection-errors.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,

@@ -66,7 +66,7 @@ export class SelectionPipeline {
     const pin = facts.pinnedWorker ?? this.#affinityPin(table, facts);
     const { cost, filters } = this.#parts;
     if (cost === null || pin !== null || filters.length > 0) return this.#selectCompacted(table, facts, pin);
-    this.#evaluate(cost, table, facts, this.#costs);
+    this.#evaluate(cost, table, facts, this.#costs, false);
     const choice = this.#chooseByCost(cost, this.#costs, table.count, facts);
     const by = choice.draw === null ? 'lowest_cost' : 'sampled';
     return this.#pickOf(choice, by, null, this.#commitsByCost(table, choice.row));
@@ -75,12 +75,12 @@ export class SelectionPipeline {
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
     const { cost, filters, scorers } = this.#parts;
     const compact = this.#compact;
-    const request = requestOf(facts);
+    const request = requestOf(facts, pin);
     this.#load(table, pin);
-    if (facts.pinnedWorker !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
+    if (pin !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
     const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
     const totals = this.#totals.fill(0, 0, compact.count);
-    if (cost !== null) this.#evaluate(cost, compact, facts, totals);
+    if (cost !== null) this.#evaluate(cost, compact, facts, totals, pin !== null);
     else this.#components.score(compact, request, totals);
 
     let choice: RowChoice;
@@ -182,8 +182,9 @@ export class SelectionPipeline {
     table: CandidateTable,
     facts: SelectionFacts,
     costs: Float64Array,
+    pinned: boolean,
   ): void {
-    const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
+    const setting = pinned ? this.#pinnedSetting : this.#setting;
     if (evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) return;
     const row = costs.findIndex((value) => !Number.isFinite(value));
     throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
@@ -202,7 +203,7 @@ export class SelectionPipeline {
 }
 
 /** The request as policies see it: a copy, so that a policy cannot change what the host goes on with. */
-function requestOf(facts: SelectionFacts): SelectionRequest {
+function requestOf(facts: SelectionFacts, pinnedWorker: WorkerTarget | null): SelectionRequest {
   return Object.freeze({
     promptTokens: facts.promptTokens,
     requestBlocks: facts.requestBlocks,
@@ -210,7 +211,7 @@ function requestOf(facts: SelectionFacts): SelectionRequest {
     tracksPrefillTokens: facts.tracksPrefillTokens,
     session: frozenSession(facts.session),
     affinityTarget: facts.affinityTarget,
-    pinnedWorker: facts.pinnedWorker,
+    pinnedWorker,
     expectedOutputTokens: facts.expectedOutputTokens,
     priority: facts.priority,
     strictPriority: facts.strictPriority,

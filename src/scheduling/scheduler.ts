@@ -4,6 +4,7 @@ import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
 import {
   type CopyCommit,
   CopySources,
+  isRefusal,
   type RoleRuntime,
   type SelectionFacts,
   type SelectionPick,
@@ -30,13 +31,6 @@ export interface SchedulerOptions {
   readonly diskCacheHitWeight?: number;
   readonly metrics?: Metrics;
 }
-
-/** Codes with which a policy says that nobody is left or that the request must name a worker, rather than that it is broken. */
-const REFUSALS: ReadonlySet<string> = new Set([
-  'PM_SELECTION_ALL_FILTERED',
-  'PM_SELECTION_NO_ENDPOINTS',
-  'PM_SELECTION_PIN_REQUIRED',
-]);
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
@@ -228,7 +222,7 @@ export class Scheduler {
     try {
       return inRange(runtime.select(this.#table, facts), this.#table.count);
     } catch (thrown) {
-      if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;
+      if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;
       const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
       if (code === 'PM_SELECTION_TRIPPED' && runtime.refusesWhenTripped) throw thrown;
       this.#metrics.count('pointsman_selection_fallbacks_total', { policy: runtime.policy.type, code });
