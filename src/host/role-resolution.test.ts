@@ -109,7 +109,6 @@ describe('a refusal names file, line, column and what would be right', () => {
       'a committing policy that two send for',
       'worker_selection:\n  decode: { type: kvcr, hints: [{ type: kv_fetch }, { type: kv_fetch, name: again }] }\n',
       [
-        'warning policy.yaml:2:25: worker_selection.decode.hints: kv_fetch and again of role decode may both send kv.fetch, and engines read only the first; keep one',
         'policy.yaml:2:25: worker_selection.decode.hints: worker-selection policy kvcr of role decode commits KV copies, so exactly one of its hint policies must send them, but kv_fetch and again do; keep one, for example kv_fetch',
       ],
     ],
