@@ -96,6 +96,15 @@ describe('what a role gets', () => {
         lineage: false,
         residency: false,
       },
+      provisions: {
+        index: 'yes',
+        eventSubscription: 'yes',
+        chainRetention: 'no',
+        copyLocations: 'no',
+        lineage: 'no',
+        residency: 'no',
+        hintStage: 'no',
+      },
       hints: [],
       dormantHints: [],
     });
