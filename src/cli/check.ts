@@ -9,7 +9,7 @@ import {
   overridesFromEnv,
   renderPath,
 } from '../config/index.ts';
-import { createPluginHost, type RoleResolution } from '../host/index.ts';
+import { createPluginHost, type RoleProvisions, type RoleResolution } from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
@@ -114,9 +114,25 @@ function print(io: CliIo, file: string, { problems, roles, source }: Findings): 
     hintNames(role),
   ]);
   io.out(`${textTable(['role', 'worker selection', 'KV path', 'hints'], rows)}\n`);
+  const prepared = roles.map(({ role, provisions }) => [
+    role,
+    ...PROVISIONS.map(([, name]) => provisions[name]),
+  ]);
+  io.out(`\n${textTable(['prepared for', ...PROVISIONS.map(([title]) => title)], prepared)}\n\n`);
   const count = `${problems.length} warning${problems.length === 1 ? '' : 's'}`;
   io.out(`${file}: no errors, ${count}; router mode ${roles[0]?.mode}\n`);
 }
+
+/** Columns of what is prepared for a role. */
+const PROVISIONS: readonly (readonly [title: string, name: keyof RoleProvisions, inJson: string])[] = [
+  ['index', 'index', 'index'],
+  ['KV events', 'eventSubscription', 'event_subscription'],
+  ['prompt chain', 'chainRetention', 'chain_retention'],
+  ['copy locations', 'copyLocations', 'copy_locations'],
+  ['lineage', 'lineage', 'lineage'],
+  ['residency', 'residency', 'residency'],
+  ['hint stage', 'hintStage', 'hint_stage'],
+];
 
 function policyName({ policy }: RoleResolution): string {
   const instance = policy.instance === null ? '' : ` (instance ${policy.instance})`;
@@ -144,8 +160,9 @@ function asJson(file: string, { problems, roles, source }: Findings): unknown {
       message: problem.message,
       text: source.render(problem),
     })),
-    roles: roles?.map(({ dormantHints, hints, kvPath, mode, policy, role }) => {
-      return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints };
+    roles: roles?.map(({ dormantHints, hints, kvPath, mode, policy, provisions, role }) => {
+      const prepared = Object.fromEntries(PROVISIONS.map(([, name, inJson]) => [inJson, provisions[name]]));
+      return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints, prepared };
     }),
   };
 }

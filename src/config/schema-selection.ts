@@ -38,11 +38,20 @@ const isolationKeys = {
   deadline: orNull(duration(1, 60_000)),
 };
 
-const hint = () =>
-  mapping({ type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys });
+const hint = (remedy?: (found: unknown) => string) =>
+  mapping(
+    { type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys },
+    remedy,
+  );
+
+/** In a list a bare name is the mistake to expect, as role entries allow one. */
+const listedHint = () =>
+  hint((found) =>
+    typeof found === 'string' && POLICY_NAME.test(found) ? `; write - { type: ${found} }` : '',
+  );
 
 const hints = () =>
-  z.array(hint(), {
+  z.array(listedHint(), {
     error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
   });
 
@@ -103,7 +112,7 @@ export const hintPolicies = () =>
   });
 
 /** A still older one: a hint policy behind those of every role. */
-export const kvHintPolicy = hint;
+export const kvHintPolicy = () => hint();
 
 /** Who decides when a request enters the queue. */
 export const requestClassifier = () =>

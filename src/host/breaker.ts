@@ -47,9 +47,14 @@ export class Breaker {
   /** Whether a call may be made now. After the pause the first one becomes the probe: its {@link settle} must follow. */
   admit(nowMs: number): boolean {
     if (this.#state === 'ok') return true;
-    if (this.#state === 'probing' || nowMs < this.#until) return false;
+    if (!this.wouldAdmit(nowMs)) return false;
     this.#state = 'probing';
     return true;
+  }
+
+  /** Whether {@link admit} would say yes; changes nothing. */
+  wouldAdmit(nowMs: number): boolean {
+    return this.#state === 'ok' || (this.#state === 'tripped' && nowMs >= this.#until);
   }
 
   /**

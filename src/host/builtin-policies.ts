@@ -3,6 +3,7 @@ import type { RouterSettings } from '../config/index.ts';
 import {
   direct,
   dynamoDefaultCostFn,
+  dynamoTwoTierCostFn,
   kvcr,
   kvFetch,
   leastLoaded,
@@ -31,7 +32,15 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   };
   catalog.add(dynamoDefaultCostFn, BUILT_IN, weights);
   catalog.add(kvcr, BUILT_IN, weights);
-  for (const definition of [roundRobin, random, powerOfTwo, leastLoaded, direct, kvFetch]) {
+  for (const definition of [
+    dynamoTwoTierCostFn,
+    roundRobin,
+    random,
+    powerOfTwo,
+    leastLoaded,
+    direct,
+    kvFetch,
+  ]) {
     catalog.add(definition, BUILT_IN);
   }
   return catalog;

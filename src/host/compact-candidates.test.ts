@@ -11,6 +11,7 @@ const COLUMNS = {
   'preferred-taint': ['preferredTaintMultiplier'],
   occupancy: ['occupancy'],
   'kv-copy-locations': ['copyableBlocks', 'sourcePrefixBlocks'],
+  'session-lineage': [],
 } as const satisfies Record<WorkerInput, readonly (keyof CandidateTable)[]>;
 
 /** Numbers that say which column and row they are of. */

@@ -10,7 +10,9 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
+export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
+export { isRefusal } from './selection-errors.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,

@@ -81,6 +81,11 @@ export class PluginGuard {
     return false;
   }
 
+  /** Whether {@link admits} would say yes; counts nothing and starts no probe. */
+  wouldAdmit(): boolean {
+    return this.#breaker.state === 'ok' || this.#breaker.wouldAdmit(this.#ports.clock.now());
+  }
+
   /** The call starts; answers what {@link end} needs. */
   begin(): number {
     this.note();

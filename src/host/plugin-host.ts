@@ -24,6 +24,7 @@ import { ExportCollector } from './plugin-exports.ts';
 import { PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
 import { type HostModules, PluginLoader } from './plugin-loader.ts';
 import { ProblemList } from './problem-list.ts';
+import { provisionsOf, type RoleProvisions, warnOfMissingCopies } from './role-provisions.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
 import {
   type CreationPorts,
@@ -62,6 +63,8 @@ export interface RoleResolution {
   readonly kvPath: boolean;
   readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
   readonly needs: RoleNeeds;
+  /** What that makes the router prepare. */
+  readonly provisions: RoleProvisions;
   readonly hints: readonly { readonly name: string; readonly type: string; readonly listed: boolean }[];
   /** Hint policies that would run by default, did the router mode book on the KV path. */
   readonly dormantHints: readonly string[];
@@ -99,7 +102,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
   }
-  host.finish(needs, problems.warnings);
+  host.finish(needs, problems);
   return host;
 }
 
@@ -221,10 +224,9 @@ class Host implements ResolvedPluginHost {
   }
 
   /** Takes note of what was found and tells the operator what does not run. */
-  finish(needs: ReadonlyMap<Role, RoleNeeds>, warnings: readonly ConfigProblem[]): void {
+  finish(needs: ReadonlyMap<Role, RoleNeeds>, problems: ProblemList): void {
     const { log } = this.#ports;
-    const { mode } = this.#config.router;
-    this.#warnings = warnings;
+    const { mode, useKvEvents } = this.#config.router;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,
       mode,
@@ -235,13 +237,27 @@ class Host implements ResolvedPluginHost {
         version: resolved.selection.origin.version,
       },
       needs: needs.get(resolved.role)!,
+      provisions: provisionsOf(needs.get(resolved.role)!, useKvEvents, resolved.hints.length > 0),
       hints: resolved.hints.map(({ name, prepared, listed }) => ({ name, type: prepared.type, listed })),
       dormantHints: resolved.dormantHints,
     }));
+    for (const { role, provisions } of this.#resolution) {
+      warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
+    }
+    this.#warnings = problems.warnings;
     for (const { role, dormantHints } of this.#resolution) {
       if (dormantHints.length === 0) continue;
       const hints = dormantHints.join(', ');
       log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
+    }
+    for (const { role, needs } of this.#resolution) {
+      const wanted = [needs.lineage ? 'session-lineage' : '', needs.residency ? 'residency' : ''];
+      const inputs = wanted.filter(Boolean).join(', ');
+      if (inputs === '') continue;
+      log.warn('declared inputs are switched off in this version: policies get null for them', {
+        role,
+        inputs,
+      });
     }
     for (const entry of this.#catalog.hints.values()) {
       for (const host of entry.defaultHosts) {

@@ -113,6 +113,8 @@ export function needsOf(created: CreatedRole): RoleNeeds {
     occupancy: inputs.has('occupancy'),
     copies,
     copyLocations,
+    lineage: inputs.has('session-lineage') || hinted.has('session-lineage'),
+    residency: hinted.has('residency'),
   };
 }
 
@@ -181,7 +183,12 @@ function commitSetting(
 ): CommitSetting | null {
   if (!selection.commits) return null;
   const sender = hints.find((hint) => hint.sends);
-  return { onFailure: onCommitFailure, senderActions: sender?.actions ?? null };
+  const guard = sender?.guard ?? null;
+  return {
+    onFailure: onCommitFailure,
+    senderActions: sender?.actions ?? null,
+    senderIsSkipped: () => guard !== null && !guard.wouldAdmit(),
+  };
 }
 
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */

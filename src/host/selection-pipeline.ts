@@ -94,12 +94,12 @@ export class SelectionPipeline {
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
     const { cost, filters, scorers } = this.#parts;
     const compact = this.#compact.table;
-    const request = requestOf(facts);
+    const request = requestOf(facts, pin);
     this.#load(table, pin);
-    if (facts.pinnedWorker !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
+    if (pin !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
     const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
     const totals = this.#totals;
-    if (cost !== null) this.#evaluate(cost, compact, facts, totals);
+    if (cost !== null) this.#evaluate(cost, compact, facts, totals, pin !== null);
     else this.#components.score(compact, request, totals);
 
     let choice: RowChoice;
@@ -196,8 +196,9 @@ export class SelectionPipeline {
     table: CandidateTable,
     facts: SelectionFacts,
     costs: Float64Array,
+    pinned: boolean,
   ): void {
-    const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
+    const setting = pinned ? this.#pinnedSetting : this.#setting;
     if (!evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) throw this.#notFinite(costs);
   }
 
@@ -220,7 +221,7 @@ function inputsOf({ filters, scorers, picker, cost }: PipelineParts): ReadonlySe
 }
 
 /** The request as policies see it: a copy, so that a policy cannot change what the host goes on with. */
-function requestOf(facts: SelectionFacts): SelectionRequest {
+function requestOf(facts: SelectionFacts, pinnedWorker: WorkerTarget | null): SelectionRequest {
   return Object.freeze({
     promptTokens: facts.promptTokens,
     requestBlocks: facts.requestBlocks,
@@ -228,7 +229,7 @@ function requestOf(facts: SelectionFacts): SelectionRequest {
     tracksPrefillTokens: facts.tracksPrefillTokens,
     session: frozenSession(facts.session),
     affinityTarget: facts.affinityTarget,
-    pinnedWorker: facts.pinnedWorker,
+    pinnedWorker,
     expectedOutputTokens: facts.expectedOutputTokens,
     priority: facts.priority,
     strictPriority: facts.strictPriority,

@@ -72,7 +72,7 @@ export const METRICS = {
   },
   pointsman_selection_fallbacks_total: {
     kind: 'counter',
-    help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
+    help: 'Decisions that the default cost made in the place of a worker-selection policy that is broken, or skipped (PM_SELECTION_TRIPPED), by policy and error code; a refusal such as filters that drop everybody is not one.',
     labels: ['policy', 'code'],
   },
   pointsman_kv_copy_commits_made_total: {
@@ -108,7 +108,7 @@ export const METRICS = {
   },
   pointsman_selection_failures_total: {
     kind: 'counter',
-    help: 'Decisions that a worker-selection policy failed to make, by policy and error code.',
+    help: 'Calls of a worker-selection policy that ended in an error, by policy and error code: refusals such as filters that drop everybody are counted, decisions while the policy is skipped are not.',
     labels: ['policy', 'code'],
   },
   pointsman_plugin_overruns_total: {

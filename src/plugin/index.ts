@@ -75,6 +75,14 @@ export { type Rng, seededRng } from './rng.ts';
 export type { NoParameters, ParameterSchema, Parameters, SchemaIssue, SchemaResult } from './schema.ts';
 export type { SelectionRequest, WorkerTarget } from './selection-request.ts';
 export type { SessionContext } from './session.ts';
+export type {
+  BlockResidency,
+  LineageNode,
+  LineageNodeId,
+  SessionFrontier,
+  SessionLineage,
+  StorageTier,
+} from './session-lineage.ts';
 export {
   type Candidate,
   type CandidateFor,

@@ -1,6 +1,7 @@
 // Built-in policies, for the host to register.
 export { direct } from './direct/policy.ts';
 export { dynamoDefaultCostFn } from './dynamo-default-cost-fn/policy.ts';
+export { dynamoTwoTierCostFn } from './dynamo-two-tier-cost-fn/policy.ts';
 export { kvFetch } from './kv-fetch/policy.ts';
 export { kvcr } from './kvcr/policy.ts';
 export { leastLoaded } from './least-loaded/policy.ts';

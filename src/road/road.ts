@@ -171,7 +171,7 @@ class SynchronousRoad implements Road {
       session: request.session,
       constraints: request.constraints,
       expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit,
+      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
     });
   }
 
@@ -219,6 +219,7 @@ class SynchronousRoad implements Road {
       index: this.#deps.index,
       incomingHint: request.incomingHint,
       selected: { table, row },
+      loadOf: this.#deps.scheduler.requestsOn,
       commit,
     });
     const settled =

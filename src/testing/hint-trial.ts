@@ -1,6 +1,7 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
 import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
 import {
+  type BlockResidency,
   type HintPolicyDefinition,
   type KvHintAction,
   ManualClock,
@@ -8,6 +9,7 @@ import {
   type Partition,
   type Role,
   type SessionContext,
+  type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
 
@@ -42,6 +44,10 @@ export interface TrialBooking {
   readonly copySources?: readonly TrialCopySource[];
   /** Position in `copySources` of the copy that selection committed; default none. */
   readonly committedSource?: number;
+  /** Absent = switched off: `context.lineage` is null. */
+  readonly lineage?: SessionLineage;
+  /** Absent = switched off: `context.residency` is null. */
+  readonly residency?: BlockResidency;
 }
 
 /** What {@link testHintPolicy} works with. */
@@ -116,6 +122,8 @@ export async function testHintPolicy(
     blockSize,
     session: context.session ?? null,
     incomingHint: null,
+    ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
+    ...(context.residency === undefined ? {} : { residency: context.residency }),
     commit: trialCommit(context),
     ...trialMatch(context),
   });
