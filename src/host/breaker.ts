@@ -72,6 +72,11 @@ export class Breaker {
     return times.add(nowMs, this.#settings.windowMs) ? this.#trip(nowMs) : null;
   }
 
+  /** The probe came to nothing, which says neither good nor bad of the plugin: the next call is one. */
+  probeAgain(): void {
+    if (this.#state === 'probing') this.#state = 'tripped';
+  }
+
   #trip(nowMs: number): 'tripped' {
     this.#state = 'tripped';
     this.#until = nowMs + this.#settings.skipMs;

@@ -7,6 +7,7 @@ import {
   kvcr,
   kvFetch,
   leastLoaded,
+  passThrough,
   powerOfTwo,
   random,
   roundRobin,
@@ -40,6 +41,7 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
     leastLoaded,
     direct,
     kvFetch,
+    passThrough,
   ]) {
     catalog.add(definition, BUILT_IN);
   }

@@ -246,7 +246,7 @@ describe('a plugin that cannot be used', () => {
       { 'a.ts': 'export const a = 1;\n' },
       ['./a.ts'],
       [
-        './a.ts exports no definitions; export what defineWorkerSelectionPolicy or defineHintPolicy returns, or a register function',
+        './a.ts exports no definitions; export what defineWorkerSelectionPolicy, defineHintPolicy or defineRequestClassifier returns, or a register function',
       ],
     ],
     [
@@ -290,11 +290,11 @@ describe('a plugin that cannot be used', () => {
       'is of a kind that does not exist here',
       {
         'a.ts':
-          "export const a = { '~pointsman': { kind: 'request-classifier', apiVersion: '0.1' }, type: 'a', create() {} };\n",
+          "export const a = { '~pointsman': { kind: 'cache-warmer', apiVersion: '0.1' }, type: 'a', create() {} };\n",
       },
       ['./a.ts'],
       [
-        'export a of ./a.ts is a request-classifier; this Pointsman knows the kinds worker-selection, hint-policy',
+        'export a of ./a.ts is a cache-warmer; this Pointsman knows the kinds worker-selection, hint-policy, request-classifier',
       ],
     ],
     [

@@ -263,7 +263,7 @@ function factsOf(request: PlacementRequest, tracksPrefillTokens: boolean): Selec
     blockSize: request.blockSize,
     tracksPrefillTokens,
     session: request.session,
-    affinityTarget: null,
+    affinityTarget: request.affinityTarget ?? null,
     pinnedWorker: constraints.pinnedWorker,
     expectedOutputTokens: request.expectedOutputTokens,
     priority: constraints.priority,
