@@ -36,3 +36,9 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   }
   return catalog;
 }
+
+/** The types that plugins cannot take. */
+export function builtinTypes(router: RouterSettings): readonly string[] {
+  const { selections, hints } = builtinCatalog(router);
+  return [...selections.keys(), ...hints.keys()];
+}

@@ -9,6 +9,7 @@ export {
 } from './hint-trial.ts';
 export {
   type SelectionTrial,
+  type SelectionTrialNeeds,
   type SelectionTrialResult,
   type TrialCandidate,
   type TrialDecision,

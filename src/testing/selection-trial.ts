@@ -3,7 +3,6 @@ import {
   type CandidateTable,
   createCandidateTable,
   createSoloRuntime,
-  type RoleNeeds,
   type SelectionFacts,
 } from '../host/index.ts';
 import {
@@ -64,12 +63,24 @@ export interface TrialDecision {
   readonly commitKvCopy: boolean;
 }
 
+/** What the router would prepare for a policy; what no part of it declares is false. */
+export interface SelectionTrialNeeds {
+  readonly cache: boolean;
+  readonly load: boolean;
+  readonly preferredTaint: boolean;
+  readonly occupancy: boolean;
+  /** Copy sources per candidate. */
+  readonly copies: boolean;
+  /** What the prompt matched, kept until the hint policies ran. */
+  readonly copyLocations: boolean;
+}
+
 /** What came out of a trial. */
 export interface SelectionTrialResult {
   /** One per decision asked for; at least one. */
   readonly decisions: readonly [TrialDecision, ...TrialDecision[]];
   /** What the router would prepare for this policy. */
-  readonly needs: RoleNeeds;
+  readonly needs: SelectionTrialNeeds;
 }
 
 /**
