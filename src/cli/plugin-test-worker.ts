@@ -2,12 +2,12 @@
 import { Console } from 'node:console';
 import { test } from 'node:test';
 import { PluginLoader } from '../host/index.ts';
-import * as testing from '../testing/index.ts';
+import { testKit } from './plugin-modules.ts';
 import { systemClock } from './system-clock.ts';
 
 // Standard output belongs to the reporter.
 globalThis.console = new Console(process.stderr, process.stderr);
-const loader = new PluginLoader(process.cwd(), systemClock(), { 'pointsman/testing': testing });
+const loader = new PluginLoader(process.cwd(), systemClock(), await testKit());
 for (const file of process.argv.slice(2)) {
   try {
     await loader.load(`./${file}`);

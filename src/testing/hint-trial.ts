@@ -83,6 +83,14 @@ export async function testHintPolicy(
   definition: HintPolicyDefinition,
   trial: HintTrial = {},
 ): Promise<HintTrialResult> {
+  return (await openHints(definition, trial))();
+}
+
+/** Creates the policy of a trial; each call of the result is one booking. @throws as {@link testHintPolicy}. */
+export async function openHints(
+  definition: HintPolicyDefinition,
+  trial: HintTrial,
+): Promise<() => HintTrialResult> {
   const context = trial.context ?? {};
   const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
   const role = context.role ?? 'aggregated';
@@ -105,7 +113,7 @@ export async function testHintPolicy(
     fleet: trialFleet(context, blockSize),
   });
   const worker = context.worker ?? { workerId: 1n, rank: 0 };
-  const result = runtime.hintStage?.run({
+  const booking: HintBooking = {
     requestId: context.requestId ?? 'test',
     slot: 0,
     workerId: worker.workerId,
@@ -118,14 +126,18 @@ export async function testHintPolicy(
     incomingHint: null,
     commit: trialCommit(context),
     ...trialMatch(context),
-  });
-  const reason = result?.policies[0]?.reason ?? null;
-  return {
-    actions: result?.hint?.actions ?? [],
-    // A trial has no breaker that could trip.
-    dropped: reason === 'tripped' ? null : reason,
-    error,
-    ran: result?.capable === true,
+  };
+  return () => {
+    error = null;
+    const result = runtime.hintStage?.run(booking);
+    const reason = result?.policies[0]?.reason ?? null;
+    return {
+      actions: result?.hint?.actions ?? [],
+      // A trial has no breaker that could trip.
+      dropped: reason === 'tripped' ? null : reason,
+      error,
+      ran: result?.capable === true,
+    };
   };
 }
 

@@ -1,7 +1,7 @@
 // Run with: pointsman plugins test
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { testHintPolicy } from 'pointsman/testing';
+import { checkHintPolicy, replayTrial, testHintPolicy } from 'pointsman/testing';
 import policy from './my-policy.ts';
 
 /** Worker 2 holds the first three blocks of the prompt. */
@@ -29,4 +29,19 @@ test('leaves a copy alone that saves too little', async () => {
     context: { copySources, blockSize: 16 },
   });
   assert.deepEqual(actions, []);
+});
+
+test('brings blocks over in front of simulated workers', async () => {
+  const { decisions, faults } = await replayTrial({
+    // Spreads the turns of a conversation over the workers, so that there is something to fetch.
+    selection: 'round-robin',
+    hints: [{ definition: policy }],
+  });
+  assert.deepEqual(faults, []);
+  const fetches = decisions.flatMap(({ actions }) => actions);
+  assert.ok(fetches.some(({ blocksDone, outcome }) => outcome === 'accepted' && blocksDone !== null));
+});
+
+test('keeps what the router expects of every hint policy', async () => {
+  assert.deepEqual(await checkHintPolicy(policy), []);
 });

@@ -1,7 +1,7 @@
 // Run with: pointsman plugins test
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { testWorkerSelection } from 'pointsman/testing';
+import { checkWorkerSelection, replayTrial, testWorkerSelection } from 'pointsman/testing';
 import policy from './my-policy.ts';
 
 test('prefers the worker that holds the prompt', async () => {
@@ -28,4 +28,15 @@ test('leaves out a worker that is full', async () => {
   });
   assert.equal(decisions[0].row, 1);
   assert.deepEqual(decisions[0].droppedBy, ['full', null]);
+});
+
+test('finds more of the prompts cached than taking turns does', async () => {
+  const mine = await replayTrial({ selection: { definition: policy } });
+  const turns = await replayTrial({ selection: 'round-robin' });
+  assert.deepEqual(mine.faults, []);
+  assert.ok(mine.hitRate > turns.hitRate, `${mine.hitRate} against ${turns.hitRate}`);
+});
+
+test('keeps what the router expects of every worker-selection policy', async () => {
+  assert.deepEqual(await checkWorkerSelection(policy), []);
 });
