@@ -78,6 +78,11 @@ function randomBooking(rng: Rng, trial: number, commits: boolean): TrialBooking 
     session: rng.integer(2) === 0 ? null : { sessionId: `s${rng.integer(4)}`, agentHeaders: {} },
     localPrefixBlocks: copySources.length === 0 ? 0 : rng.integer(copySources[0]!.blockHashes.length),
     copySources,
+    cache: { deviceBlocks: rng.integer(blocks + 1), cachedTokens: rng.integer(promptTokens + 1) },
+    // Nothing is known of a rank that has just come.
+    ...(rng.integer(4) === 0
+      ? {}
+      : { load: { activePrefillTokens: rng.integer(100_000), activeRequests: rng.integer(512) } }),
     // Selection commits only what adds blocks, and the first source always does.
     ...(commits && copySources.length > 0 && rng.integer(2) === 0 ? { committedSource: 0 } : {}),
   };

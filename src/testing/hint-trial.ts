@@ -1,15 +1,19 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
 import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
 import {
+  type CacheColumns,
   type HintPolicyDefinition,
   type KvHintAction,
+  type LoadColumns,
   ManualClock,
   NO_LOG,
   type Partition,
   type Role,
+  type Row,
   type SessionContext,
   type WorkerRank,
 } from '../plugin/index.ts';
+import { trialTable } from './selection-trial.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
 export interface TrialCopySource {
@@ -36,6 +40,10 @@ export interface TrialBooking {
   readonly capabilities?: readonly string[] | null;
   /** Whether the rank takes hints at all; default true. */
   readonly routerHint?: boolean;
+  /** What the booked rank had cached of the prompt at selection; what is left out is 0. */
+  readonly cache?: Partial<Row<CacheColumns>>;
+  /** Its load at selection; what is left out is 0, and it counts as observed when given. */
+  readonly load?: Partial<Row<LoadColumns>>;
   /** Device blocks of the prompt that the booked rank holds; default 0. */
   readonly localPrefixBlocks?: number;
   /** Others that hold the prompt's blocks. */
@@ -125,6 +133,10 @@ export async function openHints(
     session: context.session ?? null,
     incomingHint: null,
     commit: trialCommit(context),
+    selected: {
+      row: 0,
+      table: trialTable([{ cache: context.cache ?? {}, ...(context.load && { load: context.load }) }]),
+    },
     ...trialMatch(context),
   };
   return () => {

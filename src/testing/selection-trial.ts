@@ -172,7 +172,8 @@ function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
   };
 }
 
-function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
+/** Candidates as the router's own table. */
+export function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
   const table = createCandidateTable(candidates.length);
   table.count = candidates.length;
   table.hasCopies = true;
