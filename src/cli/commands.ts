@@ -56,6 +56,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./replay.ts'),
   },
   {
+    name: 'plugins',
+    summary: 'write and test plugins: new, test, types',
+    load: () => import('./plugins.ts'),
+  },
+  {
     name: 'sim',
     summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
     load: () => import('./sim.ts'),

@@ -6,6 +6,10 @@ import type { PluginHostOptions } from '../host/index.ts';
 export async function pluginModules(
   config: Pick<RouterConfig, 'plugins'>,
 ): Promise<NonNullable<PluginHostOptions['modules']>> {
-  if (config.plugins.length === 0) return {};
+  return config.plugins.length === 0 ? {} : testKit();
+}
+
+/** The test kit under the name that tests import. */
+export async function testKit(): Promise<NonNullable<PluginHostOptions['modules']>> {
   return { 'pointsman/testing': await import('../testing/index.ts') };
 }

@@ -47,3 +47,9 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   }
   return catalog;
 }
+
+/** The types that plugins cannot take. */
+export function builtinTypes(router: RouterSettings): readonly string[] {
+  const { selections, hints } = builtinCatalog(router);
+  return [...selections.keys(), ...hints.keys()];
+}

@@ -1,5 +1,6 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
 
+export { builtinTypes } from './builtin-policies.ts';
 export { createCandidateTable } from './candidate-table.ts';
 export type {
   CheckedOverrides,
@@ -20,6 +21,7 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
+export { PluginLoader } from './plugin-loader.ts';
 export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';

@@ -57,6 +57,8 @@ export interface PluginHostOptions {
   readonly metrics?: Metrics;
   /** Modules plugins may import from the host beside `pointsman/plugin`, for example `pointsman/testing`. */
   readonly modules?: HostModules;
+  /** Definitions at hand, taken in beside those of the modules under `plugins`. */
+  readonly definitions?: readonly object[];
   /** The wall clock plugins are timed with, in ms, and who is told which plugin runs; absent = no budget, nobody. */
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
   /** Whose ranks take hints and serve as sources of copies, and whose workers classifiers see; without it there are none. */
@@ -126,12 +128,17 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
 }
 
 async function loadPlugins(
-  { config, source, clock, modules }: PluginHostOptions,
+  { config, source, clock, modules, definitions = [] }: PluginHostOptions,
   catalog: PolicyCatalog,
   problems: ProblemList,
 ): Promise<void> {
   const loader = new PluginLoader(source.folder, clock, modules);
   const collector = new ExportCollector(catalog, clock);
+  for (const definition of definitions) {
+    const module = { specifier: 'the definition at hand', exports: { definition }, version: 'at hand' };
+    for (const { code, message } of await collector.collect(module))
+      problems.error(code, [], 'value', message);
+  }
   for (const { specifier, path } of config.plugins) {
     try {
       const faults = await collector.collect(await loader.load(specifier));

@@ -59,6 +59,11 @@ export const ERROR_CODES = {
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
+  PM_PLUGIN_FOLDER: {
+    status: 500,
+    retryable: false,
+    meaning: 'The folder of a plugin cannot be read or written, or holds a file that would be overwritten.',
+  },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   PM_PLUGIN_DUPLICATE_TYPE: {
     status: 500,

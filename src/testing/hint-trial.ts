@@ -2,16 +2,20 @@
 import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
 import {
   type BlockResidency,
+  type CacheColumns,
   type HintPolicyDefinition,
   type KvHintAction,
+  type LoadColumns,
   ManualClock,
   NO_LOG,
   type Partition,
   type Role,
+  type Row,
   type SessionContext,
   type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
+import { trialTable } from './selection-trial.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
 export interface TrialCopySource {
@@ -38,6 +42,10 @@ export interface TrialBooking {
   readonly capabilities?: readonly string[] | null;
   /** Whether the rank takes hints at all; default true. */
   readonly routerHint?: boolean;
+  /** What the booked rank had cached of the prompt at selection; what is left out is 0. */
+  readonly cache?: Partial<Row<CacheColumns>>;
+  /** Its load at selection; what is left out is 0, and it counts as observed when given. */
+  readonly load?: Partial<Row<LoadColumns>>;
   /** Device blocks of the prompt that the booked rank holds; default 0. */
   readonly localPrefixBlocks?: number;
   /** Others that hold the prompt's blocks. */
@@ -89,6 +97,14 @@ export async function testHintPolicy(
   definition: HintPolicyDefinition,
   trial: HintTrial = {},
 ): Promise<HintTrialResult> {
+  return (await openHints(definition, trial))();
+}
+
+/** Creates the policy of a trial; each call of the result is one booking. @throws as {@link testHintPolicy}. */
+export async function openHints(
+  definition: HintPolicyDefinition,
+  trial: HintTrial,
+): Promise<() => HintTrialResult> {
   const context = trial.context ?? {};
   const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
   const role = context.role ?? 'aggregated';
@@ -111,7 +127,7 @@ export async function testHintPolicy(
     fleet: trialFleet(context, blockSize),
   });
   const worker = context.worker ?? { workerId: 1n, rank: 0 };
-  const result = runtime.hintStage?.run({
+  const booking: HintBooking = {
     requestId: context.requestId ?? 'test',
     slot: 0,
     workerId: worker.workerId,
@@ -125,15 +141,23 @@ export async function testHintPolicy(
     ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
     ...(context.residency === undefined ? {} : { residency: context.residency }),
     commit: trialCommit(context),
+    selected: {
+      row: 0,
+      table: trialTable([{ cache: context.cache ?? {}, ...(context.load && { load: context.load }) }]),
+    },
     ...trialMatch(context),
-  });
-  const reason = result?.policies[0]?.reason ?? null;
-  return {
-    actions: result?.hint?.actions ?? [],
-    // A trial has no breaker that could trip.
-    dropped: reason === 'tripped' ? null : reason,
-    error,
-    ran: result?.capable === true,
+  };
+  return () => {
+    error = null;
+    const result = runtime.hintStage?.run(booking);
+    const reason = result?.policies[0]?.reason ?? null;
+    return {
+      actions: result?.hint?.actions ?? [],
+      // A trial has no breaker that could trip.
+      dropped: reason === 'tripped' ? null : reason,
+      error,
+      ran: result?.capable === true,
+    };
   };
 }
 
