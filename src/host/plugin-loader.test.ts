@@ -136,7 +136,9 @@ export const probe = defineWorkerSelectionPolicy({
       'a.ts': `${hint('twice')}export { default as again } from './b.ts';\n`,
       'b.ts': hint('b'),
     });
-    expect(await knownHints(folder, './a.ts', './b.ts', './a.ts')).toContain('known: kv_fetch, b, twice');
+    expect(await knownHints(folder, './a.ts', './b.ts', './a.ts')).toBe(
+      'unknown hint policy "zzzzzz"; known: kv_fetch, b, twice',
+    );
   });
 
   it('takes what register registers', async () => {
