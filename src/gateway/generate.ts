@@ -129,7 +129,7 @@ async function toRoadRequest(
     expectedOutputTokens: hints.expectedOutputTokens,
     loraName: null,
     cacheSalt: request.cacheSalt,
-    session: readSession(req.headers, lastRole),
+    session: readSession(req.headers, lastRole, req.headersDistinct),
     constraints,
     incomingHint: clean.incomingHint,
     tokenizeMicros: Math.round((deps.clock.now() - from) * 1000),

@@ -159,7 +159,7 @@ export function prompt(seed: number, count: number): Uint32Array {
 
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
-  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions'>> {
+  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
   readonly workers?: readonly WorkerSpec[];
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
@@ -215,7 +215,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     mode: 'kv',
     concurrentRequests: options.concurrentRequests ?? 100,
     clock,
-    metrics: NO_METRICS,
+    metrics: options.metrics ?? NO_METRICS,
     wallMicros: () => 0,
   });
   for (const spec of options.workers ?? [workerSpec(1n), workerSpec(2n)]) {

@@ -1,7 +1,7 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk; what follows comes
 // through the exchange. No promise is made or awaited here.
 import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
-import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
+import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { HintBooking, HintStage, HintStageResult } from '../host/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
 import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
@@ -19,7 +19,6 @@ import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } fro
 
 /** What a road is made of. */
 export interface RoadDeps extends LookupDeps {
-  readonly fleet: Fleet;
   readonly scheduler: Scheduler;
   readonly transportFor: (worker: Worker) => EngineTransport;
   /** Null = worker health is nobody's business. */
