@@ -129,7 +129,7 @@ async function toRoadRequest(
     expectedOutputTokens: hints.expectedOutputTokens,
     loraName: null,
     cacheSalt: request.cacheSalt,
-    session: readSession(req.headers, lastRole),
+    session: readSession(req.headers, lastRole, req.headersDistinct),
     constraints,
     policyClass: readPolicyClass(clean.trusted),
     incomingHint: clean.incomingHint,

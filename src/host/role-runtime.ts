@@ -97,6 +97,12 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
   }
 }
 
+/** Whether a selection policy itself reads who holds a prompt. */
+function selectionReadsMatch({ commits, cost, filters, picker, scorers }: CreatedSelection): boolean {
+  const inputs = [...filters, ...scorers, picker, cost].flatMap((part) => part?.inputs ?? []);
+  return commits || inputs.includes('cache') || inputs.includes('kv-copy-locations');
+}
+
 /** What a role needs prepared, from the declarations of its policies. */
 export function needsOf(created: CreatedRole): RoleNeeds {
   const { selection, hints } = created;
@@ -166,6 +172,7 @@ export function roleRuntimeOf(
   return {
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created),
+    matchForHintsAlone: !selectionReadsMatch(created.selection),
     costWeights: cost?.weights ?? null,
     select:
       guard === null

@@ -143,6 +143,8 @@ export interface CommitOutcome {
 export interface RoleRuntime {
   readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
   readonly needs: RoleNeeds;
+  /** Whether its hint policies alone ask who holds a prompt: where no rank takes hints, nobody need be asked. */
+  readonly matchForHintsAlone?: boolean;
   /** Cost weights in force when the policy is the default cost (for explaining); null otherwise. */
   readonly costWeights: Readonly<Record<string, number>> | null;
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */

@@ -164,7 +164,7 @@ export function prompt(seed: number, count: number): Uint32Array {
 
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
-  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions'>> {
+  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
   readonly workers?: readonly WorkerSpec[];
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];

@@ -1,7 +1,7 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
 // request is classified; what follows comes through the exchange. No promise is made or awaited here.
 import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
-import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
+import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type {
   Classification,
   ClassifierSource,
@@ -25,7 +25,6 @@ import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } fro
 
 /** What a road is made of. */
 export interface RoadDeps extends LookupDeps {
-  readonly fleet: Fleet;
   readonly scheduler: Scheduler;
   readonly transportFor: (worker: Worker) => EngineTransport;
   /** Null = worker health is nobody's business. */
