@@ -13,8 +13,8 @@ import {
   MAX_HINT_ACTIONS,
 } from '../plugin/index.ts';
 import { BookingCopyLocations, type HintFleet } from './copy-locations.ts';
-import { baseContext, contextFor } from './hint-context.ts';
-import { type CheckedAction, type DropReason, judgeOutput } from './hint-output.ts';
+import { BaseContexts, contextFor } from './hint-context.ts';
+import { type CheckedAction, type DropReason, judgeOutput, type OutputLimits } from './hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from './hint-payload.ts';
 import type { CreatedHint } from './role-runtime.ts';
 import type {
@@ -45,6 +45,8 @@ const NOT_CAPABLE: HintStageResult = Object.freeze({
   actionPolicies: [],
 });
 
+const NOTHING_TO_RUN: HintStageResult = Object.freeze({ ...NOT_CAPABLE, capable: true, commit: null });
+
 /** An envelope in the making. */
 interface Draft {
   readonly actions: KvHintAction[];
@@ -59,7 +61,8 @@ interface StageRun {
   readonly booking: HintBooking;
   readonly rank: RankCapabilities;
   readonly draft: Draft;
-  readonly copyLocations: BookingCopyLocations;
+  /** Null where nobody reads them. */
+  readonly copyLocations: BookingCopyLocations | null;
   readonly base: Readonly<HintContextBase>;
 }
 
@@ -68,10 +71,17 @@ export class RoleHintStage implements HintStage {
   readonly #hints: readonly CreatedHint[];
   readonly #ports: HintStagePorts;
   readonly #complained = new Set<string>();
+  readonly #contexts = new BaseContexts();
+  readonly #readsCopies: boolean;
 
   constructor(hints: readonly CreatedHint[], ports: HintStagePorts) {
     this.#hints = hints;
+    this.#readsCopies = hints.some(({ inputs }) => inputs.includes('kv-copy-locations'));
     this.#ports = ports;
+  }
+
+  get idle(): boolean {
+    return this.#hints.length === 0;
   }
 
   run(booking: HintBooking): HintStageResult {
@@ -80,9 +90,12 @@ export class RoleHintStage implements HintStage {
     if (rank?.routerHint !== true) {
       return commit === null ? NOT_CAPABLE : { ...NOT_CAPABLE, commit: failedCommit(commit, 'not_capable') };
     }
+    if (this.idle && commit === null && booking.incomingHint === null) return NOTHING_TO_RUN;
     const draft: Draft = { actions: [], actionPolicies: [], policies: [], bytes: 0 };
-    const copyLocations = new BookingCopyLocations(this.#ports.fleet, booking);
-    const run: StageRun = { booking, rank, draft, copyLocations, base: baseContext(booking, rank.actions) };
+    const copyLocations =
+      commit !== null || this.#readsCopies ? new BookingCopyLocations(this.#ports.fleet, booking) : null;
+    const base = this.#contexts.of(booking, rank.actions);
+    const run: StageRun = { booking, rank, draft, copyLocations, base };
     let sender: CreatedHint | null = null;
     let outcome: CommitOutcome | null = null;
     if (commit !== null) {
@@ -95,7 +108,7 @@ export class RoleHintStage implements HintStage {
     const incoming = givenUp ? null : booking.incomingHint;
     const kept = incoming !== null && this.#takeIncoming(incoming, rank, draft);
     if (!givenUp) for (const hint of this.#hints) if (hint !== sender) this.#runPolicy(hint, run, null);
-    run.copyLocations.close();
+    copyLocations?.close();
     return {
       hint:
         draft.actions.length > 0 && !givenUp
@@ -111,7 +124,7 @@ export class RoleHintStage implements HintStage {
   /** Has the sender send a committed copy, its source looked at again. Without a source it has not run yet. */
   #sendCommitted(commit: CopyCommit, sender: CreatedHint | null, run: StageRun): CommitOutcome {
     if (sender === null) return failedCommit(commit, 'no_sender');
-    const copy = run.copyLocations.committed(commit);
+    const copy = run.copyLocations?.committed(commit) ?? null;
     if (copy === null) return failedCommit(commit, 'source_gone');
     const failure = this.#runPolicy(sender, run, copy);
     const { source, prefixBlocks, additionalBlocks } = copy;
@@ -130,8 +143,7 @@ export class RoleHintStage implements HintStage {
       version,
       payload,
     }));
-    const limits = { ...roomIn(draft), declared: null, accepted: rank.actions };
-    return this.#settle(INCOMING, judgeOutput(output, limits), draft, 0);
+    return this.#settle(INCOMING, judgeOutput(output, limitsOf(draft, null, rank)), draft, 0);
   }
 
   /** Runs one policy; answers why nothing of it is in the envelope, or null when something is. */
@@ -146,20 +158,20 @@ export class RoleHintStage implements HintStage {
       draft.policies.push({ name: hint.name, result: 'skipped', reason: 'tripped', us: 0 });
       return 'tripped';
     }
-    const room = roomIn(draft);
+    const limits = limitsOf(draft, hint.actions, rank);
     const startedAt = clock.now();
     const guardStartedAt = guard?.begin() ?? 0;
     const context = contextFor(base, hint, booking, copyLocations, committed);
     let verdict: readonly CheckedAction[] | DropReason;
     try {
       const output: unknown = hint.policy.buildHints(context as never);
-      verdict = judgeOutput(output, { ...room, declared: hint.actions, accepted: rank.actions });
+      verdict = judgeOutput(output, limits);
     } catch (thrown) {
       verdict = 'threw';
       this.#complain(hint.name, verdict, errorText(thrown));
     }
     const micros = (clock.now() - startedAt) * 1000;
-    guard?.end(guardStartedAt, isFailure(verdict, room.room));
+    guard?.end(guardStartedAt, isFailure(verdict, limits.room));
     const taken = this.#settle(hint.name, verdict, draft, micros);
     if (taken) return null;
     return typeof verdict === 'string' ? verdict : 'nothing';
@@ -214,8 +226,18 @@ function failedCommit({ prefixBlocks, additionalBlocks }: CopyCommit, failure: C
   return { source: null, prefixBlocks, additionalBlocks, failure };
 }
 
-function roomIn({ actions, bytes }: Draft): { readonly room: number; readonly roomBytes: number } {
-  return { room: MAX_HINT_ACTIONS - actions.length, roomBytes: MAX_ENVELOPE_BYTES - bytes };
+/** Written out: spreading into a literal costs more than the rest of a policy that asks for nothing. */
+function limitsOf(
+  { actions, bytes }: Draft,
+  declared: ReadonlySet<string> | null,
+  { actions: accepted }: RankCapabilities,
+): OutputLimits {
+  return {
+    room: MAX_HINT_ACTIONS - actions.length,
+    roomBytes: MAX_ENVELOPE_BYTES - bytes,
+    declared,
+    accepted,
+  };
 }
 
 function envelope(messageId: string, actions: readonly KvHintAction[]): KvHint {

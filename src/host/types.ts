@@ -216,6 +216,8 @@ export interface HintStageResult {
 
 /** Runs the hint policies of one role; once per booking, synchronously; never throws. */
 export interface HintStage {
+  /** Whether no policy is there: then a run without a caller's envelope and a commit only says whether the rank takes hints. */
+  readonly idle?: boolean;
   run(booking: HintBooking): HintStageResult;
 }
 

@@ -227,7 +227,7 @@ class SynchronousRoad implements Road {
     exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted });
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
-    if (runtime.hintStage === null && commit === null) return null;
+    if (commit === null && hasNothingToRun(runtime.hintStage, request, decision)) return null;
     const before = this.#deps.wallMicros();
     const result = runHintStage(runtime.hintStage, {
       requestId: request.requestId,
@@ -278,6 +278,15 @@ class SynchronousRoad implements Road {
       return null;
     }
   }
+}
+
+/** Whether neither a policy nor a caller asks for anything and nobody wants to know whether the rank takes hints. */
+function hasNothingToRun(
+  stage: HintStage | null,
+  { incomingHint }: RoadRequest,
+  decision: StoredDecision | null,
+): boolean {
+  return stage === null || (stage.idle === true && incomingHint === null && decision === null);
 }
 
 /** The stage contains its policies; should it fail itself, the request goes on without a hint. */
