@@ -32,10 +32,18 @@ const policyName = () =>
     }),
   );
 
-/** Where a plugin runs; read by the parts that isolate plugins. */
+/** Where a plugin runs, and how long its answers from a thread are waited for. */
 const isolationKeys = {
   isolation: orNull(word(['in-process', 'thread'])),
   deadline: orNull(duration(1, 60_000)),
+};
+
+/** Why the same keys do not exist for worker selection. */
+const noIsolation = {
+  isolation:
+    'worker selection cannot be isolated, as selecting and booking are one synchronous step; remove the key, hint policies and the request classifier take it',
+  deadline:
+    'worker selection has no deadline, as selecting and booking are one synchronous step; remove the key',
 };
 
 const hint = () =>
@@ -46,13 +54,16 @@ const hints = () =>
     error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
   });
 
-const roleMapping = mapping({
-  type: orNull(policyName()),
-  instance: orNull(policyName()),
-  parameters: orNull(raw()),
-  on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
-  hints: hints().nullish(),
-});
+const roleMapping = mapping(
+  {
+    type: orNull(policyName()),
+    instance: orNull(policyName()),
+    parameters: orNull(raw()),
+    on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
+    hints: hints().nullish(),
+  },
+  noIsolation,
+);
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
 const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping());
@@ -73,7 +84,8 @@ const nameOrMapping = () =>
     return z.NEVER;
   });
 
-const instance = () => mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) });
+const instance = () =>
+  mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) }, noIsolation);
 
 /** The whole section. */
 export const workerSelection = () =>

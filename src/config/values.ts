@@ -212,8 +212,11 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 /** Keys named where something else than a mapping was found. */
 const KEYS_SHOWN = 5;
 
-/** A mapping with exactly these keys. Unknown ones are reported one line per key, in the order of the issue's `keys`. */
-export const mapping = <S extends z.ZodRawShape>(shape: S) =>
+/**
+ * A mapping with exactly these keys. Unknown ones are reported one line per key, in the order of the issue's `keys`.
+ * @param refused keys that someone may expect here, and why they do not exist.
+ */
+export const mapping = <S extends z.ZodRawShape>(shape: S, refused: Readonly<Record<string, string>> = {}) =>
   z.strictObject(shape, {
     error: (issue) => {
       const known = Object.keys(shape);
@@ -223,7 +226,11 @@ export const mapping = <S extends z.ZodRawShape>(shape: S) =>
         return `expected a mapping (keys: ${keys}), found ${describeValue(issue.input)}`;
       }
       return issue.keys
-        .map((key) => `unknown key${didYouMean(key, known) || `; known: ${known.join(', ')}`}`)
+        .map((key) =>
+          Object.hasOwn(refused, key)
+            ? refused[key]
+            : `unknown key${didYouMean(key, known) || `; known: ${known.join(', ')}`}`,
+        )
         .join('\n');
     },
   });

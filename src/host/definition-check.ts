@@ -4,6 +4,7 @@ import { didYouMean } from '../config/index.ts';
 import {
   HINT_INPUTS,
   type HintPolicyDefinition,
+  ISOLATIONS,
   PLUGIN_API_VERSION,
   WORKER_INPUTS,
   type WorkerSelectionPolicyDefinition,
@@ -50,6 +51,8 @@ export function checkDefinition(
   if (kind === 'hint-policy') {
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;
+  } else if (property(value, 'isolation') !== undefined) {
+    return `${label}: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove isolation`;
   }
   // Every member the host reads was checked above.
   return value as AnyDefinition;
@@ -76,6 +79,10 @@ export function checkHintDeclarations(value: object, label: string): string | nu
   const hosts = property(value, 'defaultHosts') ?? [];
   if (!Array.isArray(hosts) || !hosts.every(isDefaultHost)) {
     return `${label}: defaultHosts must be a list of { workerSelection: TYPE } or 'any-worker-selection'`;
+  }
+  const isolation = property(value, 'isolation');
+  if (isolation !== undefined && !ISOLATIONS.some((one) => one === isolation)) {
+    return `${label}: isolation must be one of ${ISOLATIONS.join(', ')}, got ${describeValue(isolation)}`;
   }
   return null;
 }

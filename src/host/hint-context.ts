@@ -5,17 +5,18 @@ import type {
   CommittedKvCopy,
   HintContextBase,
   HintInputs,
+  KvCopyLocations,
   LoadColumns,
+  Merge,
   Row,
 } from '../plugin/index.ts';
-import type { BookingCopyLocations } from './copy-locations.ts';
 import { frozenSession } from './frozen-session.ts';
 import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking } from './types.ts';
 
 /** A context with any of the inputs. */
 export type AnyHintContext = HintContextBase &
-  Partial<HintInputs[keyof HintInputs]> &
+  Partial<Merge<HintInputs[keyof HintInputs]>> &
   Partial<CommittedHintContext>;
 
 /** The facts that every policy of a booking gets; frozen, so that one policy cannot mislead the next. */
@@ -40,7 +41,7 @@ export function contextFor(
   base: Readonly<HintContextBase>,
   { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
   booking: HintBooking,
-  copyLocations: BookingCopyLocations,
+  copyLocations: KvCopyLocations,
   committedKvCopy: CommittedKvCopy | null,
 ): Readonly<AnyHintContext> {
   const { capabilities } = base;

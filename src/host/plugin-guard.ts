@@ -28,7 +28,7 @@ export interface PluginStatus extends PluginPlace {
   readonly failures: number;
   readonly overruns: number;
   readonly trips: number;
-  /** Calls that were not made while it was tripped. */
+  /** Calls that were not made while it was tripped, or its thread was being replaced. */
   readonly skips: number;
   /** Until the next call is let through; 0 unless tripped. */
   readonly retryInMs: number;
@@ -98,12 +98,25 @@ export class PluginGuard {
     }
     if (failed) this.#failures += 1;
     else if (!overran && this.#breaker.state === 'ok') return;
-    const change = this.#breaker.settle(
-      this.#ports.clock.now(),
-      failed ? 'failed' : overran ? 'overran' : 'ok',
-    );
-    if (change === 'tripped') this.#tripped(failed);
-    else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
+    this.#settled(failed, overran);
+  }
+
+  /** A call was not made for another reason than the breaker. */
+  skip(): void {
+    this.#skips += 1;
+    this.#ports.metrics.count('pointsman_plugin_skips_total', this.#labels);
+  }
+
+  /** An admitted call outside the router's thread ended: it is not timed, as it holds nobody up. */
+  settle(failed: boolean): void {
+    if (failed) this.#failures += 1;
+    else if (this.#breaker.state === 'ok') return;
+    this.#settled(failed, false);
+  }
+
+  /** An admitted call came to nothing through no fault of its own; was it the probe, the next one is. */
+  abandon(): void {
+    if (this.#breaker.state === 'probing') this.#settled(true, false);
   }
 
   /** It runs outside a timed call, as while it is created. */
@@ -127,6 +140,13 @@ export class PluginGuard {
       skips: this.#skips,
       retryInMs: state === 'tripped' ? Math.max(0, until - this.#ports.clock.now()) : 0,
     };
+  }
+
+  #settled(failed: boolean, overran: boolean): void {
+    const outcome = failed ? 'failed' : overran ? 'overran' : 'ok';
+    const change = this.#breaker.settle(this.#ports.clock.now(), outcome);
+    if (change === 'tripped') this.#tripped(failed);
+    else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
   }
 
   #tripped(failed: boolean): void {
