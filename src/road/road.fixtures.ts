@@ -9,7 +9,7 @@ import type {
   EngineTransport,
 } from '../engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, WorkerHealth, type WorkerSpec } from '../fleet/index.ts';
-import { createSoloRuntime, type SoloOptions } from '../host/index.ts';
+import { createSoloRuntime, type RoleRuntime, type SoloOptions } from '../host/index.ts';
 import { blockHashSeed, createBlockHasher, createPrefixIndex } from '../kv/index.ts';
 import { type DecisionRecord, DecisionRing, NO_METRICS } from '../observe/index.ts';
 import {
@@ -165,6 +165,8 @@ export interface TestRoadOptions
   readonly hints?: SoloOptions['hints'];
   readonly onCommitFailure?: 'degrade' | 'release';
   readonly blockSize?: number | null;
+  /** The runtime of the one role; default: one made of the options above. */
+  readonly runtime?: (parts: { readonly fleet: Fleet; readonly clock: ManualClock }) => Promise<RoleRuntime>;
 }
 
 /** Builds the road. */
@@ -187,18 +189,19 @@ export async function testRoad(options: TestRoadOptions = {}) {
           metrics: NO_METRICS,
         })
       : options.decisions;
-  const runtime = await createSoloRuntime({
-    selection: options.selection ?? { definition: DEFAULT_COST },
-    ...(options.hints === undefined ? {} : { hints: options.hints }),
-    onCommitFailure: options.onCommitFailure ?? 'degrade',
-    partition: PARTITION,
-    role: 'aggregated',
-    blockSize: BLOCK,
-    clock,
-    seed: 7,
-    log: NO_LOG,
-    fleet,
-  });
+  const runtime = await (options.runtime?.({ fleet, clock }) ??
+    createSoloRuntime({
+      selection: options.selection ?? { definition: DEFAULT_COST },
+      ...(options.hints === undefined ? {} : { hints: options.hints }),
+      onCommitFailure: options.onCommitFailure ?? 'degrade',
+      partition: PARTITION,
+      role: 'aggregated',
+      blockSize: BLOCK,
+      clock,
+      seed: 7,
+      log: NO_LOG,
+      fleet,
+    }));
   const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
   const blockSizes = new BlockSizes(fleet, () => configured);
   const road = createRoad({

@@ -14,6 +14,7 @@ import {
   type PendingHints,
   type ResolvedPluginHost,
 } from '../index.ts';
+import { LOAD_LIMIT_MS } from '../time-limit.ts';
 
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
 
@@ -56,6 +57,8 @@ export const booking = (over: Partial<HintBooking> = {}): HintBooking => ({
 export class IsolationBench {
   readonly #folder = mkdtempSync(join(tmpdir(), 'isolation-'));
   readonly #hosts: ResolvedPluginHost[] = [];
+  /** Those of the test runner. */
+  readonly #ports = openPorts();
 
   /** Writes a plugin file; answers its path. */
   write(name: string, text: string): string {
@@ -106,8 +109,9 @@ export class IsolationBench {
         const { policies } = await run();
         if (policies.every(({ reason }) => reason !== 'restarting')) return;
         await new Promise((resolve) => setTimeout(resolve, 5));
-        // Pauses between threads pass at once.
-        clock.advanceTo(clock.nextTimerAt() ?? clock.now());
+        // Pauses between threads pass at once; the time a thread has for loading does not.
+        const next = clock.nextTimerAt() ?? clock.now();
+        if (next - clock.now() < LOAD_LIMIT_MS / 2) clock.advanceTo(next);
       }
     };
     return { host, runtime, clock, metrics, logged, start, run, untilReady };
@@ -119,15 +123,28 @@ export class IsolationBench {
       await this.host(yaml);
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
-      return thrown.report().split('\n');
+      return thrown.report().replaceAll(`${this.#folder}/`, '').split('\n');
     }
     return [];
   }
 
-  async close(): Promise<void> {
+  /** Waits until no thread of a plugin is left; for ever, if one is. */
+  async untilNoThread(): Promise<void> {
+    while (openPorts() > this.#ports) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async disposeHosts(): Promise<void> {
     for (const host of this.#hosts.splice(0)) await host.dispose();
+  }
+
+  async close(): Promise<void> {
+    await this.disposeHosts();
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+function openPorts(): number {
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort').length;
 }
 
 /** What each policy did, in words. */
