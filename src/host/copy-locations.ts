@@ -58,7 +58,8 @@ export class BookingCopyLocations implements KvCopyLocations {
 
   bestSource(minAdditional: number): KvCopy | null {
     const { hashes } = this.#open();
-    const needed = this.localPrefixBlocks + Math.max(1, minAdditional);
+    // What is not a number asks for the least.
+    const needed = this.localPrefixBlocks + Math.max(1, minAdditional || 1);
     let tries = 0;
     for (const source of this.#sources()) {
       if (source.prefixBlocks < needed || tries === MOST_TRIES) break;

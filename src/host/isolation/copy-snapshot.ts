@@ -36,9 +36,8 @@ export class CopyLocationsSnapshot implements KvCopyLocations {
   }
 
   bestSource(minAdditional: number): KvCopy | null {
-    const needed = Math.max(1, minAdditional);
-    // Not "at least": what is not a number asks for nothing.
-    const copy = this.#copies.find(({ additionalBlocks }) => !(additionalBlocks < needed));
+    const needed = Math.max(1, minAdditional || 1);
+    const copy = this.#copies.find(({ additionalBlocks }) => additionalBlocks >= needed);
     return copy === undefined ? null : frozenCopy(copy);
   }
 }

@@ -60,11 +60,14 @@ export class IsolationBench {
   /** Those of the test runner. */
   readonly #ports = openPorts();
 
-  /** Writes a plugin file; answers its path. */
-  write(name: string, text: string): string {
-    const path = join(this.#folder, name);
-    writeFileSync(path, text);
-    return path;
+  /** Where a file of that name stands, or would. */
+  path(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  /** Writes a plugin file. */
+  write(name: string, text: string): void {
+    writeFileSync(this.path(name), text);
   }
 
   /** A host from YAML; `threads` false = as in virtual time. */

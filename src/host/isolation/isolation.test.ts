@@ -1,4 +1,5 @@
 // Hint policies in threads of their own, through a configured host: where they run, what they are shown, what a hostile one costs.
+import { existsSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { IsolationBench, outcomes } from './isolation.fixtures.ts';
 
@@ -232,6 +233,64 @@ describe('a hostile policy in a thread', () => {
     }
     expect(outcomes(await run())).toEqual(['told skipped tripped']);
     expect(host.containment()).toMatchObject([{ plugin: 'told', state: 'tripped', failures: 5, trips: 1 }]);
+  });
+
+  it('whose answer came in time is heard, however late the router looks', async () => {
+    const answered = bench.path('answered');
+    bench.write(
+      'tells-when.ts',
+      `import { writeFileSync } from 'node:fs';
+import { defineHintPolicy } from 'pointsman/plugin';
+export default defineHintPolicy({
+  type: 'tells-when',
+  isolation: 'thread',
+  create: () => ({
+    buildHints() {
+      setImmediate(() => writeFileSync(${JSON.stringify(answered)}, ''));
+      return [{ type: 'acme.mark', version: '1.0', payload: {} }];
+    },
+  }),
+});`,
+    );
+    const yaml =
+      'plugins: [./tells-when.ts]\nworker_selection: { aggregated: { hints: [{ type: tells-when }] } }';
+    const { start, clock } = await bench.host(yaml);
+    const { result } = start();
+    // The router is busy and hears nothing until the answer has long been sent.
+    while (!existsSync(answered));
+    clock.advanceTo(clock.now() + 1000);
+    expect(outcomes(await result)).toEqual(['tells-when sent']);
+  });
+
+  it('whose file has changed is not started again with another text', async () => {
+    const text = (what: string) => `import { defineHintPolicy } from 'pointsman/plugin';
+export default defineHintPolicy({
+  type: 'changing',
+  isolation: 'thread',
+  create: () => ({
+    buildHints({ promptTokens }) {
+      if (promptTokens === ${EXIT}) process.exit(0);
+      return [{ type: 'acme.mark', version: '1.0', payload: { what: '${what}' } }];
+    },
+  }),
+});`;
+    bench.write('changing.ts', text('old'));
+    const yaml =
+      'plugins: [./changing.ts]\nworker_selection: { aggregated: { hints: [{ type: changing }] } }';
+    const { run, logged, clock, untilReady } = await bench.host(yaml);
+    bench.write('changing.ts', text('new'));
+    expect(outcomes(await run({ promptTokens: EXIT }))).toEqual(['changing dropped thread_died']);
+    const reasons = () => logged.map(({ fields }) => fields?.why).filter(Boolean);
+    while (reasons().length < 3) {
+      expect(outcomes(await run())).toEqual(['changing skipped restarting']);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      clock.advanceTo(clock.now() + 1);
+    }
+    const changed = 'its file has changed since the router started';
+    expect(reasons()).toEqual(['it ended itself with code 0', changed, changed]);
+    bench.write('changing.ts', text('old'));
+    await untilReady();
+    expect(await payloads(run())).toEqual([{ what: 'old' }]);
   });
 
   it('finds no way to answer for another call', async () => {

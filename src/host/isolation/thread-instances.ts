@@ -56,17 +56,21 @@ export class ThreadInstances implements PolicyThreads {
   readonly #instances = new Map<string, IsolatedInstance>();
   readonly #shared = new Map<object, IsolatedPolicy>();
 
-  constructor(ports: ThreadPorts) {
+  readonly #most: number;
+
+  /** @param most threads at once. */
+  constructor(ports: ThreadPorts, most = MOST_THREADS) {
     this.#ports = ports;
+    this.#most = most;
   }
 
   /** Starts the thread of an instance unless it runs. @throws PointsmanError PM_PLUGIN_LOAD. */
   async start({ key, name, specifier, version, type, parameters }: ThreadPlan): Promise<void> {
     if (this.#instances.has(key)) return;
-    if (this.#instances.size === MOST_THREADS) {
+    if (this.#instances.size === this.#most) {
       throw new PointsmanError(
         'PM_PLUGIN_LOAD',
-        `at most ${MOST_THREADS} plugins run in threads of their own; let some run in process`,
+        `at most ${this.#most} plugins run in threads of their own; let some run in process`,
       );
     }
     const { folder, modules, clock, log, metrics } = this.#ports;
