@@ -27,34 +27,32 @@ function guarded() {
   return { clock, metrics, guard };
 }
 
+/** An admitted call that goes elsewhere; answers what its answer must be told with. */
+function call(guard: PluginGuard): boolean {
+  expect(guard.admits()).toBe(true);
+  return guard.endLater(guard.begin());
+}
+
 test('failures in a thread trip the breaker; a probe that went well closes it', () => {
   const { clock, guard } = guarded();
-  for (const failed of [false, true, true]) {
-    expect(guard.admits()).toBe(true);
-    guard.settle(failed);
-  }
+  for (const outcome of ['ok', 'failed', 'failed'] as const) guard.settledLater(outcome, call(guard));
   expect(guard.status()).toMatchObject({ state: 'tripped', failures: 2, overruns: 0, trips: 1 });
   clock.advanceTo(100);
-  expect([guard.admits(), guard.admits()]).toEqual([true, false]);
-  guard.settle(false);
+  const isProbe = call(guard);
+  expect([isProbe, guard.admits()]).toEqual([true, false]);
+  guard.settledLater('ok', isProbe);
   expect(guard.status()).toMatchObject({ state: 'ok', failures: 2, skips: 1 });
 });
 
 test('a call that came to nothing by the fault of another is no failure, but a probe has to be made again', () => {
   const { clock, guard } = guarded();
-  for (let calls = 0; calls < 5; calls += 1) {
-    guard.admits();
-    guard.abandon();
-  }
+  for (let calls = 0; calls < 5; calls += 1) guard.settledLater('none', call(guard));
   expect(guard.status()).toMatchObject({ state: 'ok', failures: 0 });
-  guard.settle(true);
-  guard.settle(true);
+  for (let calls = 0; calls < 2; calls += 1) guard.settledLater('failed', call(guard));
   clock.advanceTo(100);
-  expect(guard.admits()).toBe(true);
-  guard.abandon();
-  expect(guard.status()).toMatchObject({ state: 'tripped', failures: 2, trips: 2 });
-  clock.advanceTo(200);
-  expect(guard.admits()).toBe(true);
+  guard.settledLater('none', call(guard));
+  expect(guard.status()).toMatchObject({ state: 'tripped', failures: 2, trips: 1 });
+  expect(call(guard)).toBe(true);
 });
 
 test('calls that are not made for want of a thread are counted with the other skips', async () => {

@@ -3,7 +3,7 @@
 import type { ContainmentSettings } from '../config/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock, Logger, Role } from '../plugin/index.ts';
-import { Breaker, type BreakerState } from './breaker.ts';
+import { Breaker, type BreakerState, type CallOutcome } from './breaker.ts';
 
 /** Where is noted which plugin runs, for whoever watches from outside. */
 export interface RunningPlugin {
@@ -15,9 +15,9 @@ export interface RunningPlugin {
 
 /** Which plugin, where. */
 export interface PluginPlace {
-  readonly role: Role;
-  /** `selection`, or `hint`. */
-  readonly part: 'selection' | 'hint';
+  /** Null for a request classifier, which stands before all roles. */
+  readonly role: Role | null;
+  readonly part: 'selection' | 'hint' | 'classifier';
   /** Name of the configured instance: the hint's name, the instance of a selection, else the type. */
   readonly plugin: string;
 }
@@ -65,7 +65,7 @@ export class PluginGuard {
     this.place = place;
     this.#ports = ports;
     this.#breaker = new Breaker(settings.breaker);
-    this.#labels = { plugin: place.plugin, role: place.role, part: place.part };
+    this.#labels = { plugin: place.plugin, role: place.role ?? '', part: place.part };
     this.#id = running?.register(place) ?? 0;
     this.#budgetMs = settings.softBudgetMs;
     // A budget of 0 is none.
@@ -81,6 +81,11 @@ export class PluginGuard {
     return false;
   }
 
+  /** Whether {@link admits} would say yes; counts nothing and starts no probe. */
+  wouldAdmit(): boolean {
+    return this.#breaker.state === 'ok' || this.#breaker.wouldAdmit(this.#ports.clock.now());
+  }
+
   /** The call starts; answers what {@link end} needs. */
   begin(): number {
     this.note();
@@ -89,34 +94,42 @@ export class PluginGuard {
 
   /** The call ended. */
   end(startedAt: number, failed: boolean): void {
-    const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
-    this.unnote();
-    const overran = this.#wallMs !== null && tookMs > this.#budgetMs;
-    if (overran) {
-      this.#overruns += 1;
-      this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
-    }
+    const overran = this.#stopClock(startedAt);
     if (failed) this.#failures += 1;
     else if (!overran && this.#breaker.state === 'ok') return;
-    this.#settled(failed, overran);
+    this.#settle(failed ? 'failed' : overran ? 'overran' : 'ok');
+  }
+
+  /**
+   * The call returned, its answer comes later; {@link settledLater} must follow. What it took until here counts against the budget.
+   * @returns whether the breaker waits for that answer to decide.
+   */
+  endLater(startedAt: number): boolean {
+    const isProbe = this.#breaker.state === 'probing';
+    if (!this.#stopClock(startedAt)) return isProbe;
+    this.#settle('overran');
+    return false;
+  }
+
+  /**
+   * The answer of a call that ended with {@link endLater} is here; `none` = nobody waits for it any more.
+   * @param isProbe what endLater answered
+   */
+  settledLater(outcome: 'ok' | 'failed' | 'none', isProbe: boolean): void {
+    if (outcome === 'failed') this.#failures += 1;
+    if (outcome === 'none') {
+      if (isProbe) this.#breaker.probeAgain();
+      return;
+    }
+    // While another call is the probe, answers from before the trip decide nothing.
+    const { state } = this.#breaker;
+    if (isProbe || (state === 'ok' && outcome === 'failed')) this.#settle(outcome);
   }
 
   /** A call was not made for another reason than the breaker. */
   skip(): void {
     this.#skips += 1;
     this.#ports.metrics.count('pointsman_plugin_skips_total', this.#labels);
-  }
-
-  /** An admitted call outside the router's thread ended: it is not timed, as it holds nobody up. */
-  settle(failed: boolean): void {
-    if (failed) this.#failures += 1;
-    else if (this.#breaker.state === 'ok') return;
-    this.#settled(failed, false);
-  }
-
-  /** An admitted call came to nothing through no fault of its own; was it the probe, the next one is. */
-  abandon(): void {
-    if (this.#breaker.state === 'probing') this.#settled(true, false);
   }
 
   /** It runs outside a timed call, as while it is created. */
@@ -142,10 +155,19 @@ export class PluginGuard {
     };
   }
 
-  #settled(failed: boolean, overran: boolean): void {
-    const outcome = failed ? 'failed' : overran ? 'overran' : 'ok';
+  /** Whether the call overran the budget. */
+  #stopClock(startedAt: number): boolean {
+    const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
+    this.unnote();
+    if (this.#wallMs === null || tookMs <= this.#budgetMs) return false;
+    this.#overruns += 1;
+    this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
+    return true;
+  }
+
+  #settle(outcome: CallOutcome): void {
     const change = this.#breaker.settle(this.#ports.clock.now(), outcome);
-    if (change === 'tripped') this.#tripped(failed);
+    if (change === 'tripped') this.#tripped(outcome === 'failed');
     else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
   }
 

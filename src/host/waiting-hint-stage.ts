@@ -188,19 +188,21 @@ class StageRun implements PendingHints {
     const { clock } = this.#ports;
     const startedAt = clock.now();
     this.#open += 1;
+    // What is done here is the host's work: no time of it counts against the plugin.
+    const isProbe = guard?.endLater(guard.begin()) ?? false;
     policy.call(writeContext(context), (answer) => {
       const micros = (clock.now() - startedAt) * 1000;
-      this.#outcomes.set(hint, this.#outcomeOf(hint, answer, micros));
+      this.#outcomes.set(hint, this.#outcomeOf(hint, answer, micros, isProbe));
       this.#open -= 1;
       this.#answered();
     });
   }
 
   /** Takes an answer to the guard as well, whether or not anybody still waits for it. */
-  #outcomeOf(hint: ThreadHint, answer: ThreadAnswer, micros: number): Outcome {
+  #outcomeOf(hint: ThreadHint, answer: ThreadAnswer, micros: number, isProbe: boolean): Outcome {
     const { guard } = hint;
     if (answer.kind === 'lost') {
-      guard?.abandon();
+      guard?.settledLater('none', isProbe);
       return RESTARTING;
     }
     let verdict: Verdict;
@@ -210,7 +212,7 @@ class StageRun implements PendingHints {
       const error = answer.kind === 'timed_out' ? null : answer.error;
       if (error !== null) this.#complaints.complain(hint.name, verdict, error);
     }
-    guard?.settle(isFailure(verdict, MAX_HINT_ACTIONS));
+    guard?.settledLater(isFailure(verdict, MAX_HINT_ACTIONS) ? 'failed' : 'ok', isProbe);
     return { kind: 'judged', verdict, micros };
   }
 

@@ -27,6 +27,7 @@ const CALL: ToThread = {
     capabilities: new Set(['kv.fetch@1.0']),
     copyLocations: { owners: [{ source: rank, prefixBlocks: 2 }], localPrefixBlocks: 0, copies: [copy] },
     committedKvCopy: copy,
+    switchedOff: ['residency'],
     lineage: null,
   },
 };

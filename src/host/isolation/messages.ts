@@ -75,6 +75,8 @@ const context = z.strictObject({
     .optional(),
   copyLocations: copyLocations.optional(),
   committedKvCopy: copy.nullable().optional(),
+  // Names of declared inputs that are switched off: null for the policy.
+  switchedOff: z.array(shortText).max(MOST_FIELDS),
   // The session's own blocks on the booked worker; null as long as the router keeps no lineage.
   lineage: z
     .strictObject({
