@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 
 const ROAD = 'src/road/road.js';
 const STAGE = [
-  '        if (commit === null && hasNothingToRun(runtime.hintStage, request, decision))',
+  '        if (commit === null && hasNothingToRun(runtime, request, decision))',
   '            return null;',
-  '        const before = this.#deps.wallMicros();',
+  '        const { hintStage, threadedHints = null } = runtime;',
 ].join('\n');
 /** What follows a plain return is not compiled. */
 const CUT = '        return null;';

@@ -18,7 +18,7 @@ import {
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
-import { pluginModules } from './plugin-modules.ts';
+import { pluginModules, threadModules } from './plugin-modules.ts';
 import { loadFiles, policyFileFromEnv } from './serve-config.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
@@ -90,6 +90,7 @@ async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<F
         clock,
         log: NO_LOG,
         modules: await pluginModules(config),
+        threads: threadModules(),
       });
       const roles = host.resolution();
       const classifier = host.classifier();

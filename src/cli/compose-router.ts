@@ -45,6 +45,8 @@ export interface ComposeRouterOptions {
   readonly containment?: NonNullable<PluginHostOptions['containment']>;
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
+  /** Absent = isolated plugins run in process, as in virtual time. */
+  readonly threads?: NonNullable<PluginHostOptions['threads']>;
 }
 
 /** A composed router. */
@@ -97,6 +99,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     seed: options.seed ?? 0,
     ...(options.containment === undefined ? {} : { containment: options.containment }),
     ...(options.definitions === undefined ? {} : { definitions: options.definitions }),
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
   });
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);

@@ -13,3 +13,11 @@ export async function pluginModules(
 export async function testKit(): Promise<NonNullable<PluginHostOptions['modules']>> {
   return { 'pointsman/testing': await import('../testing/index.ts') };
 }
+
+/** The same for plugins in threads of their own, which load them themselves: file URLs. */
+export function threadModules(): NonNullable<PluginHostOptions['threads']> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return {
+    modules: { 'pointsman/testing': new URL(`../testing/index.${extension}`, import.meta.url).href },
+  };
+}

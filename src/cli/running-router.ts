@@ -13,6 +13,7 @@ import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FirstAnswers } from './first-answers.ts';
+import { threadModules } from './plugin-modules.ts';
 import { readinessOf } from './readiness.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { workerStatus } from './worker-status.ts';
@@ -91,6 +92,7 @@ async function start(
     log,
     transportFor: () => transport,
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
+    threads: threadModules(),
   });
   onStop(() => core.close());
   const { fleet } = core;

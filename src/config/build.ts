@@ -207,8 +207,15 @@ function rolePolicy(type: string | null, instance: string | null): RoleSelection
 }
 
 function buildHint(
-  hint: { readonly type: string; readonly name: string | null; readonly parameters: unknown },
+  hint: {
+    readonly type: string;
+    readonly name: string | null;
+    readonly parameters: unknown;
+    readonly isolation: HintEntry['isolation'];
+    readonly deadline: number | null;
+  },
   path: readonly (string | number)[],
 ): HintEntry {
-  return { type: hint.type, name: hint.name ?? hint.type, parameters: hint.parameters, path };
+  const { type, name, parameters, isolation, deadline: deadlineMs } = hint;
+  return { type, name: name ?? type, parameters, isolation, deadlineMs, path };
 }

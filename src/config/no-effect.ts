@@ -61,14 +61,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;
     const path = ['worker_selection', role, 'hints'];
-    for (const [index, hint] of (entry.hints ?? []).entries()) {
-      unless(hint.isolation !== 'thread', [...path, index, 'isolation'], 'thread isolation is not built yet');
-      unless(
-        hint.deadline === null,
-        [...path, index, 'deadline'],
-        'deadlines of hint policies are not built yet',
-      );
-    }
     if (entry.hints === null && isRecord(writtenAt(written, 'worker_selection', role))) {
       warn(path, 'has no value, which counts as absent; write hints: [] to run none');
     }

@@ -32,16 +32,24 @@ const policyName = () =>
     }),
   );
 
-/** Where a plugin runs; read by the parts that isolate plugins. */
+/** Where a plugin runs, and how long its answers from a thread are waited for. */
 const isolationKeys = {
   isolation: orNull(word(['in-process', 'thread'])),
   deadline: orNull(duration(1, 60_000)),
 };
 
+/** Why the same keys do not exist for worker selection. */
+const noIsolation = {
+  isolation:
+    'worker selection cannot be isolated, as selecting and booking are one synchronous step; remove the key, hint policies and the request classifier take it',
+  deadline:
+    'worker selection has no deadline, as selecting and booking are one synchronous step; remove the key',
+};
+
 const hint = (remedy?: (found: unknown) => string) =>
   mapping(
     { type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys },
-    remedy,
+    remedy === undefined ? {} : { remedy },
   );
 
 /** In a list a bare name is the mistake to expect, as role entries allow one. */
@@ -55,13 +63,16 @@ const hints = () =>
     error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
   });
 
-const roleMapping = mapping({
-  type: orNull(policyName()),
-  instance: orNull(policyName()),
-  parameters: orNull(raw()),
-  on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
-  hints: hints().nullish(),
-});
+const roleMapping = mapping(
+  {
+    type: orNull(policyName()),
+    instance: orNull(policyName()),
+    parameters: orNull(raw()),
+    on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
+    hints: hints().nullish(),
+  },
+  { refused: noIsolation },
+);
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
 const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping(roleMapping));
@@ -88,7 +99,8 @@ const nameOrMapping = <M extends z.ZodType>(whole: M) =>
     return z.NEVER;
   });
 
-const instance = () => mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) });
+const instance = () =>
+  mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) }, { refused: noIsolation });
 
 /** The whole section. */
 export const workerSelection = () =>

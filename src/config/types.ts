@@ -46,6 +46,10 @@ export interface HintEntry {
   readonly name: string;
   /** Raw YAML value; u64 exact as bigint. */
   readonly parameters: unknown;
+  /** Where it runs; null = as its author says. */
+  readonly isolation: 'in-process' | 'thread' | null;
+  /** How long the answer of a thread is waited for; null = the default. */
+  readonly deadlineMs: number | null;
   readonly path: ConfigPath;
 }
 

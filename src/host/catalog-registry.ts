@@ -35,9 +35,9 @@ export function catalogRegistry(
         entry(type, origin, hosts, provider, (factory) => {
           const fault = checkHintDeclarations(factory, `hint policy ${type}`);
           if (fault !== null) throw new TypeError(fault);
-          const { inputs = [], actions } = factory;
+          const { inputs = [], actions, isolation = 'in-process' } = factory;
           const sends = committing(factory, `hint policy ${type}`);
-          return { inputs, actions: actions ? new Set(actions) : null, seesCommits: sends, sends };
+          return { inputs, actions: actions ? new Set(actions) : null, seesCommits: sends, sends, isolation };
         }),
       );
     },

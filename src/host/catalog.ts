@@ -7,6 +7,7 @@ import {
   type ErrorCode,
   errorText,
   type HintInput,
+  type Isolation,
   type Scope,
 } from '../plugin/index.ts';
 import { commitsKvCopy } from './commitments.ts';
@@ -52,6 +53,8 @@ export interface PreparedHint extends Prepared {
   readonly seesCommits: boolean;
   /** Whether it sends the copies that its role's worker-selection policy commits. */
   readonly sends: boolean;
+  /** Where it runs unless the configuration says otherwise. */
+  readonly isolation: Isolation;
 }
 
 /** A prepared policy, or what is wrong with its parameters. */
@@ -135,7 +138,7 @@ export class PolicyCatalog {
       create: (context: AnyCreateContext) => definition.create({ ...context, parameters }),
     });
     if (isHint(definition)) {
-      const inputs = definition.inputs ?? [];
+      const { inputs = [], isolation = 'in-process' } = definition;
       const actions = definition.actions ? new Set(definition.actions) : null;
       const seesCommits = definition.commitments?.includes('kv-copy') === true;
       this.hints.set(definition.type, {
@@ -146,7 +149,7 @@ export class PolicyCatalog {
           if (parsed.faults) return parsed;
           const sends = commitsKvCopy(definition, parsed.value);
           if (typeof sends !== 'boolean') return { faults: [sends] };
-          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends };
+          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends, isolation };
           return { prepared, faults: null };
         },
       });

@@ -59,7 +59,8 @@ export class BookingCopyLocations implements KvCopyLocations {
 
   bestSource(minAdditional: number): KvCopy | null {
     const { hashes } = this.#open();
-    const needed = this.localPrefixBlocks + Math.max(1, minAdditional);
+    // What is not a number asks for the least.
+    const needed = this.localPrefixBlocks + Math.max(1, minAdditional || 1);
     // More blocks than the prompt has hashes for: that match is not of this prompt.
     const most = hashes?.blocks ?? 0;
     const fit = this.#sources().filter(({ prefixBlocks: blocks }) => blocks >= needed && blocks <= most);

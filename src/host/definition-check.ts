@@ -4,6 +4,7 @@ import { didYouMean } from '../config/index.ts';
 import {
   HINT_INPUTS,
   type HintPolicyDefinition,
+  ISOLATIONS,
   PLUGIN_API_VERSION,
   type RequestClassifierDefinition,
   WORKER_INPUTS,
@@ -54,6 +55,8 @@ export function checkDefinition(
   if (kind === 'hint-policy') {
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;
+  } else if (property(value, 'isolation') !== undefined) {
+    return `${label}: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove isolation`;
   }
   if (kind === 'request-classifier') {
     const fault = checkClassifierDeclarations(value, label);
@@ -84,6 +87,10 @@ export function checkHintDeclarations(value: object, label: string): string | nu
   const hosts = property(value, 'defaultHosts') ?? [];
   if (!Array.isArray(hosts) || !hosts.every(isDefaultHost)) {
     return `${label}: defaultHosts must be a list of { workerSelection: TYPE } or 'any-worker-selection'`;
+  }
+  const isolation = property(value, 'isolation');
+  if (isolation !== undefined && !ISOLATIONS.some((one) => one === isolation)) {
+    return `${label}: isolation must be one of ${ISOLATIONS.join(', ')}, got ${describeValue(isolation)}`;
   }
   return null;
 }

@@ -5,13 +5,13 @@ import type {
   CommittedKvCopy,
   HintContextBase,
   HintInputs,
+  KvCopyLocations,
   LoadColumns,
   Merge,
   Partition,
   Row,
   WorkerRank,
 } from '../plugin/index.ts';
-import type { BookingCopyLocations } from './copy-locations.ts';
 import { frozenSession } from './frozen-session.ts';
 import type { CreatedHint } from './role-runtime.ts';
 import type { HintBooking } from './types.ts';
@@ -63,7 +63,7 @@ export function contextFor(
   base: Readonly<HintContextBase>,
   { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
   booking: HintBooking,
-  copyLocations: BookingCopyLocations | null,
+  copyLocations: KvCopyLocations | null,
   committedKvCopy: CommittedKvCopy | null,
 ): Readonly<AnyHintContext> {
   const { capabilities } = base;

@@ -14,7 +14,7 @@ export interface CheckedAction {
 }
 
 /** Why an output is dropped. */
-export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped'>;
+export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped' | 'restarting'>;
 
 /** What an output is judged by. */
 export interface OutputLimits {

@@ -15,6 +15,8 @@ import {
   type PreparedSelection,
   prepareWithin,
 } from './catalog.ts';
+import { defaultThreadPlan, threadPlanOf } from './hint-isolation.ts';
+import type { ThreadPlan } from './isolation/thread-instances.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -24,6 +26,8 @@ export interface ResolvedHint {
   /** Whether the role lists it; else it runs by its default hosts. */
   readonly listed: boolean;
   readonly path: ConfigPath;
+  /** The thread it is to run in; null or absent = it runs in process. */
+  readonly thread?: ThreadPlan | null;
 }
 
 /** Resolves hints of one configuration; problems go to the list. */
@@ -80,7 +84,8 @@ export class HintResolver {
 
   async #listedHints(entries: readonly HintEntry[]): Promise<readonly ResolvedHint[]> {
     const hints: ResolvedHint[] = [];
-    for (const { type, name, parameters, path } of entries) {
+    for (const listed of entries) {
+      const { type, name, parameters, path } = listed;
       const entry = this.#catalog.hints.get(type);
       if (entry === undefined) {
         this.#unknownHint(type, [...path, 'type']);
@@ -88,7 +93,16 @@ export class HintResolver {
       }
       const preparation = await prepareWithin(this.#clock, entry, parameters);
       if (preparation.faults) this.#problems.parameters('error', path, preparation.faults, type);
-      else hints.push({ name, prepared: preparation.prepared, listed: true, path });
+      else {
+        const { prepared } = preparation;
+        hints.push({
+          name,
+          prepared,
+          listed: true,
+          path,
+          thread: threadPlanOf(listed, prepared, this.#problems),
+        });
+      }
     }
     return hints;
   }
@@ -112,7 +126,9 @@ export class HintResolver {
         const message = `${entry.type} of ${entry.origin.name} runs under ${selectionType} by default, but does not take empty parameters: ${fault?.message}`;
         this.#problems.error('PM_PLUGIN_INVALID', path, 'key', message);
       } else {
-        hints.push({ name: entry.type, prepared: preparation.prepared, listed: false, path });
+        const { prepared } = preparation;
+        const thread = defaultThreadPlan(prepared);
+        hints.push({ name: entry.type, prepared, listed: false, path, thread });
       }
     }
     return hints;

@@ -37,9 +37,11 @@ export type {
   HintPolicyResult,
   HintStage,
   HintStageResult,
+  PendingHints,
   PluginHost,
   RoleNeeds,
   RoleRuntime,
   SelectionFacts,
   SelectionPick,
+  ThreadedHintStage,
 } from './types.ts';

@@ -28,7 +28,7 @@ export interface PluginStatus extends PluginPlace {
   readonly failures: number;
   readonly overruns: number;
   readonly trips: number;
-  /** Calls that were not made while it was tripped. */
+  /** Calls that were not made while it was tripped, or its thread was being replaced. */
   readonly skips: number;
   /** Until the next call is let through; 0 unless tripped. */
   readonly retryInMs: number;
@@ -124,6 +124,12 @@ export class PluginGuard {
     // While another call is the probe, answers from before the trip decide nothing.
     const { state } = this.#breaker;
     if (isProbe || (state === 'ok' && outcome === 'failed')) this.#settle(outcome);
+  }
+
+  /** A call was not made for another reason than the breaker. */
+  skip(): void {
+    this.#skips += 1;
+    this.#ports.metrics.count('pointsman_plugin_skips_total', this.#labels);
   }
 
   /** It runs outside a timed call, as while it is created. */

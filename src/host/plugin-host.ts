@@ -27,7 +27,7 @@ import {
   resolveClassifier,
 } from './classifiers.ts';
 import type { HintFleet } from './copy-locations.ts';
-import { RoleHintStage } from './hint-stage.ts';
+import { ThreadInstances, TRIED_ELSEWHERE } from './isolation/thread-instances.ts';
 import { ExportCollector } from './plugin-exports.ts';
 import { PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
 import { type HostModules, PluginLoader } from './plugin-loader.ts';
@@ -43,8 +43,10 @@ import {
   roleRuntimeOf,
 } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
+import { startThreads } from './thread-start.ts';
 import { DISPOSE_LIMIT_MS, withinLimit } from './time-limit.ts';
 import type { PluginHost, RoleNeeds, RoleRuntime } from './types.ts';
+import { hintStageOf } from './waiting-hint-stage.ts';
 
 /** What {@link createPluginHost} works with. */
 export interface PluginHostOptions {
@@ -63,6 +65,11 @@ export interface PluginHostOptions {
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
   /** Whose ranks take hints and serve as sources of copies, and whose workers classifiers see; without it there are none. */
   readonly fleet?: HintFleet & Partial<ClassifierFleet>;
+  /**
+   * Lets plugins that are to be isolated run in threads; `modules` are file URLs of what they may import from the program, by
+   * specifier. Absent = they run in process, as in virtual time, where nothing may depend on how fast a thread is.
+   */
+  readonly threads?: { readonly modules: Readonly<Record<string, string>> };
 }
 
 /** What was resolved for one role. */
@@ -117,6 +124,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
   const classifier = await resolveClassifier(config, catalog, problems, options.clock);
   const host = new Host(options, roles, catalog, classifier);
+  await host.startThreads(problems);
   const needs = host.tryRoles(problems);
   host.startClassifiers(problems);
   if (problems.hasErrors) {
@@ -156,6 +164,7 @@ class Host implements ResolvedPluginHost {
   readonly #ports: CreationPorts;
   readonly #guards: PluginGuards;
   readonly #classifiers: Classifiers;
+  readonly #threads: ThreadInstances | null;
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
@@ -178,7 +187,19 @@ class Host implements ResolvedPluginHost {
     const metrics = options.metrics ?? NO_METRICS;
     const { wallMs = null, running = null } = options.containment ?? {};
     this.#guards = new PluginGuards({ settings: config.containment, clock, wallMs, running, metrics, log });
-    this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared, guards: this.#guards };
+    this.#threads =
+      options.threads === undefined
+        ? null
+        : new ThreadInstances({ folder: options.source.folder, ...options.threads, clock, log, metrics });
+    this.#ports = {
+      clock,
+      seed: this.seed,
+      log,
+      metrics,
+      shared: this.#shared,
+      guards: this.#guards,
+      ...(this.#threads === null ? {} : { threads: this.#threads }),
+    };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
     const workers = options.fleet?.workers?.bind(options.fleet);
     this.#classifiers = new Classifiers(config, classifier, {
@@ -233,7 +254,7 @@ class Host implements ResolvedPluginHost {
     const created = createRole(resolved, site, this.#ports);
     this.#disposers.unshift(...created.disposers);
     const onKvPath = this.#config.router.mode === 'kv';
-    const stage = onKvPath ? new RoleHintStage(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
+    const stage = onKvPath ? hintStageOf(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
     const runtime = roleRuntimeOf(resolved, created, site, this.#ports, stage);
     this.#runtimes.set(key, runtime);
     return runtime;
@@ -249,19 +270,28 @@ class Host implements ResolvedPluginHost {
     const { clock, log } = this.#ports;
     const disposing = (async () => {
       for (const dispose of disposers) await quietly(dispose, log);
-    })();
+    })().finally(() => this.#threads?.close());
     await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing).catch((thrown: unknown) =>
       log.warn(errorText(thrown)),
     );
   }
 
+  /** Starts the threads of isolated plugins and lets each create its policies once, as {@link tryRoles} does of the others. */
+  async startThreads(problems: ProblemList): Promise<void> {
+    const roles = [...this.#roles.values()];
+    const { seed, log } = this.#ports;
+    const plan = { roles, sites: this.#configuredSites(), threads: this.#threads, seed, log };
+    await startThreads(plan, problems);
+  }
+
   /** Creates every role for every configured partition, reports what fails, and disposes it again. */
   tryRoles(problems: ProblemList): ReadonlyMap<Role, RoleNeeds> {
     const needs = new Map<Role, RoleNeeds>();
+    const ports = this.#threads === null ? this.#ports : { ...this.#ports, threads: TRIED_ELSEWHERE };
     for (const [role, resolved] of this.#roles) {
       for (const site of this.#configuredSites()) {
         try {
-          const created = createRole(resolved, site, this.#ports);
+          const created = createRole(resolved, site, ports);
           needs.set(role, needsOf(created));
           for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
         } catch (thrown) {

@@ -14,11 +14,13 @@ import {
 import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
 import { guardedSelection } from './guarded-selection.ts';
+import type { IsolatedPolicy, ThreadSite } from './isolation/isolated-policy.ts';
+import type { PolicyThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
-import type { CommitSetting, HintStage, RoleNeeds, RoleRuntime } from './types.ts';
+import type { CommitSetting, HintStage, RoleNeeds, RoleRuntime, ThreadedHintStage } from './types.ts';
 
 /** What creation needs from outside. */
 export interface CreationPorts {
@@ -30,6 +32,8 @@ export interface CreationPorts {
   readonly shared: Map<Prepared, unknown>;
   /** Guards of plugins; absent = none is guarded. */
   readonly guards?: PluginGuards;
+  /** Threads of plugins, started; absent = all run in process. */
+  readonly threads?: PolicyThreads;
 }
 
 /** Where policies are created for. */
@@ -39,7 +43,21 @@ export interface CreationSite {
 }
 
 /** A created hint policy with what the stage needs to know of it. */
-export interface CreatedHint {
+export type CreatedHint = InProcessHint | ThreadHint;
+
+/** One that runs on the router's thread. */
+export interface InProcessHint extends HintFacts {
+  readonly kind: 'in-process';
+  readonly policy: AnyHintPolicy;
+}
+
+/** One that runs in a thread of its own. */
+export interface ThreadHint extends HintFacts {
+  readonly kind: 'thread';
+  readonly policy: IsolatedPolicy;
+}
+
+interface HintFacts {
   readonly name: string;
   readonly type: string;
   readonly inputs: readonly string[];
@@ -48,7 +66,6 @@ export interface CreatedHint {
   readonly seesCommits: boolean;
   /** Whether it is the one that sends committed copies. */
   readonly sends: boolean;
-  readonly policy: AnyHintPolicy;
   /** Null for built-in policies, and where nothing is guarded. */
   readonly guard: PluginGuard | null;
 }
@@ -81,14 +98,20 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
       resolved.selection.commits,
     );
     if (resolved.selection.scope === 'partition') disposers.unshift(selection.dispose);
-    const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
+    const hints = resolved.hints.map(({ name, prepared, thread = null }): CreatedHint => {
       const label = `hint policy ${name}`;
       const guard = guardOf(prepared, 'hint', name, resolved, ports);
-      const created = noted(guard, () => create(prepared, `hint ${name}`, label, resolved, site, ports));
+      const { type, inputs, actions, seesCommits, sends } = prepared;
+      const facts = { name, type, inputs, actions, seesCommits, sends, guard };
+      if (thread !== null && ports.threads !== undefined) {
+        const policy = createInThread(prepared, thread, hintPart(name), resolved, site, ports, ports.threads);
+        if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose());
+        return { ...facts, kind: 'thread', policy };
+      }
+      const created = noted(guard, () => create(prepared, hintPart(name), label, resolved, site, ports));
       const policy = checkHintPolicy(created, label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
-      const { type, inputs, actions, seesCommits, sends } = prepared;
-      return { name, type, inputs, actions, seesCommits, sends, policy, guard };
+      return { ...facts, kind: 'in-process', policy };
     });
     return { selection, selectionGuard, hints, disposers };
   } catch (failure) {
@@ -137,7 +160,7 @@ export function roleRuntimeOf(
   created: CreatedRole,
   site: CreationSite,
   ports: CreationPorts,
-  hintStage: HintStage | null,
+  stage: HintStage | ThreadedHintStage | null,
 ): RoleRuntime {
   const { selection: prepared } = resolved;
   const { cost } = created.selection;
@@ -178,7 +201,8 @@ export function roleRuntimeOf(
       guard === null
         ? select
         : guardedSelection(select, guard, { policy: prepared.type, role: resolved.role }),
-    hintStage,
+    hintStage: stage === null || 'start' in stage ? null : stage,
+    threadedHints: stage !== null && 'start' in stage ? stage : null,
     refusesWhenTripped: ports.guards?.refusesSelection ?? false,
     commits: commitSetting(resolved, created),
   };
@@ -221,11 +245,10 @@ function create(
 ): unknown {
   const isShared = prepared.scope === 'shared';
   if (isShared && ports.shared.has(prepared)) return ports.shared.get(prepared);
-  const labels = isShared ? ['shared', prepared.type, part] : [...siteLabels(resolved, site), part];
   const base = {
     parameters: undefined,
     clock: ports.clock,
-    rng: seededRng(deriveSeed(ports.seed, ...labels)),
+    rng: seededRng(instanceSeed(prepared, part, resolved, site, ports)),
     log: ports.log,
   };
   const context = isShared
@@ -243,6 +266,52 @@ function create(
   }
   if (isShared) ports.shared.set(prepared, created);
   return created;
+}
+
+/** A policy in its thread; one of scope `shared` is made once per prepared instance, as in process. */
+function createInThread(
+  prepared: Prepared,
+  plan: ThreadPlan,
+  part: string,
+  resolved: ResolvedRole,
+  site: CreationSite,
+  ports: CreationPorts,
+  threads: PolicyThreads,
+): IsolatedPolicy {
+  const threadSite = threadSiteOf(prepared, part, resolved, site, ports);
+  return threads.create(plan, threadSite, prepared.scope === 'shared' ? prepared : null);
+}
+
+/** Where and with which seed a policy is created in a thread. */
+export function threadSiteOf(
+  prepared: Prepared,
+  part: string,
+  resolved: ResolvedRole,
+  { partition, blockSize }: CreationSite,
+  ports: Pick<CreationPorts, 'seed'>,
+): ThreadSite {
+  const seed = instanceSeed(prepared, part, resolved, { partition, blockSize }, ports);
+  const place = prepared.scope === 'shared' ? null : { role: resolved.role, partition, blockSize };
+  return { seed, place };
+}
+
+/** Names a hint policy among the parts of its role, for its seed. */
+export function hintPart(name: string): string {
+  return `hint ${name}`;
+}
+
+/** Seed of an instance's generator, wherever it runs. */
+function instanceSeed(
+  { scope, type }: Prepared,
+  part: string,
+  resolved: ResolvedRole,
+  site: CreationSite,
+  { seed }: Pick<CreationPorts, 'seed'>,
+): number {
+  return deriveSeed(
+    seed,
+    ...(scope === 'shared' ? ['shared', type, part] : [...siteLabels(resolved, site), part]),
+  );
 }
 
 /** Built-in policies are the host's own code. */

@@ -15,9 +15,9 @@ import { PolicyCatalog, type Preparation, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { type AnyDefinition, checkDefinition } from './definition-check.ts';
 import type { ResolvedHint } from './hint-resolution.ts';
-import { RoleHintStage } from './hint-stage.ts';
 import { createRole, roleRuntimeOf } from './role-runtime.ts';
 import type { RoleRuntime } from './types.ts';
+import { hintStageOf } from './waiting-hint-stage.ts';
 
 /** A definition with the parameters its YAML would give it. */
 export interface SoloPolicy<D> {
@@ -65,7 +65,7 @@ export async function createSoloRuntime(options: SoloOptions): Promise<RoleRunti
   const ports = { clock, seed, log, metrics: options.metrics ?? NO_METRICS, shared: new Map() };
   const site = { partition, blockSize };
   const created = createRole(resolved, site, ports);
-  const stage = new RoleHintStage(created.hints, { ...ports, fleet });
+  const stage = hintStageOf(created.hints, { ...ports, fleet });
   return roleRuntimeOf(resolved, created, site, ports, stage);
 }
 

@@ -126,6 +126,8 @@ export type CommitFailure =
   | 'no_sender'
   | 'not_capable'
   | 'stage_failed'
+  /** Client or worker was gone before the sender answered. */
+  | 'request_ended'
   | 'nothing'
   | NonNullable<HintPolicyResult['reason']>;
 
@@ -150,6 +152,8 @@ export interface RoleRuntime {
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick;
   readonly hintStage: HintStage | null;
+  /** The stage where policies of the role run in threads of their own; then `hintStage` is null. Absent = null. */
+  readonly threadedHints?: ThreadedHintStage | null;
   /** Whether a request is refused, rather than placed by the default cost, when `select` throws PM_SELECTION_TRIPPED. */
   readonly refusesWhenTripped?: boolean;
   /** Null or absent = the policy commits nothing. */
@@ -197,7 +201,14 @@ export interface HintPolicyResult {
     | 'undeclared_action'
     | 'unsupported_action'
     | 'promise'
-    | 'tripped';
+    /** Its thread did not answer in time. */
+    | 'timed_out'
+    /** Its thread ended during the call. */
+    | 'thread_died'
+    /** Skipped by its breaker. */
+    | 'tripped'
+    /** Skipped as its thread is being replaced. */
+    | 'restarting';
   readonly error_code?: string;
   readonly actions?: number;
   readonly us: number;
@@ -219,6 +230,22 @@ export interface HintStage {
   /** Whether no policy is there: then a run without a caller's envelope and a commit only says whether the rank takes hints. */
   readonly idle?: boolean;
   run(booking: HintBooking): HintStageResult;
+}
+
+/** Answers of a stage that are waited for. */
+export interface PendingHints {
+  readonly pending: true;
+  /** Nobody waits any more: `hinted` is not called. Idempotent. */
+  cancel(): void;
+}
+
+/** Runs the hint policies of a role some of which answer from threads of their own; once per booking; never throws. */
+export interface ThreadedHintStage {
+  /**
+   * All that rests on the booking's match is read before this returns.
+   * @param hinted called once, later, when the answer is {@link PendingHints}.
+   */
+  start(booking: HintBooking, hinted: (result: HintStageResult) => void): HintStageResult | PendingHints;
 }
 
 /** The host: everything that was loaded and resolved. */

@@ -138,8 +138,13 @@ export const METRICS = {
   },
   pointsman_plugin_skips_total: {
     kind: 'counter',
-    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin, role and part.',
+    help: 'Calls of a plugin that were not made because its breaker had tripped or its thread was being replaced, by plugin, role and part.',
     labels: ['plugin', 'role', 'part'],
+  },
+  pointsman_plugin_threads_lost_total: {
+    kind: 'counter',
+    help: 'Threads of isolated plugins that were ended because a call passed its deadline (timed_out), or that ended by themselves (died), by plugin and reason.',
+    labels: ['plugin', 'reason'],
   },
   // --- kv ---
   // --- events ---

@@ -6,6 +6,7 @@ import {
   type CommitmentOptions,
   type CommonOptions,
   type CreateContext,
+  type Isolation,
   PLUGIN_API_VERSION,
   type Scope,
 } from './define.ts';
@@ -99,6 +100,8 @@ export interface HintPolicyOptions<
   readonly actions?: readonly string[];
   /** Where it runs without being listed; absent or empty = nowhere. */
   readonly defaultHosts?: readonly DefaultHost[];
+  /** Where it runs unless the configuration says otherwise; default `in-process`. */
+  readonly isolation?: Isolation;
   readonly create: (context: CreateContext<S, X>) => HintPolicy<I, NoInfer<C>>;
 }
 
@@ -117,6 +120,7 @@ export interface HintPolicyDefinition extends Branded<'hint-policy'> {
   readonly actions?: readonly string[];
   readonly defaultHosts: readonly DefaultHost[];
   readonly commitments?: readonly Commitment[];
+  readonly isolation?: Isolation;
   commitsWhen?(parameters: unknown): boolean;
   create(context: AnyCreateContext): AnyHintPolicy;
 }

@@ -10,6 +10,8 @@ export {
   type CreateBase,
   type CreateContext,
   type CreatePartition,
+  ISOLATIONS,
+  type Isolation,
   PLUGIN_API_VERSION,
   type PluginKind,
   type Scope,

@@ -1,5 +1,5 @@
 // The imperative way to offer policies: a module exports `register(registry)` instead of definitions.
-import type { AnyCreateContext, Commitment } from './define.ts';
+import type { AnyCreateContext, Commitment, Isolation } from './define.ts';
 import type { AnyHintPolicy, DefaultHost, HintInput } from './hint-policy.ts';
 import type { AnyClassifierCreateContext, RequestClassifier } from './request-classifier.ts';
 import type { WorkerSelectionPolicy } from './worker-selection.ts';
@@ -16,6 +16,8 @@ export interface HintPolicyFactory {
   readonly inputs?: readonly HintInput[];
   readonly actions?: readonly string[];
   readonly commitments?: readonly Commitment[];
+  /** As of `defineHintPolicy`. */
+  readonly isolation?: Isolation;
   create(context: AnyCreateContext): AnyHintPolicy;
 }
 

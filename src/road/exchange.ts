@@ -39,6 +39,8 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Told what becomes of the request; null = nobody classifies. */
   #lifecycle: FollowedLifecycle | null = null;
   #engine: EngineExchange | null = null;
+  /** Lets go of hint policies that are waited for; null = none is. */
+  #stopWaiting: (() => void) | null = null;
   #hints: SentHints | null = null;
   #predictedTokens: number | null = null;
   #status = 200;
@@ -119,6 +121,16 @@ export class Exchange implements RoadTicket, EngineSink {
     } catch {
       this.#doorFailed();
     }
+  }
+
+  /** The booking is held until hint policies have answered; `stopWaiting` is called if the exchange ends before. */
+  waitsFor(stopWaiting: () => void): void {
+    this.#stopWaiting = stopWaiting;
+  }
+
+  /** They have answered. */
+  waitedFor(): void {
+    this.#stopWaiting = null;
   }
 
   /** A hint envelope goes out with the request. */
@@ -296,6 +308,8 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, decisions, hintOutcomes, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
     if (report !== null) this.#account(booking, report);
     if (booking.decision === null) return;

@@ -12,6 +12,7 @@ import { BlockSizes, Fleet, type WorkerCapabilities, WorkerHealth, type WorkerSp
 import {
   createSoloClassifier,
   createSoloRuntime,
+  type RoleRuntime,
   type SoloClassifierOptions,
   type SoloOptions,
 } from '../host/index.ts';
@@ -175,6 +176,8 @@ export interface TestRoadOptions
   readonly maxWaitMs?: number;
   readonly metrics?: Metrics;
   readonly clock?: ManualClock;
+  /** The runtime of the one role; default: one made of the options above. */
+  readonly runtime?: (parts: { readonly fleet: Fleet; readonly clock: ManualClock }) => Promise<RoleRuntime>;
 }
 
 /** Builds the road. */
@@ -197,18 +200,19 @@ export async function testRoad(options: TestRoadOptions = {}) {
           metrics: NO_METRICS,
         })
       : options.decisions;
-  const runtime = await createSoloRuntime({
-    selection: options.selection ?? { definition: DEFAULT_COST },
-    ...(options.hints === undefined ? {} : { hints: options.hints }),
-    onCommitFailure: options.onCommitFailure ?? 'degrade',
-    partition: PARTITION,
-    role: 'aggregated',
-    blockSize: BLOCK,
-    clock,
-    seed: 7,
-    log: NO_LOG,
-    fleet,
-  });
+  const runtime = await (options.runtime?.({ fleet, clock }) ??
+    createSoloRuntime({
+      selection: options.selection ?? { definition: DEFAULT_COST },
+      ...(options.hints === undefined ? {} : { hints: options.hints }),
+      onCommitFailure: options.onCommitFailure ?? 'degrade',
+      partition: PARTITION,
+      role: 'aggregated',
+      blockSize: BLOCK,
+      clock,
+      seed: 7,
+      log: NO_LOG,
+      fleet,
+    }));
   const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
   const blockSizes = new BlockSizes(fleet, () => configured);
   const classifiers =

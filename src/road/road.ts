@@ -1,14 +1,9 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
 // request is classified; what follows comes through the exchange. No promise is made or awaited here.
-import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
+import type { EngineExchange, EngineTransport } from '../engines/index.ts';
 import type { Worker, WorkerHealth } from '../fleet/index.ts';
-import type {
-  Classification,
-  ClassifierSource,
-  HintBooking,
-  HintStage,
-  HintStageResult,
-} from '../host/index.ts';
+import type { Classification, ClassifierSource, HintBooking, HintStageResult } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
 import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
@@ -16,7 +11,9 @@ import { admitDirectly } from './admission.ts';
 import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
+import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
+import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
 import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadState } from './road-state.ts';
@@ -46,6 +43,29 @@ export interface RoadDeps extends LookupDeps {
 
 /** The booking's committed copy cannot be sent and the booking is to be given up. */
 const COMMIT_RELEASED = Symbol('commit released');
+
+/** The booking waits for hint policies in threads of their own. */
+const HELD = Symbol('held');
+
+/** What all bookings of a request share. */
+interface Walk {
+  readonly exchange: Exchange;
+  readonly request: RoadRequest;
+  readonly classification: Classification | null;
+}
+
+/** What is known of a booking when its hint stage answers, then or later. */
+interface StagedBooking {
+  readonly exchange: Exchange;
+  readonly decision: StoredDecision | null;
+  readonly predictedTokens: number | null;
+  readonly policy: string;
+  readonly requestId: string;
+  readonly promptTokens: number;
+  readonly blockSize: number;
+  readonly commit: ReturnType<typeof commitFor>;
+  readonly startedMicros: number;
+}
 
 const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
@@ -132,7 +152,6 @@ class SynchronousRoad implements Road {
   }
 
   #walk(exchange: Exchange, request: RoadRequest, classification: Classification | null): void {
-    const { fleet, transportFor } = this.#deps;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
@@ -142,22 +161,43 @@ class SynchronousRoad implements Road {
       exchange.refuse(asPointsmanError(thrown));
       return;
     }
-    let { slot, rank, workerId: placedOn } = placement;
-    let outcome = this.#bookAndHint(exchange, request, classification, lookup, placement, 1);
-    if (outcome === COMMIT_RELEASED) {
-      // What was counted on cannot be had: choose once more without counting on any copy.
-      exchange.giveUpBooking();
-      if (exchange.over) return;
-      try {
-        placement = this.#place(request, classification, lookup, false);
-      } catch (thrown) {
-        exchange.refuse(asPointsmanError(thrown));
-        return;
-      }
-      ({ slot, rank, workerId: placedOn } = placement);
-      outcome = this.#bookAndHint(exchange, request, classification, lookup, placement, 2);
+    this.#bookAndSend({ exchange, request, classification }, lookup, placement, 1);
+  }
+
+  /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
+  #bookAndSend(walk: Walk, lookup: PromptLookup, placement: Placement, bookings: number): void {
+    const { slot, rank, workerId } = placement;
+    const outcome = this.#bookAndHint(walk, lookup, placement, bookings);
+    if (outcome === HELD) return;
+    if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, lookup);
+    else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+  }
+
+  /** What was counted on cannot be had: chooses once more without counting on any copy. `lookup` null = its match is gone. */
+  #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
+    const { exchange, request, classification } = walk;
+    exchange.giveUpBooking();
+    if (exchange.over) return;
+    let again: PromptLookup;
+    let placement: Placement;
+    try {
+      again = lookup ?? this.#lookups.of(request);
+      placement = this.#place(request, classification, again, false);
+    } catch (thrown) {
+      exchange.refuse(asPointsmanError(thrown));
+      return;
     }
-    const hint = outcome === COMMIT_RELEASED ? null : outcome;
+    this.#bookAndSend(walk, again, placement, 2);
+  }
+
+  #send(
+    { exchange, request }: Walk,
+    slot: OwnerSlot,
+    rank: number,
+    placedOn: bigint,
+    hint: KvHint | null,
+  ): void {
+    const { fleet, transportFor } = this.#deps;
     // From here on others are told, and each of them may end the exchange or start another walk.
     exchange.announce(rank);
     const worker = fleet.workerOfSlot(slot);
@@ -201,13 +241,12 @@ class SynchronousRoad implements Road {
 
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
   #bookAndHint(
-    exchange: Exchange,
-    request: RoadRequest,
-    classification: Classification | null,
+    walk: Walk,
     lookup: PromptLookup,
     placement: Placement,
     bookings: number,
-  ): KvHint | typeof COMMIT_RELEASED | null {
+  ): KvHint | typeof COMMIT_RELEASED | typeof HELD | null {
+    const { exchange, request, classification } = walk;
     const { runtime, blockSize, hashes, match } = lookup;
     const { attempt, workerId, slot, rank, table, row } = placement;
     const promptTokens = request.tokens.length;
@@ -227,9 +266,20 @@ class SynchronousRoad implements Road {
     exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted });
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
-    if (commit === null && hasNothingToRun(runtime.hintStage, request, decision)) return null;
-    const before = this.#deps.wallMicros();
-    const result = runHintStage(runtime.hintStage, {
+    if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
+    const { hintStage, threadedHints = null } = runtime;
+    const staged: StagedBooking = {
+      exchange,
+      decision,
+      predictedTokens: predicted,
+      policy: runtime.policy.type,
+      requestId: request.requestId,
+      promptTokens,
+      blockSize,
+      commit,
+      startedMicros: this.#deps.wallMicros(),
+    };
+    const booking: HintBooking = {
       requestId: request.requestId,
       slot,
       workerId,
@@ -246,23 +296,40 @@ class SynchronousRoad implements Road {
       selected: { table, row },
       loadOf: this.#deps.scheduler.requestsOn,
       commit,
+    };
+    if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
+    const result = startHintStage(threadedHints, booking, (late) => {
+      exchange.waitedFor();
+      try {
+        const outcome = this.#hinted(staged, late);
+        if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);
+        else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+      } catch (thrown) {
+        // Nobody is above to whom it could go.
+        exchange.failed(asPointsmanError(thrown));
+      }
     });
+    if (result === null || !('pending' in result)) return this.#hinted(staged, result);
+    exchange.waitsFor(() => {
+      result.cancel();
+      this.#hinted(staged, endedEarly(commit));
+    });
+    return HELD;
+  }
+
+  /** Takes down what the hint stage made of a booking; returns the envelope to send, if any. */
+  #hinted(staged: StagedBooking, result: HintStageResult | null): KvHint | typeof COMMIT_RELEASED | null {
+    const { exchange, decision, predictedTokens: predicted, commit, promptTokens, blockSize } = staged;
     const settled =
-      commit === null ? null : settleCommit(this.#deps.metrics, runtime.policy.type, commit, result?.commit);
+      commit === null ? null : settleCommit(this.#deps.metrics, staged.policy, commit, result?.commit);
     const released = settled?.result === 'released';
     if (result === null) return released ? COMMIT_RELEASED : null;
     const { hint } = result;
     const fetched = hint === null ? 0 : predictedTokens(fetchedBlocks(hint), promptTokens, blockSize);
     const withHints = predicted === null ? null : Math.max(predicted, fetched);
     if (decision !== null) {
-      this.#writer?.hinted(
-        decision,
-        request.requestId,
-        result,
-        settled,
-        withHints,
-        this.#deps.wallMicros() - before,
-      );
+      const micros = this.#deps.wallMicros() - staged.startedMicros;
+      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, withHints);
@@ -278,47 +345,6 @@ class SynchronousRoad implements Road {
       return null;
     }
   }
-}
-
-/** Whether neither a policy nor a caller asks for anything and nobody wants to know whether the rank takes hints. */
-function hasNothingToRun(
-  stage: HintStage | null,
-  { incomingHint }: RoadRequest,
-  decision: StoredDecision | null,
-): boolean {
-  return stage === null || (stage.idle === true && incomingHint === null && decision === null);
-}
-
-/** The stage contains its policies; should it fail itself, the request goes on without a hint. */
-function runHintStage(stage: HintStage | null, booking: HintBooking): HintStageResult | null {
-  try {
-    return stage?.run(booking) ?? null;
-  } catch {
-    return null;
-  }
-}
-
-function engineRequest(
-  request: RoadRequest,
-  worker: Worker,
-  rank: number,
-  hint: KvHint | null,
-): EngineRequest {
-  return {
-    requestId: request.requestId,
-    partition: request.partition,
-    role: request.role,
-    worker,
-    rank,
-    servedAs: request.servedAs,
-    api: request.api,
-    body: request.body,
-    stream: request.stream,
-    tokens: request.tokensSource === 'estimate' ? null : request.tokens,
-    maxOutputTokens: request.maxOutputTokens,
-    session: request.session,
-    hint,
-  };
 }
 
 function workerLost(workerId: bigint): PointsmanError {

@@ -1,5 +1,5 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
-import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
+import { createSoloRuntime, type HintBooking, type HintFleet, type HintPolicyResult } from '../host/index.ts';
 import {
   type BlockResidency,
   type CacheColumns,
@@ -153,12 +153,18 @@ export async function openHints(
     const reason = result?.policies[0]?.reason ?? null;
     return {
       actions: result?.hint?.actions ?? [],
-      // A trial has no breaker that could trip.
-      dropped: reason === 'tripped' ? null : reason,
+      dropped: isOfTrial(reason) ? reason : null,
       error,
       ran: result?.capable === true,
     };
   };
+}
+
+/** A trial has no breaker that could trip, and runs in process whatever the policy says. */
+function isOfTrial(
+  reason: HintPolicyResult['reason'] | null,
+): reason is NonNullable<HintTrialResult['dropped']> {
+  return reason != null && !['tripped', 'restarting', 'timed_out', 'thread_died'].includes(reason);
 }
 
 function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {
