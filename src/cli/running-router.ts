@@ -141,6 +141,7 @@ async function start(
         feed: (slot) => core.events?.feed(slot) ?? null,
         blockSizeOf: (model) => core.blockSizes.ofModel(model),
         roles: core.host.resolution(),
+        failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
       }),
     metrics,
@@ -197,9 +198,12 @@ function startAdmin(
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
     plugins: () => {
       const plugins = core.host.containment();
-      return core.host
-        .resolution()
-        .map((role) => ({ ...role, containment: plugins.filter((plugin) => plugin.role === role.role) }));
+      const failures = core.host.failures();
+      return core.host.resolution().map((role) => ({
+        ...role,
+        containment: plugins.filter((plugin) => plugin.role === role.role),
+        notReady: failures.filter((failure) => failure.role === role.role),
+      }));
     },
     config: () => configForDisplay(config),
     ready: readiness,

@@ -13,6 +13,7 @@ export {
 export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';
+export type { SiteFailure } from './site-failures.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {
   CandidateTable,

@@ -35,6 +35,8 @@ import {
   roleRuntimeOf,
 } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
+import { type SiteFailure, SiteFailures } from './site-failures.ts';
+import { logStartupNotes } from './startup-notes.ts';
 import { DISPOSE_LIMIT_MS, withinLimit } from './time-limit.ts';
 import type { PluginHost, RoleNeeds, RoleRuntime } from './types.ts';
 
@@ -79,6 +81,8 @@ export interface ResolvedPluginHost extends PluginHost {
   resolution(): readonly RoleResolution[];
   /** Breakers and counts of the plugins in use, by role. */
   containment(): readonly PluginStatus[];
+  /** Partitions that cannot be served, as their policies cannot be created; empty when all is well. */
+  failures(): readonly SiteFailure[];
 }
 
 /** Stands in for the partitions when a configuration names no model yet. */
@@ -98,6 +102,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
   const host = new Host(options, roles, catalog);
   const needs = host.tryRoles(problems);
+  await host.trialsDisposed();
   if (problems.hasErrors) {
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
@@ -134,6 +139,9 @@ class Host implements ResolvedPluginHost {
   readonly #runtimes = new Map<string, RoleRuntime>();
   readonly #shared = new Map<Prepared, unknown>();
   readonly #disposers: (() => unknown)[] = [];
+  readonly #failures: SiteFailures;
+  /** What disposing the trials takes. */
+  readonly #trials: unknown[] = [];
   #resolution: readonly RoleResolution[] = [];
   #warnings: readonly ConfigProblem[] = [];
 
@@ -148,6 +156,7 @@ class Host implements ResolvedPluginHost {
     this.#guards = new PluginGuards({ settings: config.containment, clock, wallMs, running, metrics, log });
     this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared, guards: this.#guards };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
+    this.#failures = new SiteFailures(clock, log);
   }
 
   get warnings(): readonly ConfigProblem[] {
@@ -160,6 +169,10 @@ class Host implements ResolvedPluginHost {
 
   containment(): readonly PluginStatus[] {
     return this.#guards.status();
+  }
+
+  failures(): readonly SiteFailure[] {
+    return this.#failures.list();
   }
 
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
@@ -177,7 +190,9 @@ class Host implements ResolvedPluginHost {
     if (known) return known;
     const resolved = this.#roles.get(role)!;
     const site = { partition, blockSize: tokens };
-    const created = createRole(resolved, site, this.#ports);
+    const created = this.#failures.attempt(key, partition, role, () =>
+      createRole(resolved, site, this.#ports),
+    );
     this.#disposers.unshift(...created.disposers);
     const onKvPath = this.#config.router.mode === 'kv';
     const stage = onKvPath ? new RoleHintStage(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
@@ -188,17 +203,26 @@ class Host implements ResolvedPluginHost {
 
   async dispose(): Promise<void> {
     const disposers = this.#disposers.splice(0);
-    for (const [prepared, created] of this.#shared) {
-      this.#shared.delete(prepared);
-      disposers.push(() => disposeShared(created));
-    }
+    // What was created last may use what was created before it.
+    for (const created of [...this.#shared.values()].reverse()) disposers.push(() => disposeShared(created));
+    this.#shared.clear();
     this.#runtimes.clear();
-    const { clock, log } = this.#ports;
-    const disposing = (async () => {
+    const { log } = this.#ports;
+    await this.#disposed(async () => {
       for (const dispose of disposers) await quietly(dispose, log);
-    })();
-    await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing).catch((thrown: unknown) =>
-      log.warn(errorText(thrown)),
+    });
+  }
+
+  /** Waits until nothing of the trials is left; what serves may need what they held. */
+  async trialsDisposed(): Promise<void> {
+    const trials = this.#trials.splice(0);
+    if (trials.some((one) => one instanceof Promise)) await this.#disposed(() => Promise.all(trials));
+  }
+
+  async #disposed(disposing: () => Promise<unknown>): Promise<void> {
+    const { clock, log } = this.#ports;
+    await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing()).catch(
+      (thrown: unknown) => log.warn(errorText(thrown)),
     );
   }
 
@@ -210,7 +234,7 @@ class Host implements ResolvedPluginHost {
         try {
           const created = createRole(resolved, site, this.#ports);
           needs.set(role, needsOf(created));
-          for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
+          for (const dispose of created.disposers) this.#trials.push(quietly(dispose, this.#ports.log));
         } catch (thrown) {
           const cause =
             thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
@@ -225,7 +249,6 @@ class Host implements ResolvedPluginHost {
 
   /** Takes note of what was found and tells the operator what does not run. */
   finish(needs: ReadonlyMap<Role, RoleNeeds>, problems: ProblemList): void {
-    const { log } = this.#ports;
     const { mode, useKvEvents } = this.#config.router;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,
@@ -245,30 +268,7 @@ class Host implements ResolvedPluginHost {
       warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
     }
     this.#warnings = problems.warnings;
-    for (const { role, dormantHints } of this.#resolution) {
-      if (dormantHints.length === 0) continue;
-      const hints = dormantHints.join(', ');
-      log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
-    }
-    for (const { role, needs } of this.#resolution) {
-      const wanted = [needs.lineage ? 'session-lineage' : '', needs.residency ? 'residency' : ''];
-      const inputs = wanted.filter(Boolean).join(', ');
-      if (inputs === '') continue;
-      log.warn('declared inputs are switched off in this version: policies get null for them', {
-        role,
-        inputs,
-      });
-    }
-    for (const entry of this.#catalog.hints.values()) {
-      for (const host of entry.defaultHosts) {
-        if (host === 'any-worker-selection' || this.#catalog.selections.has(host.workerSelection)) continue;
-        const { workerSelection } = host;
-        log.info('a hint policy names a default host that is not loaded', {
-          hint: entry.type,
-          workerSelection,
-        });
-      }
-    }
+    logStartupNotes(this.#resolution, this.#catalog, this.#ports.log);
   }
 
   #configuredSites(): readonly CreationSite[] {

@@ -222,7 +222,7 @@ export interface PluginHost {
   /**
    * Builds or returns the runtime of a role in a partition. `blockSize` (tokens) is needed where the model's is not configured;
    * another block size is another runtime.
-   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PARTITION_NOT_READY.
    */
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime;
   dispose(): Promise<void>;
