@@ -33,6 +33,7 @@ import {
   needsOf,
   quietly,
   roleRuntimeOf,
+  type SharedPolicy,
 } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
 import { type SiteFailure, SiteFailures } from './site-failures.ts';
@@ -137,7 +138,7 @@ class Host implements ResolvedPluginHost {
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
-  readonly #shared = new Map<Prepared, unknown>();
+  readonly #shared = new Map<Prepared, SharedPolicy>();
   readonly #disposers: (() => unknown)[] = [];
   readonly #failures: SiteFailures;
   /** What disposing the trials takes. */
@@ -204,7 +205,12 @@ class Host implements ResolvedPluginHost {
   async dispose(): Promise<void> {
     const disposers = this.#disposers.splice(0);
     // What was created last may use what was created before it.
-    for (const created of [...this.#shared.values()].reverse()) disposers.push(() => disposeShared(created));
+    for (const { created, meter } of [...this.#shared.values()].reverse()) {
+      disposers.push(
+        () => disposeShared(created),
+        () => meter.close(),
+      );
+    }
     this.#shared.clear();
     this.#runtimes.clear();
     const { log } = this.#ports;

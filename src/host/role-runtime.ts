@@ -15,6 +15,7 @@ import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
 import { guardedSelection } from './guarded-selection.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { openMeter, type PluginMeter } from './plugin-meters.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
@@ -27,9 +28,15 @@ export interface CreationPorts {
   readonly log: Logger;
   readonly metrics: Metrics;
   /** Instances with scope `shared`, by what was prepared. */
-  readonly shared: Map<Prepared, unknown>;
+  readonly shared: Map<Prepared, SharedPolicy>;
   /** Guards of plugins; absent = none is guarded. */
   readonly guards?: PluginGuards;
+}
+
+/** A created policy with scope `shared`. */
+export interface SharedPolicy {
+  readonly created: unknown;
+  readonly meter: PluginMeter;
 }
 
 /** Where policies are created for. */
@@ -75,7 +82,11 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
     const selectionLabel = `worker-selection policy ${resolved.selection.type}`;
     const selection = checkSelection(
       noted(selectionGuard, () =>
-        create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
+        create(
+          resolved.selection,
+          { part: 'selection', name: selectionName, label: selectionLabel },
+          { resolved, site, ports, disposers },
+        ),
       ),
       selectionLabel,
       resolved.selection.commits,
@@ -84,7 +95,9 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
     const hints = resolved.hints.map(({ name, prepared }): CreatedHint => {
       const label = `hint policy ${name}`;
       const guard = guardOf(prepared, 'hint', name, resolved, ports);
-      const created = noted(guard, () => create(prepared, `hint ${name}`, label, resolved, site, ports));
+      const created = noted(guard, () =>
+        create(prepared, { part: `hint ${name}`, name, label }, { resolved, site, ports, disposers }),
+      );
       const policy = checkHintPolicy(created, label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
       const { type, inputs, actions, seesCommits, sends } = prepared;
@@ -204,22 +217,41 @@ export function quietly(dispose: () => unknown, log: Logger): unknown {
   }
 }
 
+/** What is created, in the words of seeds, metrics and messages. */
+interface CreationNames {
+  readonly part: string;
+  readonly name: string;
+  readonly label: string;
+}
+
 function create(
   prepared: Prepared,
-  part: string,
-  label: string,
-  resolved: ResolvedRole,
-  site: CreationSite,
-  ports: CreationPorts,
+  { part, name, label }: CreationNames,
+  {
+    resolved,
+    site,
+    ports,
+    disposers,
+  }: {
+    readonly resolved: ResolvedRole;
+    readonly site: CreationSite;
+    readonly ports: CreationPorts;
+    readonly disposers: (() => unknown)[];
+  },
 ): unknown {
   const isShared = prepared.scope === 'shared';
-  if (isShared && ports.shared.has(prepared)) return ports.shared.get(prepared);
+  const known = isShared ? ports.shared.get(prepared) : undefined;
+  if (known !== undefined) return known.created;
   const labels = isShared ? ['shared', prepared.type, part] : [...siteLabels(resolved, site), part];
+  const meter = openMeter(isShared ? prepared.type : name, ports.metrics, ports.log);
+  // It outlives the policy's own dispose, which may report.
+  if (!isShared) disposers.unshift(() => meter.close());
   const base = {
     parameters: undefined,
     clock: ports.clock,
     rng: seededRng(deriveSeed(ports.seed, ...labels)),
     log: ports.log,
+    metrics: meter.metrics,
   };
   const context = isShared
     ? base
@@ -229,12 +261,13 @@ function create(
     // A shared policy gets no partition, as its own type of `create` says.
     created = prepared.create(context as AnyCreateContext);
   } catch (thrown) {
+    if (isShared) meter.close();
     throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for role ${resolved.role}`, {
       cause: thrown,
       details: { policy: prepared.type, role: resolved.role, component: 'create' },
     });
   }
-  if (isShared) ports.shared.set(prepared, created);
+  if (isShared) ports.shared.set(prepared, { created, meter });
   return created;
 }
 

@@ -126,6 +126,16 @@ export const METRICS = {
     help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin, role and part.',
     labels: ['plugin', 'role', 'part'],
   },
+  pointsman_plugin_counts_total: {
+    kind: 'counter',
+    help: 'What plugins count themselves, by plugin, its own name for the count, and its label.',
+    labels: ['plugin', 'name', 'label'],
+  },
+  pointsman_plugin_gauge: {
+    kind: 'gauge',
+    help: 'Readings of plugins, by plugin, its own name for the reading, and its label; those of several partitions and roles added up.',
+    labels: ['plugin', 'name', 'label'],
+  },
   // --- kv ---
   // --- events ---
   pointsman_kv_event_batches_total: {

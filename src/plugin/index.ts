@@ -70,6 +70,7 @@ export {
   MAX_LINEAR_COST_WEIGHT,
 } from './linear-cost.ts';
 export { type LogFields, type Logger, NO_LOG } from './logger.ts';
+export type { PluginMetrics } from './plugin-metrics.ts';
 export type { HintPolicyFactory, PluginRegistry, WorkerSelectionFactory } from './plugin-registry.ts';
 export { type Rng, seededRng } from './rng.ts';
 export type { NoParameters, ParameterSchema, Parameters, SchemaIssue, SchemaResult } from './schema.ts';
