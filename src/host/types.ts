@@ -61,9 +61,9 @@ export interface CandidateTable {
   occupancy: Float64Array;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
-  /** Blocks the best source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
+  /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
   copyableBlocks: Float64Array;
-  /** Leading device blocks of the best source on another worker. */
+  /** Leading device blocks of that source, which is on another worker. */
   sourcePrefixBlocks: Float64Array;
 }
 
