@@ -227,6 +227,31 @@ test('check shows what is prepared for each role because its policies ask for it
   ]);
 });
 
+test('check creates every policy and leaves nothing of it behind', async () => {
+  const alive = new Set<string>();
+  const key = 'pointsman check test';
+  Reflect.set(globalThis, Symbol.for(key), alive);
+  file('alive.mjs', [
+    "import { defineHintPolicy } from 'pointsman/plugin';",
+    `const alive = globalThis[Symbol.for('${key}')];`,
+    "const make = (type, scope) => defineHintPolicy({ type, scope, create({ role = 'any', partition }) {",
+    "  const name = [type, role, partition?.model].join(' ');",
+    '  alive.add(name).add("once " + name);',
+    '  return { buildHints: () => [], dispose: async () => void (await null, alive.delete(name)) };',
+    '} });',
+    "export const own = make('own', 'partition');",
+    "export const shared = make('shared', 'shared');",
+  ]);
+  const path = file('alive.yaml', [
+    'plugins: [./alive.mjs]',
+    'models: { a: { tokens: { source: estimate } }, b: { tokens: { source: estimate } } }',
+    'worker_selection: { decode: { hints: [{ type: own }, { type: shared }] } }',
+  ]);
+  expect((await run(['check', path])).code).toBe(0);
+  Reflect.deleteProperty(globalThis, Symbol.for(key));
+  expect([...alive].sort()).toEqual(['once own decode a', 'once own decode b', 'once shared any ']);
+});
+
 test('check prints problems of the file with position and excerpt and exits 2', async () => {
   const path = file('bad.yaml', ['router:', '  mode: kw']);
   expect(await run(['check', path])).toEqual({

@@ -143,6 +143,7 @@ async function start(
         feed: (slot) => core.events?.feed(slot) ?? null,
         blockSizeOf: (model) => core.blockSizes.ofModel(model),
         roles: core.host.resolution(),
+        failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
       }),
     metrics,
@@ -199,9 +200,12 @@ function startAdmin(
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
     plugins: () => {
       const plugins = core.host.containment();
-      const roles = core.host
-        .resolution()
-        .map((role) => ({ ...role, containment: plugins.filter((plugin) => plugin.role === role.role) }));
+      const failures = core.host.failures();
+      const roles = core.host.resolution().map((role) => ({
+        ...role,
+        containment: plugins.filter((plugin) => plugin.role === role.role),
+        notReady: failures.filter((failure) => failure.role === role.role),
+      }));
       const classifier = core.host.classifier();
       if (classifier === null) return roles;
       const ofClassifier = plugins.filter((plugin) => plugin.part === 'classifier');

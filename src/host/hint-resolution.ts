@@ -7,16 +7,11 @@ import {
   type RoleSelectionEntry,
   type RouterConfig,
 } from '../config/index.ts';
-import type { Clock, Role } from '../plugin/index.ts';
-import {
-  type CatalogEntry,
-  type PolicyCatalog,
-  type PreparedHint,
-  type PreparedSelection,
-  prepareWithin,
-} from './catalog.ts';
+import type { Role } from '../plugin/index.ts';
+import type { CatalogEntry, PolicyCatalog, PreparedHint, PreparedSelection } from './catalog.ts';
 import { defaultThreadPlan, threadPlanOf } from './hint-isolation.ts';
 import type { ThreadPlan } from './isolation/thread-instances.ts';
+import type { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -34,12 +29,12 @@ export interface ResolvedHint {
 export class HintResolver {
   readonly #catalog: PolicyCatalog;
   readonly #problems: ProblemList;
-  readonly #clock: Clock;
+  readonly #preparations: Preparations;
 
-  constructor(catalog: PolicyCatalog, problems: ProblemList, clock: Clock) {
+  constructor(catalog: PolicyCatalog, problems: ProblemList, preparations: Preparations) {
     this.#catalog = catalog;
     this.#problems = problems;
-    this.#clock = clock;
+    this.#preparations = preparations;
   }
 
   /** Listed hints in list order, else default ones in registration order; appended ones last. `selection` is null when the role has none. */
@@ -91,7 +86,7 @@ export class HintResolver {
         this.#unknownHint(type, [...path, 'type']);
         continue;
       }
-      const preparation = await prepareWithin(this.#clock, entry, parameters);
+      const preparation = await this.#preparations.of(entry, parameters);
       if (preparation.faults) this.#problems.parameters('error', path, preparation.faults, type);
       else {
         const { prepared } = preparation;
@@ -120,7 +115,7 @@ export class HintResolver {
     const hints: ResolvedHint[] = [];
     for (const entry of this.#catalog.hints.values()) {
       if (!runsByDefault(entry, selectionType)) continue;
-      const preparation = await prepareWithin(this.#clock, entry, {});
+      const preparation = await this.#preparations.of(entry, {});
       if (preparation.faults) {
         const [fault] = preparation.faults;
         const message = `${entry.type} of ${entry.origin.name} runs under ${selectionType} by default, but does not take empty parameters: ${fault?.message}`;

@@ -25,6 +25,7 @@ export { PluginLoader } from './plugin-loader.ts';
 export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';
+export type { SiteFailure } from './site-failures.ts';
 export { createSoloClassifier, type SoloClassifier, type SoloClassifierOptions } from './solo-classifier.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {

@@ -41,8 +41,11 @@ import {
   needsOf,
   quietly,
   roleRuntimeOf,
+  type SharedPolicy,
 } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
+import { type SiteFailure, SiteFailures } from './site-failures.ts';
+import { logStartupNotes } from './startup-notes.ts';
 import { startThreads } from './thread-start.ts';
 import { DISPOSE_LIMIT_MS, withinLimit } from './time-limit.ts';
 import type { PluginHost, RoleNeeds, RoleRuntime } from './types.ts';
@@ -105,6 +108,8 @@ export interface ResolvedPluginHost extends PluginHost, ClassifierSource {
   classifier(): ClassifierResolution | null;
   /** Breakers and counts of the plugins in use, by role. */
   containment(): readonly PluginStatus[];
+  /** Partitions that cannot be served, as their policies cannot be created; empty when all is well. */
+  failures(): readonly SiteFailure[];
 }
 
 /** Stands in for the partitions when a configuration names no model yet. */
@@ -127,6 +132,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   await host.startThreads(problems);
   const needs = host.tryRoles(problems);
   host.startClassifiers(problems);
+  await host.trialsDisposed();
   if (problems.hasErrors) {
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
@@ -168,8 +174,11 @@ class Host implements ResolvedPluginHost {
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
-  readonly #shared = new Map<Prepared, unknown>();
+  readonly #shared = new Map<Prepared, SharedPolicy>();
   readonly #disposers: (() => unknown)[] = [];
+  readonly #failures: SiteFailures;
+  /** What disposing the trials takes. */
+  readonly #trials: unknown[] = [];
   #resolution: readonly RoleResolution[] = [];
   #warnings: readonly ConfigProblem[] = [];
 
@@ -207,6 +216,7 @@ class Host implements ResolvedPluginHost {
       guards: this.#guards,
       fleet: workers === undefined ? null : { workers },
     });
+    this.#failures = new SiteFailures(clock, log);
   }
 
   get warnings(): readonly ConfigProblem[] {
@@ -236,6 +246,10 @@ class Host implements ResolvedPluginHost {
     return this.#classifiers.classifiersUnsettled();
   }
 
+  failures(): readonly SiteFailure[] {
+    return this.#failures.list();
+  }
+
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
     const model = this.#config.models.get(partition.model);
     const tokens = blockSize ?? model?.blockSize ?? null;
@@ -251,7 +265,9 @@ class Host implements ResolvedPluginHost {
     if (known) return known;
     const resolved = this.#roles.get(role)!;
     const site = { partition, blockSize: tokens };
-    const created = createRole(resolved, site, this.#ports);
+    const created = this.#failures.attempt(key, partition, role, () =>
+      createRole(resolved, site, this.#ports),
+    );
     this.#disposers.unshift(...created.disposers);
     const onKvPath = this.#config.router.mode === 'kv';
     const stage = onKvPath ? hintStageOf(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
@@ -262,17 +278,32 @@ class Host implements ResolvedPluginHost {
 
   async dispose(): Promise<void> {
     const disposers = [...this.#classifiers.close(), ...this.#disposers.splice(0)];
-    for (const [prepared, created] of this.#shared) {
-      this.#shared.delete(prepared);
-      disposers.push(() => disposeShared(created));
+    // What was created last may use what was created before it.
+    for (const { created, meter } of [...this.#shared.values()].reverse()) {
+      disposers.push(
+        () => disposeShared(created),
+        () => meter.close(),
+      );
     }
+    this.#shared.clear();
     this.#runtimes.clear();
-    const { clock, log } = this.#ports;
-    const disposing = (async () => {
+    const { log } = this.#ports;
+    await this.#disposed(async () => {
       for (const dispose of disposers) await quietly(dispose, log);
-    })().finally(() => this.#threads?.close());
-    await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing).catch((thrown: unknown) =>
-      log.warn(errorText(thrown)),
+    });
+    this.#threads?.close();
+  }
+
+  /** Waits until nothing of the trials is left; what serves may need what they held. */
+  async trialsDisposed(): Promise<void> {
+    const trials = this.#trials.splice(0);
+    if (trials.some((one) => one instanceof Promise)) await this.#disposed(() => Promise.all(trials));
+  }
+
+  async #disposed(disposing: () => Promise<unknown>): Promise<void> {
+    const { clock, log } = this.#ports;
+    await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing()).catch(
+      (thrown: unknown) => log.warn(errorText(thrown)),
     );
   }
 
@@ -293,7 +324,7 @@ class Host implements ResolvedPluginHost {
         try {
           const created = createRole(resolved, site, ports);
           needs.set(role, needsOf(created));
-          for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
+          for (const dispose of created.disposers) this.#trials.push(quietly(dispose, this.#ports.log));
         } catch (thrown) {
           reportCreation(problems, resolved.path, thrown);
           break;
@@ -317,7 +348,6 @@ class Host implements ResolvedPluginHost {
 
   /** Takes note of what was found and tells the operator what does not run. */
   finish(needs: ReadonlyMap<Role, RoleNeeds>, problems: ProblemList): void {
-    const { log } = this.#ports;
     const { mode, useKvEvents } = this.#config.router;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,
@@ -337,30 +367,7 @@ class Host implements ResolvedPluginHost {
       warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
     }
     this.#warnings = problems.warnings;
-    for (const { role, dormantHints } of this.#resolution) {
-      if (dormantHints.length === 0) continue;
-      const hints = dormantHints.join(', ');
-      log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
-    }
-    for (const { role, needs } of this.#resolution) {
-      const wanted = [needs.lineage ? 'session-lineage' : '', needs.residency ? 'residency' : ''];
-      const inputs = wanted.filter(Boolean).join(', ');
-      if (inputs === '') continue;
-      log.warn('declared inputs are switched off in this version: policies get null for them', {
-        role,
-        inputs,
-      });
-    }
-    for (const entry of this.#catalog.hints.values()) {
-      for (const host of entry.defaultHosts) {
-        if (host === 'any-worker-selection' || this.#catalog.selections.has(host.workerSelection)) continue;
-        const { workerSelection } = host;
-        log.info('a hint policy names a default host that is not loaded', {
-          hint: entry.type,
-          workerSelection,
-        });
-      }
-    }
+    logStartupNotes(this.#resolution, this.#catalog, this.#ports.log);
   }
 
   #configuredSites(): readonly CreationSite[] {

@@ -17,6 +17,7 @@ import { guardedSelection } from './guarded-selection.ts';
 import type { IsolatedPolicy, ThreadSite } from './isolation/isolated-policy.ts';
 import type { PolicyThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { openMeter, type PluginMeter } from './plugin-meters.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
@@ -29,11 +30,17 @@ export interface CreationPorts {
   readonly log: Logger;
   readonly metrics: Metrics;
   /** Instances with scope `shared`, by what was prepared. */
-  readonly shared: Map<Prepared, unknown>;
+  readonly shared: Map<Prepared, SharedPolicy>;
   /** Guards of plugins; absent = none is guarded. */
   readonly guards?: PluginGuards;
   /** Threads of plugins, started; absent = all run in process. */
   readonly threads?: PolicyThreads;
+}
+
+/** A created policy with scope `shared`. */
+export interface SharedPolicy {
+  readonly created: unknown;
+  readonly meter: PluginMeter;
 }
 
 /** Where policies are created for. */
@@ -92,7 +99,11 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
     const selectionLabel = `worker-selection policy ${resolved.selection.type}`;
     const selection = checkSelection(
       noted(selectionGuard, () =>
-        create(resolved.selection, 'selection', selectionLabel, resolved, site, ports),
+        create(
+          resolved.selection,
+          { part: 'selection', name: selectionName, label: selectionLabel },
+          { resolved, site, ports, disposers },
+        ),
       ),
       selectionLabel,
       resolved.selection.commits,
@@ -108,7 +119,9 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
         if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose());
         return { ...facts, kind: 'thread', policy };
       }
-      const created = noted(guard, () => create(prepared, hintPart(name), label, resolved, site, ports));
+      const created = noted(guard, () =>
+        create(prepared, { part: hintPart(name), name, label }, { resolved, site, ports, disposers }),
+      );
       const policy = checkHintPolicy(created, label);
       if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose?.());
       return { ...facts, kind: 'in-process', policy };
@@ -235,21 +248,40 @@ export function quietly(dispose: () => unknown, log: Logger): unknown {
   }
 }
 
+/** What is created, in the words of seeds, metrics and messages. */
+interface CreationNames {
+  readonly part: string;
+  readonly name: string;
+  readonly label: string;
+}
+
 function create(
   prepared: Prepared,
-  part: string,
-  label: string,
-  resolved: ResolvedRole,
-  site: CreationSite,
-  ports: CreationPorts,
+  { part, name, label }: CreationNames,
+  {
+    resolved,
+    site,
+    ports,
+    disposers,
+  }: {
+    readonly resolved: ResolvedRole;
+    readonly site: CreationSite;
+    readonly ports: CreationPorts;
+    readonly disposers: (() => unknown)[];
+  },
 ): unknown {
   const isShared = prepared.scope === 'shared';
-  if (isShared && ports.shared.has(prepared)) return ports.shared.get(prepared);
+  const known = isShared ? ports.shared.get(prepared) : undefined;
+  if (known !== undefined) return known.created;
+  const meter = openMeter(isShared ? prepared.type : name, ports.metrics, ports.log);
+  // It outlives the policy's own dispose, which may report.
+  if (!isShared) disposers.unshift(() => meter.close());
   const base = {
     parameters: undefined,
     clock: ports.clock,
     rng: seededRng(instanceSeed(prepared, part, resolved, site, ports)),
     log: ports.log,
+    metrics: meter.metrics,
   };
   const context = isShared
     ? base
@@ -259,12 +291,13 @@ function create(
     // A shared policy gets no partition, as its own type of `create` says.
     created = prepared.create(context as AnyCreateContext);
   } catch (thrown) {
+    if (isShared) meter.close();
     throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for role ${resolved.role}`, {
       cause: thrown,
       details: { policy: prepared.type, role: resolved.role, component: 'create' },
     });
   }
-  if (isShared) ports.shared.set(prepared, created);
+  if (isShared) ports.shared.set(prepared, { created, meter });
   return created;
 }
 

@@ -61,9 +61,9 @@ export interface CandidateTable {
   occupancy: Float64Array;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
-  /** Blocks the best source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
+  /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
   copyableBlocks: Float64Array;
-  /** Leading device blocks of the best source on another worker. */
+  /** Leading device blocks of that source, which is on another worker. */
   sourcePrefixBlocks: Float64Array;
 }
 
@@ -253,7 +253,7 @@ export interface PluginHost {
   /**
    * Builds or returns the runtime of a role in a partition. `blockSize` (tokens) is needed where the model's is not configured;
    * another block size is another runtime.
-   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PARTITION_NOT_READY.
    */
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime;
   dispose(): Promise<void>;

@@ -146,6 +146,16 @@ export const METRICS = {
     help: 'Threads of isolated plugins that were ended because a call passed its deadline (timed_out), or that ended by themselves (died), by plugin and reason.',
     labels: ['plugin', 'reason'],
   },
+  pointsman_plugin_counts_total: {
+    kind: 'counter',
+    help: 'What plugins count themselves, by plugin, its own name for the count, and its label.',
+    labels: ['plugin', 'name', 'label'],
+  },
+  pointsman_plugin_gauge: {
+    kind: 'gauge',
+    help: 'Readings of plugins, by plugin, its own name for the reading, and its label; those of several partitions and roles added up.',
+    labels: ['plugin', 'name', 'label'],
+  },
   // --- kv ---
   // --- events ---
   pointsman_kv_event_batches_total: {

@@ -2,6 +2,7 @@
 import type { Clock } from './clock.ts';
 import type { Partition, Role } from './ids.ts';
 import type { Logger } from './logger.ts';
+import type { PluginMetrics } from './plugin-metrics.ts';
 import type { Rng } from './rng.ts';
 import type { ParameterSchema, Parameters } from './schema.ts';
 
@@ -36,6 +37,7 @@ export interface CreateBase<P> {
   /** Seeded for this instance: use it instead of Math.random, so that decisions can be replayed. */
   readonly rng: Rng;
   readonly log: Logger;
+  readonly metrics: PluginMetrics;
 }
 
 /** What `create` is given for one partition and role. */

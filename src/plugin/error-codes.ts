@@ -254,6 +254,11 @@ export const ERROR_CODES = {
     meaning:
       'A worker-selection policy commits KV copies, but not exactly one hint policy of its role sends them.',
   },
+  PM_PARTITION_NOT_READY: {
+    status: 503,
+    retryable: true,
+    meaning: 'The policies of a model cannot be created, so it is not served for now; others are.',
+  },
   PM_SELECTION_BLOCK_SIZE_UNKNOWN: {
     status: 503,
     retryable: true,

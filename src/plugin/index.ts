@@ -72,6 +72,7 @@ export {
   MAX_LINEAR_COST_WEIGHT,
 } from './linear-cost.ts';
 export { type LogFields, type Logger, NO_LOG } from './logger.ts';
+export type { PluginMetrics } from './plugin-metrics.ts';
 export type {
   HintPolicyFactory,
   PluginRegistry,

@@ -17,6 +17,7 @@ import {
   linearCost,
   linearCostWithCopies,
   type ParameterSchema,
+  type PluginMetrics,
   pickLowestCost,
   pickWorker,
   type Rng,
@@ -40,10 +41,13 @@ describe('parameters', () => {
     const definition = defineHintPolicy({
       type: 'a',
       parameters,
-      create: ({ parameters: parsed, clock, rng }) => {
+      create: ({ parameters: parsed, clock, rng, metrics }) => {
         expectTypeOf(parsed).toEqualTypeOf<{ max_blocks: number; at: Date }>();
         expectTypeOf(clock).toEqualTypeOf<Clock>();
         expectTypeOf(rng).toEqualTypeOf<Rng>();
+        expectTypeOf(metrics).toEqualTypeOf<PluginMetrics>();
+        // @ts-expect-error a count has a name
+        void (() => metrics.count());
         // @ts-expect-error the parameter is called max_blocks
         void parsed.maxBlocks;
         return { buildHints: () => [] };

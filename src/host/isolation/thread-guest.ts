@@ -61,7 +61,8 @@ export class ThreadGuest {
   #create({ site, seed, nowMs, place }: Create): void {
     const { prepared, clock, log, send } = this.#ports;
     clock.setNow(nowMs);
-    const base = { parameters: undefined, clock, rng: seededRng(seed), log };
+    const metrics = { count: () => undefined, gauge: () => undefined };
+    const base = { parameters: undefined, clock, rng: seededRng(seed), log, metrics };
     try {
       // A shared policy gets no partition, as its own type of `create` says.
       const created = prepared.create({ ...base, ...place } as AnyCreateContext);
