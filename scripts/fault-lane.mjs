@@ -17,7 +17,7 @@ import { literal, testsOf } from './test-titles.mjs';
 
 const LEFT_OUT = new Set(['node_modules', 'dist', '.git', '.bench', 'coverage']);
 /** A test that a fault makes wait for ever is ended by vitest after this. */
-const TEST_LIMIT_MS = 20_000;
+const TEST_LIMIT_MS = 40_000;
 /** What vitest itself cannot end, such as an endless loop, is killed after this. */
 const RUN_LIMIT_MS = 90_000;
 /** Each further file of one run gets this much more. */

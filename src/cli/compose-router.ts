@@ -43,6 +43,8 @@ export interface ComposeRouterOptions {
   readonly wallMicros?: () => number;
   /** How plugins are timed and watched; absent = they are not, as in virtual time. */
   readonly containment?: NonNullable<PluginHostOptions['containment']>;
+  /** Registers policies of the program that the router runs in. */
+  readonly register?: NonNullable<PluginHostOptions['register']>;
 }
 
 /** A composed router. */
@@ -94,6 +96,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     modules: await pluginModules(config),
     seed: options.seed ?? 0,
     ...(options.containment === undefined ? {} : { containment: options.containment }),
+    ...(options.register === undefined ? {} : { register: options.register }),
   });
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);

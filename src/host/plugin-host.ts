@@ -13,11 +13,12 @@ import {
   errorText,
   type Logger,
   type Partition,
+  type PluginRegistry,
   PointsmanError,
   type Role,
 } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
-import type { PolicyCatalog, Prepared } from './catalog.ts';
+import type { Origin, PolicyCatalog, Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { RoleHintStage } from './hint-stage.ts';
 import { ExportCollector } from './plugin-exports.ts';
@@ -50,6 +51,8 @@ export interface PluginHostOptions {
   readonly modules?: HostModules;
   /** The wall clock plugins are timed with, in ms, and who is told which plugin runs; absent = no budget, nobody. */
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
+  /** Registers policies of the program around this host, before the listed plugins are loaded. */
+  readonly register?: (registry: PluginRegistry) => unknown;
   /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
   readonly fleet?: HintFleet;
 }
@@ -81,6 +84,9 @@ export interface ResolvedPluginHost extends PluginHost {
 /** Stands in for the partitions when a configuration names no model yet. */
 const TRIAL_SITE: CreationSite = { partition: { model: 'default', routingGroup: 'default' }, blockSize: 16 };
 
+/** The program that a host runs in, as the origin of what it registers. */
+const EMBEDDER: Origin = { name: 'the embedding program', version: 'embedded' };
+
 const NO_FLEET: HintFleet = { workerOfSlot: () => null, slotRank: () => -1 };
 
 /**
@@ -104,12 +110,17 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
 }
 
 async function loadPlugins(
-  { config, source, clock, modules }: PluginHostOptions,
+  { config, source, clock, modules, register }: PluginHostOptions,
   catalog: PolicyCatalog,
   problems: ProblemList,
 ): Promise<void> {
   const loader = new PluginLoader(source.folder, clock, modules);
   const collector = new ExportCollector(catalog, clock);
+  if (register !== undefined) {
+    for (const { code, message } of await collector.registerFrom(register, EMBEDDER)) {
+      problems.error(code, [], 'key', message);
+    }
+  }
   for (const { specifier, path } of config.plugins) {
     try {
       const faults = await collector.collect(await loader.load(specifier));

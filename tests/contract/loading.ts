@@ -150,5 +150,14 @@ export const REGISTER_RULES: ContractSection = {
         'register of ${origin.name} failed',
       ),
     ),
+    rule(
+      'register-embedder',
+      'A program that embeds the router is given the same registry.',
+      test(
+        'src/cli/embedded-router.test.ts',
+        'a program that embeds a router > registers policies of its own, which the configuration uses by their types',
+      ),
+      fault('src/host/plugin-host.ts', 'if (register !== undefined) {', 'if (register === null) {'),
+    ),
   ],
 };

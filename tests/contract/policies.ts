@@ -59,12 +59,12 @@ export const POLICY_RULES: ContractSection = {
       '`dynamo-default-cost-fn` adds prompt blocks to prefill, less credit for cached ones, to blocks in decode.',
       test(
         'src/policies/dynamo-default-cost-fn/policy.test.ts',
-        'dynamo-default-cost-fn > finds the winner of the benchmark fixture among 32 workers',
+        'dynamo-default-cost-fn > adds prefill blocks less credit to decode blocks: 96 + 138 = 234',
       ),
       fault(
         'src/host/usual-cost.ts',
-        'const cost = prefillScale * left + decodeCostBlocks[row]!;',
-        'const cost = prefillScale * left;',
+        'const base = prefillScale * left + decodeCostBlocks[row]! +',
+        'const base = prefillScale * left +',
       ),
     ),
     rule(
