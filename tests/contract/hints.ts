@@ -19,6 +19,8 @@ const whole = (what: string) => test(STAGE, `the envelope > takes policies whole
 /** What a hint policy is told. */
 export const CONTEXT_RULES: ContractSection = {
   title: 'Hint policies: the context',
+  intro:
+    'The lineage of sessions, and with it the hint policies `kv_retain_session` and `kv_release_session`, are no part of this version.',
   rules: [
     rule(
       'hint-context-facts',
@@ -126,6 +128,8 @@ export const CONTEXT_RULES: ContractSection = {
 /** The host's rules. */
 export const STAGE_RULES: ContractSection = {
   title: 'Hint policies: when they run and what is sent',
+  intro:
+    'What becomes of hints at every door and in every router mode is told by `hint-capable-rank`, `hint-capable-partition`, `hint-session-gateway` and `hint-session-replay` here, and by `start-hints-off-kv-path-live` and the `config-mode-…` rules below.',
   rules: [
     rule(
       'hint-once',
@@ -164,6 +168,20 @@ export const STAGE_RULES: ContractSection = {
       'Only for a rank that advertises `router_hint` does a policy run: other workers get no hint, and no policy runs for them.',
       test(STAGE, 'the capability gate > runs no policy for a rank that takes no hints, or is not known'),
       fault(STAGE_SOURCE, 'if (rank?.routerHint !== true) {', 'if (rank === null) {'),
+    ),
+    rule(
+      'hint-capable-rank-live',
+      'In the running program, too, an engine that takes no hints is sent none, and no policy runs for it.',
+      {
+        file: 'tests/hint-policies.test.ts',
+        name: 'a hint policy in a bare folder > runs for no request to an engine that takes no hints',
+        by: 'process',
+      },
+      fault(
+        STAGE_SOURCE,
+        'return worker?.capabilities?.ranks.get(booking.rank) ?? null;',
+        'return { routerHint: true, actions: null, sourceControlEndpoint: worker === null ? null : null };',
+      ),
     ),
     rule(
       'hint-capable-partition',
