@@ -244,7 +244,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-check-roles',
       'It shows what each role resolved to.',
       test('src/cli/run.test.ts', 'check shows what each role resolves to and exits 0, warnings included'),
-      fault('src/cli/check.ts', "role.kvPath ? 'yes' : 'no',", "'yes',"),
+      fault('src/cli/check.ts', 'policyName(role),', 'role.role,'),
     ),
     rule(
       'author-test-hint',
