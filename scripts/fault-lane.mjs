@@ -16,10 +16,10 @@ import { basename, join } from 'node:path';
 import { literal, testsOf } from './test-titles.mjs';
 
 const LEFT_OUT = new Set(['node_modules', 'dist', '.git', '.bench', 'coverage']);
-/** A test that a fault makes wait for ever is ended by vitest after this. */
-const TEST_LIMIT_MS = 20_000;
-/** What vitest itself cannot end, such as an endless loop, is killed after this. */
-const RUN_LIMIT_MS = 90_000;
+/** A test that waits for ever is ended by vitest and fails; what vitest cannot end, such as an endless loop, is killed after this. */
+const RUN_LIMIT_MS = 150_000;
+/** Each further file of one run gets this much more. */
+const FILE_LIMIT_MS = 30_000;
 
 /** How one test went. `missing`: it did not run; `reason` says why, in the words of whoever knows. */
 const missing = (reason) => ({ status: 'missing', reason });
@@ -83,14 +83,18 @@ export class FaultLane {
     this.#runs += 1;
     const report = join(this.folder, '.reports', `${this.#runs}.json`);
     const names = [...new Set(tests.map(({ name }) => literal(spoken(name))))];
-    const { output, killed } = await this.#node([
-      'node_modules/vitest/vitest.mjs',
-      'run',
-      ...new Set(tests.map(({ file }) => file)),
-      ...['--testNamePattern', `^(?:${names.join('|')})$`],
-      ...['--reporter=json', `--outputFile=${report}`],
-      ...[`--testTimeout=${TEST_LIMIT_MS}`, `--hookTimeout=${TEST_LIMIT_MS}`],
-    ]);
+    const files = new Set(tests.map(({ file }) => file));
+    const limitMs = RUN_LIMIT_MS + (files.size - 1) * FILE_LIMIT_MS;
+    const { output, killed } = await this.#node(
+      [
+        'node_modules/vitest/vitest.mjs',
+        'run',
+        ...files,
+        ...['--testNamePattern', `^(?:${names.join('|')})$`],
+        ...['--reporter=json', `--outputFile=${report}`],
+      ],
+      limitMs,
+    );
     const found = new Map();
     const broken = new Map();
     if (existsSync(report)) {
@@ -110,7 +114,7 @@ export class FaultLane {
     }
     for (const test of tests) {
       const why = killed
-        ? `it was ended after ${RUN_LIMIT_MS / 1000} s: the fault keeps vitest from ending it`
+        ? `it was ended after ${limitMs / 1000} s, as vitest could not end it`
         : (broken.get(test.file) ?? lastLines(output));
       results.set(
         keyOf(test),
@@ -165,7 +169,7 @@ export class FaultLane {
     this.#built = true;
   }
 
-  #node(args) {
+  #node(args, limitMs = RUN_LIMIT_MS) {
     return new Promise((resolve) => {
       const child = spawn(process.execPath, args, {
         cwd: this.folder,
@@ -186,7 +190,7 @@ export class FaultLane {
       const timer = setTimeout(() => {
         killed = true;
         endGroup(child);
-      }, RUN_LIMIT_MS);
+      }, limitMs);
       const done = (code) => {
         clearTimeout(timer);
         this.#children.delete(child);

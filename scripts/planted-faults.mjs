@@ -7,8 +7,8 @@ import { contractProblems, readContract } from './contract-rules.mjs';
 import { root } from './docs-tables.mjs';
 import { FaultLane } from './fault-lane.mjs';
 
-/** Each copy keeps one processor busy. */
-const LANES = Math.max(1, Math.min(2, availableParallelism()));
+/** Each copy keeps a processor busy for two thirds of the time. */
+const LANES = 1 + Math.max(1, Math.min(2, availableParallelism()));
 
 const { values } = parseArgs({ options: { only: { type: 'string' }, json: { type: 'boolean' } } });
 const say = (text) => process.stderr.write(`${text}\n`);

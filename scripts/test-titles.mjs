@@ -53,13 +53,11 @@ function calleeOf(expression) {
 
 /** A title as the source of a pattern. */
 function patternOf(title, each) {
-  if (ts.isStringLiteral(title) || ts.isNoSubstitutionTemplateLiteral(title)) {
-    const parts = each ? title.text.split(/%[sdifjoO#$]|\$[\w.#]+/) : [title.text];
-    return parts.map(literal).join('.*');
-  }
+  const part = (text) => (each ? text.split(/%[sdifjoO#$]|\$[\w.#]+/) : [text]).map(literal).join('.*');
+  if (ts.isStringLiteral(title) || ts.isNoSubstitutionTemplateLiteral(title)) return part(title.text);
   if (!ts.isTemplateExpression(title)) return '.*';
   return [title.head, ...title.templateSpans.map((span) => span.literal)]
-    .map((part) => literal(part.text))
+    .map(({ text }) => part(text))
     .join('.*');
 }
 

@@ -1,6 +1,6 @@
 // The rules of the plugin contract are held to their form, and a planted fault is caught or refused for what it is.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -94,10 +94,8 @@ describe('a copy with a planted fault', () => {
     return lane;
   };
   const symlinkModules = (folder: string): void => {
-    if (!existsSync(join(folder, 'node_modules'))) {
-      // The lane links to wherever this link leads.
-      spawnSync('ln', ['-s', join(ROOT, 'node_modules'), join(folder, 'node_modules')]);
-    }
+    const link = join(folder, 'node_modules');
+    if (!existsSync(link)) symlinkSync(join(ROOT, 'node_modules'), link);
   };
 
   it('runs exactly the named tests, and says which failed, passed or did not run', async () => {

@@ -47,6 +47,8 @@ export interface ComposeRouterOptions {
   readonly definitions?: readonly object[];
   /** Absent = isolated plugins run in process, as in virtual time. */
   readonly threads?: NonNullable<PluginHostOptions['threads']>;
+  /** Registers policies of the program that the router runs in. */
+  readonly register?: NonNullable<PluginHostOptions['register']>;
 }
 
 /** A composed router. */
@@ -100,6 +102,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     ...(options.containment === undefined ? {} : { containment: options.containment }),
     ...(options.definitions === undefined ? {} : { definitions: options.definitions }),
     ...(options.threads === undefined ? {} : { threads: options.threads }),
+    ...(options.register === undefined ? {} : { register: options.register }),
   });
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);

@@ -8,7 +8,7 @@ import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
@@ -28,6 +28,8 @@ export interface StartRouterOptions {
   readonly tokenizerThreads?: number;
   /** Told which plugin runs, for a watchdog. */
   readonly running?: RunningPlugin;
+  /** Registers policies of the program that the router runs in. */
+  readonly register?: (registry: PluginRegistry) => unknown;
   /** Other pauses between health checks than the fleet's, in ms. */
   readonly healthChecks?: { readonly intervalMs: number; readonly troubledIntervalMs: number };
 }
@@ -93,6 +95,7 @@ async function start(
     transportFor: () => transport,
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
+    ...(options.register === undefined ? {} : { register: options.register }),
   });
   onStop(() => core.close());
   const { fleet } = core;

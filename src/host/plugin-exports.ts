@@ -1,5 +1,5 @@
 // Finds the definitions in a loaded module and puts them into the catalog.
-import { type Clock, errorText } from '../plugin/index.ts';
+import { type Clock, errorText, type PluginRegistry } from '../plugin/index.ts';
 import type { Origin, PolicyCatalog, RegistrationFault } from './catalog.ts';
 import { catalogRegistry } from './catalog-registry.ts';
 import { checkDefinition, isBranded } from './definition-check.ts';
@@ -45,6 +45,16 @@ export class ExportCollector {
         message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy, defineHintPolicy or defineRequestClassifier returns, or a register function`,
       });
     }
+    return faults;
+  }
+
+  /** Has a function register what it offers; answers what is wrong, nothing when all is well. */
+  async registerFrom(
+    register: (registry: PluginRegistry) => unknown,
+    origin: Origin,
+  ): Promise<readonly RegistrationFault[]> {
+    const faults: RegistrationFault[] = [];
+    await this.#register(register, origin, faults);
     return faults;
   }
 

@@ -14,11 +14,12 @@ import {
   errorText,
   type Logger,
   type Partition,
+  type PluginRegistry,
   PointsmanError,
   type Role,
 } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
-import type { PolicyCatalog, Prepared } from './catalog.ts';
+import type { Origin, PolicyCatalog, Prepared } from './catalog.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import {
   type ClassifierFleet,
@@ -66,6 +67,8 @@ export interface PluginHostOptions {
   readonly definitions?: readonly object[];
   /** The wall clock plugins are timed with, in ms, and who is told which plugin runs; absent = no budget, nobody. */
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
+  /** Registers policies of the program around this host, before the listed plugins are loaded. */
+  readonly register?: (registry: PluginRegistry) => unknown;
   /** Whose ranks take hints and serve as sources of copies, and whose workers classifiers see; without it there are none. */
   readonly fleet?: HintFleet & Partial<ClassifierFleet>;
   /**
@@ -115,6 +118,9 @@ export interface ResolvedPluginHost extends PluginHost, ClassifierSource {
 /** Stands in for the partitions when a configuration names no model yet. */
 const TRIAL_SITE: CreationSite = { partition: { model: 'default', routingGroup: 'default' }, blockSize: 16 };
 
+/** The program that a host runs in, as the origin of what it registers. */
+const EMBEDDER: Origin = { name: 'the embedding program', version: 'embedded' };
+
 const NO_FLEET: HintFleet = { workerOfSlot: () => null, slotRank: () => -1 };
 
 /**
@@ -142,7 +148,7 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
 }
 
 async function loadPlugins(
-  { config, source, clock, modules, definitions = [] }: PluginHostOptions,
+  { config, source, clock, modules, definitions = [], register }: PluginHostOptions,
   catalog: PolicyCatalog,
   problems: ProblemList,
 ): Promise<void> {
@@ -152,6 +158,11 @@ async function loadPlugins(
     const module = { specifier: 'the definition at hand', exports: { definition }, version: 'at hand' };
     for (const { code, message } of await collector.collect(module))
       problems.error(code, [], 'value', message);
+  }
+  if (register !== undefined) {
+    for (const { code, message } of await collector.registerFrom(register, EMBEDDER)) {
+      problems.error(code, [], 'key', message);
+    }
   }
   for (const { specifier, path } of config.plugins) {
     try {

@@ -137,8 +137,8 @@ export const INPUTS_RULES: ContractSection = {
       test(ROAD, 'the road > asks nobody for cache facts when the policy reads none, and still books'),
       fault(
         'src/road/prompt-lookup.ts',
-        'const wantsMatch = needs.cache || needs.copies || needs.copyLocations;',
-        'const wantsMatch = true;',
+        'const asked = needs.cache || needs.copies || needs.copyLocations;',
+        'const asked = true;',
       ),
     ),
     rule(
