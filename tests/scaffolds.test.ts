@@ -43,7 +43,8 @@ function replaceIn(file: string, text: string, by: string): void {
   writeFileSync(file, before.replace(text, by));
 }
 
-describe.each(SCAFFOLD_ROLES)('plugins new %s', (role) => {
+// A compiler reads half the world's types first, on a busy machine for more than a minute.
+describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => {
   const place = join(folder, role);
   const name = `mine_${role}`;
 
