@@ -131,6 +131,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     hasher,
     blockHashSeed,
     runtimeFor: (partition, role, blockSize) => host.roleRuntime(partition, role, blockSize),
+    classifiers: host,
     transportFor: options.transportFor,
     health,
     decisions,

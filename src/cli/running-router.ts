@@ -197,9 +197,13 @@ function startAdmin(
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
     plugins: () => {
       const plugins = core.host.containment();
-      return core.host
+      const roles = core.host
         .resolution()
         .map((role) => ({ ...role, containment: plugins.filter((plugin) => plugin.role === role.role) }));
+      const classifier = core.host.classifier();
+      if (classifier === null) return roles;
+      const ofClassifier = plugins.filter((plugin) => plugin.part === 'classifier');
+      return [...roles, { role: null, classifier, containment: ofClassifier }];
     },
     config: () => configForDisplay(config),
     ready: readiness,

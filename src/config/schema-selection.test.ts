@@ -115,7 +115,7 @@ test('wrong shapes under worker_selection are positioned', () => {
         'worker_selection:',
         '  aggregated: [a]',
         '  prefill: { typ: x, hints: 3 }',
-        '  decode: { type: x, hints: [{ tipe: y }, z] }',
+        '  decode: { type: x, hints: [{ tipe: y }, z, 3] }',
         '  encode: { parameters: 3 }',
         '  instances: { a: b }',
       ].join('\n'),
@@ -127,7 +127,8 @@ test('wrong shapes under worker_selection are positioned', () => {
     'policy.yaml:3:29: worker_selection.prefill.hints: expected a list of hint policies, found 3',
     'policy.yaml:4:30: worker_selection.decode.hints[0].type: is required: a name of letters, digits, "_", "." and "-"',
     'policy.yaml:4:32: worker_selection.decode.hints[0].tipe: unknown key (did you mean "type"?)',
-    'policy.yaml:4:43: worker_selection.decode.hints[1]: expected a mapping (keys: type, name, parameters, isolation, deadline), found "z"',
+    'policy.yaml:4:43: worker_selection.decode.hints[1]: expected a mapping (keys: type, name, parameters, isolation, deadline), found "z"; write - { type: z }',
+    'policy.yaml:4:46: worker_selection.decode.hints[2]: expected a mapping (keys: type, name, parameters, isolation, deadline), found 3',
     'policy.yaml:5:25: worker_selection.encode.parameters: expected a mapping, found 3',
     'policy.yaml:6:14: worker_selection.instances: expected a list of instances, found a mapping',
   ]);

@@ -38,11 +38,20 @@ const isolationKeys = {
   deadline: orNull(duration(1, 60_000)),
 };
 
-const hint = () =>
-  mapping({ type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys });
+const hint = (remedy?: (found: unknown) => string) =>
+  mapping(
+    { type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys },
+    remedy,
+  );
+
+/** In a list a bare name is the mistake to expect, as role entries allow one. */
+const listedHint = () =>
+  hint((found) =>
+    typeof found === 'string' && POLICY_NAME.test(found) ? `; write - { type: ${found} }` : '',
+  );
 
 const hints = () =>
-  z.array(hint(), {
+  z.array(listedHint(), {
     error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
   });
 
@@ -55,9 +64,9 @@ const roleMapping = mapping({
 });
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
-const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping());
+const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping(roleMapping));
 
-const nameOrMapping = () =>
+const nameOrMapping = <M extends z.ZodType>(whole: M) =>
   z.unknown().transform((value, context) => {
     const bare = typeof value === 'string';
     if (!bare && !isRecord(value)) {
@@ -67,8 +76,14 @@ const nameOrMapping = () =>
       });
       return z.NEVER;
     }
-    const result = bare ? policyName().safeParse(value) : roleMapping.safeParse(value);
-    if (result.success) return typeof result.data === 'string' ? { bare: result.data } : result.data;
+    if (bare) {
+      const name = policyName().safeParse(value);
+      if (name.success) return { bare: name.data };
+      forwardIssues(name.error.issues, context);
+      return z.NEVER;
+    }
+    const result = whole.safeParse(value);
+    if (result.success) return result.data;
     forwardIssues(result.error.issues, context);
     return z.NEVER;
   });
@@ -103,8 +118,18 @@ export const hintPolicies = () =>
   });
 
 /** A still older one: a hint policy behind those of every role. */
-export const kvHintPolicy = hint;
+export const kvHintPolicy = () => hint();
 
-/** Who decides when a request enters the queue. */
+/** How long a request waits for its classification at most, unless said otherwise; ms. */
+export const MAX_WAIT_MS = 60_000;
+
+const classifierMapping = mapping({
+  type: policyName(),
+  parameters: or(raw(), {}),
+  max_wait: or(duration(1, 3_600_000), MAX_WAIT_MS),
+  ...isolationKeys,
+});
+
+/** Who decides when a request enters the queue: `name`, or `{ type, parameters }`. */
 export const requestClassifier = () =>
-  mapping({ type: policyName(), parameters: or(raw(), {}), ...isolationKeys });
+  shaped([policyName(), classifierMapping], nameOrMapping(classifierMapping));

@@ -5,6 +5,7 @@ import {
   HINT_INPUTS,
   type HintPolicyDefinition,
   PLUGIN_API_VERSION,
+  type RequestClassifierDefinition,
   WORKER_INPUTS,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
@@ -12,9 +13,12 @@ import { checkCommitments } from './commitments.ts';
 import { describeValue } from './selection-errors.ts';
 
 /** Any definition. */
-export type AnyDefinition = WorkerSelectionPolicyDefinition | HintPolicyDefinition;
+export type AnyDefinition =
+  | WorkerSelectionPolicyDefinition
+  | HintPolicyDefinition
+  | RequestClassifierDefinition;
 
-const KINDS: readonly string[] = ['worker-selection', 'hint-policy'];
+const KINDS: readonly string[] = ['worker-selection', 'hint-policy', 'request-classifier'];
 const TYPE_PATTERN = /^[A-Za-z0-9_.-]+$/;
 const ACTION_PATTERN = /^[^@\s]+@[^@\s]+$/;
 
@@ -51,6 +55,10 @@ export function checkDefinition(
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;
   }
+  if (kind === 'request-classifier') {
+    const fault = checkClassifierDeclarations(value, label);
+    if (fault !== null) return fault;
+  }
   // Every member the host reads was checked above.
   return value as AnyDefinition;
 }
@@ -76,6 +84,16 @@ export function checkHintDeclarations(value: object, label: string): string | nu
   const hosts = property(value, 'defaultHosts') ?? [];
   if (!Array.isArray(hosts) || !hosts.every(isDefaultHost)) {
     return `${label}: defaultHosts must be a list of { workerSelection: TYPE } or 'any-worker-selection'`;
+  }
+  return null;
+}
+
+/** What is wrong with what a request classifier declares, or null: it reads nothing that others would have to prepare. */
+function checkClassifierDeclarations(value: object, label: string): string | null {
+  for (const name of ['inputs', 'commitments']) {
+    const list = property(value, name);
+    if (list === undefined || (Array.isArray(list) && list.length === 0)) continue;
+    return `${label}: a request classifier has no ${name}; leave them out`;
   }
   return null;
 }

@@ -52,6 +52,8 @@ export function contextFor(
     ...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),
     ...(inputs.includes('load') ? { load: loadRow(booking) } : {}),
     ...(inputs.includes('kv-copy-locations') ? { copyLocations } : {}),
+    ...(inputs.includes('session-lineage') ? { lineage: booking.lineage ?? null } : {}),
+    ...(inputs.includes('residency') ? { residency: booking.residency ?? null } : {}),
     ...(seesCommits ? { committedKvCopy } : {}),
   });
 }

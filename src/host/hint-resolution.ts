@@ -8,7 +8,13 @@ import {
   type RouterConfig,
 } from '../config/index.ts';
 import type { Clock, Role } from '../plugin/index.ts';
-import { type CatalogEntry, type PolicyCatalog, type PreparedHint, prepareWithin } from './catalog.ts';
+import {
+  type CatalogEntry,
+  type PolicyCatalog,
+  type PreparedHint,
+  type PreparedSelection,
+  prepareWithin,
+} from './catalog.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -32,23 +38,25 @@ export class HintResolver {
     this.#clock = clock;
   }
 
-  /** Listed hints in list order, else default ones in registration order; appended ones last. `selectionType` is null when the role has none. */
+  /** Listed hints in list order, else default ones in registration order; appended ones last. `selection` is null when the role has none. */
   async resolve(
     role: Role,
     entry: RoleSelectionEntry | undefined,
-    selectionType: string | null,
+    selection: Pick<PreparedSelection, 'type' | 'commits'> | null,
   ): Promise<readonly ResolvedHint[]> {
     let hints: readonly ResolvedHint[] = [];
     if (entry?.hints) hints = await this.#listedHints(entry.hints);
-    else if (selectionType !== null)
-      hints = await this.#defaultHints(selectionType, entry?.path ?? ['worker_selection']);
+    else if (selection !== null)
+      hints = await this.#defaultHints(selection.type, entry?.path ?? ['worker_selection']);
     if (entry === undefined) return hints;
     const appended = await this.#listedHints(entry.appendedHints);
     if (appended.length > 0) {
       const types = new Set(appended.map(({ prepared }) => prepared.type));
       hints = [...hints.filter(({ listed, prepared }) => listed || !types.has(prepared.type)), ...appended];
     }
-    this.#warnTwoFetchers(role, entry, hints);
+    // Two senders of committed copies are an error, which says the same and more.
+    const twoSenders = selection?.commits === true && hints.filter((hint) => hint.prepared.sends).length > 1;
+    if (!twoSenders) this.#warnTwoFetchers(role, entry, hints);
     return hints;
   }
 

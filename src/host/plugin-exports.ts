@@ -42,7 +42,7 @@ export class ExportCollector {
     if (found === 0) {
       faults.push({
         code: 'PM_PLUGIN_INVALID',
-        message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy or defineHintPolicy returns, or a register function`,
+        message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy, defineHintPolicy or defineRequestClassifier returns, or a register function`,
       });
     }
     return faults;

@@ -2,6 +2,7 @@
 // hands out one runtime per partition and role.
 import {
   ConfigError,
+  type ConfigPath,
   type ConfigProblem,
   type ConfigSource,
   type RouterConfig,
@@ -18,12 +19,20 @@ import {
 } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
 import type { PolicyCatalog, Prepared } from './catalog.ts';
+import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
+import {
+  type ClassifierFleet,
+  Classifiers,
+  type ResolvedClassifier,
+  resolveClassifier,
+} from './classifiers.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { RoleHintStage } from './hint-stage.ts';
 import { ExportCollector } from './plugin-exports.ts';
 import { PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
 import { type HostModules, PluginLoader } from './plugin-loader.ts';
 import { ProblemList } from './problem-list.ts';
+import { provisionsOf, type RoleProvisions, warnOfMissingCopies } from './role-provisions.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
 import {
   type CreationPorts,
@@ -52,8 +61,8 @@ export interface PluginHostOptions {
   readonly definitions?: readonly object[];
   /** The wall clock plugins are timed with, in ms, and who is told which plugin runs; absent = no budget, nobody. */
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
-  /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
-  readonly fleet?: HintFleet;
+  /** Whose ranks take hints and serve as sources of copies, and whose workers classifiers see; without it there are none. */
+  readonly fleet?: HintFleet & Partial<ClassifierFleet>;
 }
 
 /** What was resolved for one role. */
@@ -64,18 +73,29 @@ export interface RoleResolution {
   readonly kvPath: boolean;
   readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
   readonly needs: RoleNeeds;
+  /** What that makes the router prepare. */
+  readonly provisions: RoleProvisions;
   readonly hints: readonly { readonly name: string; readonly type: string; readonly listed: boolean }[];
   /** Hint policies that would run by default, did the router mode book on the KV path. */
   readonly dormantHints: readonly string[];
 }
 
+/** What was resolved for `request_classifier`. */
+export interface ClassifierResolution {
+  readonly type: string;
+  readonly version: string;
+  readonly maxWaitMs: number;
+}
+
 /** A host with what it found on the way. */
-export interface ResolvedPluginHost extends PluginHost {
+export interface ResolvedPluginHost extends PluginHost, ClassifierSource {
   /** The seed all generators derive from, for repeating a run. */
   readonly seed: number;
   readonly warnings: readonly ConfigProblem[];
   /** What every role uses, in the order aggregated, prefill, decode, encode. */
   resolution(): readonly RoleResolution[];
+  /** The request classifier in use; null = none is configured. */
+  classifier(): ClassifierResolution | null;
   /** Breakers and counts of the plugins in use, by role. */
   containment(): readonly PluginStatus[];
 }
@@ -95,13 +115,15 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   const catalog = builtinCatalog(config.router);
   await loadPlugins(options, catalog, problems);
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
-  const host = new Host(options, roles, catalog);
+  const classifier = await resolveClassifier(config, catalog, problems, options.clock);
+  const host = new Host(options, roles, catalog, classifier);
   const needs = host.tryRoles(problems);
+  host.startClassifiers(problems);
   if (problems.hasErrors) {
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
   }
-  host.finish(needs, problems.warnings);
+  host.finish(needs, problems);
   return host;
 }
 
@@ -133,6 +155,7 @@ class Host implements ResolvedPluginHost {
   readonly #fleet: HintFleet;
   readonly #ports: CreationPorts;
   readonly #guards: PluginGuards;
+  readonly #classifiers: Classifiers;
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
@@ -141,7 +164,12 @@ class Host implements ResolvedPluginHost {
   #resolution: readonly RoleResolution[] = [];
   #warnings: readonly ConfigProblem[] = [];
 
-  constructor(options: PluginHostOptions, roles: readonly ResolvedRole[], catalog: PolicyCatalog) {
+  constructor(
+    options: PluginHostOptions,
+    roles: readonly ResolvedRole[],
+    catalog: PolicyCatalog,
+    classifier: ResolvedClassifier | null,
+  ) {
     const { config, clock, log } = options;
     this.#config = config;
     this.#catalog = catalog;
@@ -152,6 +180,12 @@ class Host implements ResolvedPluginHost {
     this.#guards = new PluginGuards({ settings: config.containment, clock, wallMs, running, metrics, log });
     this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared, guards: this.#guards };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
+    const workers = options.fleet?.workers?.bind(options.fleet);
+    this.#classifiers = new Classifiers(config, classifier, {
+      ...this.#ports,
+      guards: this.#guards,
+      fleet: workers === undefined ? null : { workers },
+    });
   }
 
   get warnings(): readonly ConfigProblem[] {
@@ -164,6 +198,21 @@ class Host implements ResolvedPluginHost {
 
   containment(): readonly PluginStatus[] {
     return this.#guards.status();
+  }
+
+  classifier(): ClassifierResolution | null {
+    const { resolved } = this.#classifiers;
+    if (resolved === null) return null;
+    const { prepared, maxWaitMs } = resolved;
+    return { type: prepared.type, version: prepared.origin.version, maxWaitMs };
+  }
+
+  classifierFor(partition: Partition): ClassifierStage | null {
+    return this.#classifiers.classifierFor(partition);
+  }
+
+  classifiersUnsettled(): boolean {
+    return this.#classifiers.classifiersUnsettled();
   }
 
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
@@ -191,7 +240,7 @@ class Host implements ResolvedPluginHost {
   }
 
   async dispose(): Promise<void> {
-    const disposers = this.#disposers.splice(0);
+    const disposers = [...this.#classifiers.close(), ...this.#disposers.splice(0)];
     for (const [prepared, created] of this.#shared) {
       this.#shared.delete(prepared);
       disposers.push(() => disposeShared(created));
@@ -216,10 +265,7 @@ class Host implements ResolvedPluginHost {
           needs.set(role, needsOf(created));
           for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
         } catch (thrown) {
-          const cause =
-            thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
-          const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-          problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);
+          reportCreation(problems, resolved.path, thrown);
           break;
         }
       }
@@ -227,11 +273,22 @@ class Host implements ResolvedPluginHost {
     return needs;
   }
 
+  /** Creates the classifier of every configured partition, to stay; reports what fails. */
+  startClassifiers(problems: ProblemList): void {
+    for (const { partition } of this.#configuredSites()) {
+      try {
+        this.#classifiers.classifierFor(partition);
+      } catch (thrown) {
+        reportCreation(problems, this.#config.requestClassifier?.path ?? [], thrown);
+        return;
+      }
+    }
+  }
+
   /** Takes note of what was found and tells the operator what does not run. */
-  finish(needs: ReadonlyMap<Role, RoleNeeds>, warnings: readonly ConfigProblem[]): void {
+  finish(needs: ReadonlyMap<Role, RoleNeeds>, problems: ProblemList): void {
     const { log } = this.#ports;
-    const { mode } = this.#config.router;
-    this.#warnings = warnings;
+    const { mode, useKvEvents } = this.#config.router;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,
       mode,
@@ -242,13 +299,27 @@ class Host implements ResolvedPluginHost {
         version: resolved.selection.origin.version,
       },
       needs: needs.get(resolved.role)!,
+      provisions: provisionsOf(needs.get(resolved.role)!, useKvEvents, resolved.hints.length > 0),
       hints: resolved.hints.map(({ name, prepared, listed }) => ({ name, type: prepared.type, listed })),
       dormantHints: resolved.dormantHints,
     }));
+    for (const { role, provisions } of this.#resolution) {
+      warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
+    }
+    this.#warnings = problems.warnings;
     for (const { role, dormantHints } of this.#resolution) {
       if (dormantHints.length === 0) continue;
       const hints = dormantHints.join(', ');
       log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
+    }
+    for (const { role, needs } of this.#resolution) {
+      const wanted = [needs.lineage ? 'session-lineage' : '', needs.residency ? 'residency' : ''];
+      const inputs = wanted.filter(Boolean).join(', ');
+      if (inputs === '') continue;
+      log.warn('declared inputs are switched off in this version: policies get null for them', {
+        role,
+        inputs,
+      });
     }
     for (const entry of this.#catalog.hints.values()) {
       for (const host of entry.defaultHosts) {
@@ -275,4 +346,10 @@ class Host implements ResolvedPluginHost {
 function disposeShared(created: unknown): unknown {
   const dispose: unknown = Reflect.get(Object(created), 'dispose');
   return typeof dispose === 'function' ? Reflect.apply(dispose, created, []) : undefined;
+}
+
+function reportCreation(problems: ProblemList, path: ConfigPath, thrown: unknown): void {
+  const cause = thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
+  const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+  problems.error(code, path, 'key', `${errorText(thrown)}${cause}`);
 }

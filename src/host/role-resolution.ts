@@ -81,7 +81,7 @@ export class RoleResolver {
   async #resolveRole(role: Role): Promise<ResolvedRole | null> {
     const entry = this.#config.workerSelection[role];
     const chosen = await this.#chooseSelection(role, entry);
-    const hints = await this.#hints.resolve(role, entry, chosen?.prepared.type ?? null);
+    const hints = await this.#hints.resolve(role, entry, chosen?.prepared ?? null);
     if (chosen === null) return null;
     const onKvPath = this.#config.router.mode === 'kv';
     // A hint that could not be read has its own error, and might have been the sender.

@@ -97,6 +97,12 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
   }
 }
 
+/** Whether a selection policy itself reads who holds a prompt. */
+function selectionReadsMatch({ commits, cost, filters, picker, scorers }: CreatedSelection): boolean {
+  const inputs = [...filters, ...scorers, picker, cost].flatMap((part) => part?.inputs ?? []);
+  return commits || inputs.includes('cache') || inputs.includes('kv-copy-locations');
+}
+
 /** What a role needs prepared, from the declarations of its policies. */
 export function needsOf(created: CreatedRole): RoleNeeds {
   const { selection, hints } = created;
@@ -113,6 +119,8 @@ export function needsOf(created: CreatedRole): RoleNeeds {
     occupancy: inputs.has('occupancy'),
     copies,
     copyLocations,
+    lineage: inputs.has('session-lineage') || hinted.has('session-lineage'),
+    residency: hinted.has('residency'),
   };
 }
 
@@ -164,6 +172,7 @@ export function roleRuntimeOf(
   return {
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created),
+    matchForHintsAlone: !selectionReadsMatch(created.selection),
     costWeights: cost?.weights ?? null,
     select:
       guard === null
@@ -181,7 +190,12 @@ function commitSetting(
 ): CommitSetting | null {
   if (!selection.commits) return null;
   const sender = hints.find((hint) => hint.sends);
-  return { onFailure: onCommitFailure, senderActions: sender?.actions ?? null };
+  const guard = sender?.guard ?? null;
+  return {
+    onFailure: onCommitFailure,
+    senderActions: sender?.actions ?? null,
+    senderIsSkipped: () => guard !== null && !guard.wouldAdmit(),
+  };
 }
 
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */

@@ -1,6 +1,15 @@
 // What scheduling and the road see of the plugin host: per role a resolved selection and a hint stage.
 import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/index.ts';
-import type { KvHint, Partition, Role, SessionContext, WorkerId, WorkerRank } from '../plugin/index.ts';
+import type {
+  BlockResidency,
+  KvHint,
+  Partition,
+  Role,
+  SessionContext,
+  SessionLineage,
+  WorkerId,
+  WorkerRank,
+} from '../plugin/index.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
 export interface RoleNeeds {
@@ -12,6 +21,10 @@ export interface RoleNeeds {
   readonly copies: boolean;
   /** Matched chain kept until the hint stage. */
   readonly copyLocations: boolean;
+  /** Which blocks sessions have where. */
+  readonly lineage: boolean;
+  /** Which tier holds a block on a worker. */
+  readonly residency: boolean;
 }
 
 /**
@@ -94,6 +107,8 @@ export interface CommitSetting {
   readonly onFailure: 'degrade' | 'release';
   /** Actions of the one hint policy that sends them; null = any. */
   readonly senderActions: ReadonlySet<string> | null;
+  /** Whether that policy would not be called now: then no copy should be credited, as nobody would send it. */
+  senderIsSkipped(): boolean;
 }
 
 /** A copy that selection credited to a booking. */
@@ -128,6 +143,8 @@ export interface CommitOutcome {
 export interface RoleRuntime {
   readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
   readonly needs: RoleNeeds;
+  /** Whether its hint policies alone ask who holds a prompt: where no rank takes hints, nobody need be asked. */
+  readonly matchForHintsAlone?: boolean;
   /** Cost weights in force when the policy is the default cost (for explaining); null otherwise. */
   readonly costWeights: Readonly<Record<string, number>> | null;
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
@@ -160,6 +177,11 @@ export interface HintBooking {
    * `cache` or `load`; read only during the call. Absent = nobody selected.
    */
   readonly selected?: { readonly table: CandidateTable; readonly row: number };
+  /** For hint policies that declare `session-lineage` and `residency`; absent = switched off. */
+  readonly lineage?: SessionLineage;
+  readonly residency?: BlockResidency;
+  /** Requests in flight on a slot, to choose among near-tied sources of a copy; absent = not known. */
+  readonly loadOf?: (slot: OwnerSlot) => number;
   /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */
   readonly commit?: (CopyCommit & { readonly stopOnFailure: boolean }) | null;
 }

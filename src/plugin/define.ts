@@ -9,14 +9,14 @@ import type { ParameterSchema, Parameters } from './schema.ts';
 export const PLUGIN_API_VERSION = '0.1';
 
 /** Kinds of definitions. */
-export type PluginKind = 'worker-selection' | 'hint-policy';
+export type PluginKind = 'worker-selection' | 'hint-policy' | 'request-classifier';
 
 /** Marks a definition: a string key, so that definitions made with two copies of the package fit each other. */
 export interface Branded<K extends PluginKind> {
   readonly '~pointsman': { readonly kind: K; readonly apiVersion: string };
 }
 
-/** `partition`: one instance per partition and role; `shared`: one per configured instance and process. */
+/** `partition`: one instance per partition and role (classifiers: per partition); `shared`: one per configured instance and process. */
 export type Scope = 'partition' | 'shared';
 
 /** What every `create` is given. */

@@ -197,6 +197,42 @@ export const ERROR_CODES = {
     meaning:
       'The worker-selection policy failed or overran too often and is skipped for a while; ends a request only under containment.tripped.worker_selection: refuse.',
   },
+  PM_CLASSIFIER_CAPACITY: {
+    status: 429,
+    retryable: true,
+    meaning: 'The request classifier refused the request: there is no room for it now.',
+  },
+  PM_CLASSIFIER_RATE_LIMITED: {
+    status: 429,
+    retryable: true,
+    meaning: 'The request classifier refused the request: its sender has used up its share.',
+  },
+  PM_CLASSIFIER_THREW: {
+    status: 500,
+    retryable: true,
+    meaning: 'The request classifier threw, or its promise was rejected.',
+  },
+  PM_CLASSIFIER_INVALID: {
+    status: 500,
+    retryable: true,
+    meaning: 'The request classifier answered something that is not a set of overrides.',
+  },
+  PM_CLASSIFIER_TIMEOUT: {
+    status: 503,
+    retryable: true,
+    meaning: 'The request classifier did not answer within request_classifier.max_wait.',
+  },
+  PM_CLASSIFIER_TRIPPED: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The request classifier failed or overran too often and is skipped for a while; ends a request only under containment.tripped.classifier: refuse.',
+  },
+  PM_CLASSIFIER_DUPLICATE_ID: {
+    status: 409,
+    retryable: true,
+    meaning: 'A request with the same id is under way, so a classifier could not tell the two apart.',
+  },
   PM_SELECTION_NON_FINITE_COST: {
     status: 500,
     retryable: true,

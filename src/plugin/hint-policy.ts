@@ -15,6 +15,7 @@ import type { CommittedKvCopy, KvCopyLocations } from './kv-copy.ts';
 import type { HintAction } from './kv-hint.ts';
 import type { NoParameters, ParameterSchema } from './schema.ts';
 import type { SessionContext } from './session.ts';
+import type { BlockResidency, SessionLineage } from './session-lineage.ts';
 
 /** What each input of a hint policy adds to its context. */
 export interface HintInputs {
@@ -24,13 +25,23 @@ export interface HintInputs {
   readonly load: { readonly load: Row<LoadColumns> };
   /** Who else holds the prompt's blocks. */
   readonly 'kv-copy-locations': { readonly copyLocations: KvCopyLocations };
+  /** Which blocks sessions have where; null = switched off. */
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
+  /** Which tier holds a block on a worker; null = switched off. */
+  readonly residency: { readonly residency: BlockResidency | null };
 }
 
 /** Names a hint policy may list under `inputs`. */
 export type HintInput = keyof HintInputs;
 
 /** Every hint input, in the order error messages list them. */
-export const HINT_INPUTS: readonly HintInput[] = ['cache', 'load', 'kv-copy-locations'];
+export const HINT_INPUTS: readonly HintInput[] = [
+  'cache',
+  'load',
+  'kv-copy-locations',
+  'session-lineage',
+  'residency',
+];
 
 /** What every hint policy knows of a booking. */
 export interface HintContextBase {

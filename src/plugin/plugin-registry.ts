@@ -1,6 +1,7 @@
 // The imperative way to offer policies: a module exports `register(registry)` instead of definitions.
 import type { AnyCreateContext, Commitment } from './define.ts';
 import type { AnyHintPolicy, DefaultHost, HintInput } from './hint-policy.ts';
+import type { AnyClassifierCreateContext, RequestClassifier } from './request-classifier.ts';
 import type { WorkerSelectionPolicy } from './worker-selection.ts';
 
 /** Makes worker-selection policies with parameters already read. */
@@ -18,6 +19,11 @@ export interface HintPolicyFactory {
   create(context: AnyCreateContext): AnyHintPolicy;
 }
 
+/** Makes request classifiers with parameters already read. */
+export interface RequestClassifierFactory {
+  create(context: AnyClassifierCreateContext): RequestClassifier;
+}
+
 /** Handed to a module's `register`. A provider gets the raw parameters and throws when they are wrong. */
 export interface PluginRegistry {
   registerWorkerSelection(type: string, provider: (parameters: unknown) => WorkerSelectionFactory): void;
@@ -26,4 +32,5 @@ export interface PluginRegistry {
     provider: (parameters: unknown) => HintPolicyFactory,
     defaultHosts?: readonly DefaultHost[],
   ): void;
+  registerRequestClassifier(type: string, provider: (parameters: unknown) => RequestClassifierFactory): void;
 }

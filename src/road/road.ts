@@ -1,13 +1,19 @@
-// The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk; what follows comes
-// through the exchange. No promise is made or awaited here.
+// The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
+// request is classified; what follows comes through the exchange. No promise is made or awaited here.
 import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
-import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
-import type { HintBooking, HintStage, HintStageResult } from '../host/index.ts';
+import type { Worker, WorkerHealth } from '../fleet/index.ts';
+import type {
+  Classification,
+  ClassifierSource,
+  HintBooking,
+  HintStage,
+  HintStageResult,
+} from '../host/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
 import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
-import { classifyPassThrough } from './classify.ts';
+import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { Exchange } from './exchange.ts';
@@ -19,7 +25,6 @@ import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } fro
 
 /** What a road is made of. */
 export interface RoadDeps extends LookupDeps {
-  readonly fleet: Fleet;
   readonly scheduler: Scheduler;
   readonly transportFor: (worker: Worker) => EngineTransport;
   /** Null = worker health is nobody's business. */
@@ -27,7 +32,9 @@ export interface RoadDeps extends LookupDeps {
   readonly decisions: DecisionRing | null;
   /** Router mode, for the record. */
   readonly mode: string;
-  /** Most requests booked at once. */
+  /** Who classifies requests; absent = nobody. */
+  readonly classifiers?: ClassifierSource;
+  /** Most requests under way at once, booked or waiting for their classification. */
   readonly concurrentRequests: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -61,10 +68,13 @@ class SynchronousRoad implements Road {
   readonly #state: RoadState;
   readonly #writer: DecisionWriter | null;
   readonly #lookups: PromptLookups;
+  readonly #classify: ClassifyStep;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
+    this.#classify = new ClassifyStep(deps.classifiers ?? null, asPointsmanError);
+    deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
     const labels = new Map<string, MetricLabels>();
     this.#state = {
       clock: deps.clock,
@@ -91,10 +101,14 @@ class SynchronousRoad implements Road {
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
-    const { policyClass } = classifyPassThrough();
-    const refusal = admitDirectly(this.#state.exchanges.size, this.#deps.concurrentRequests);
+    const underWay = this.#state.exchanges.size + this.#classify.waiting;
+    const refusal = admitDirectly(underWay, this.#deps.concurrentRequests);
     if (refusal !== null) exchange.refuse(refusal);
-    else this.#walk(exchange, request, policyClass);
+    else {
+      this.#classify.run(exchange, request, (classification) =>
+        this.#walk(exchange, request, classification),
+      );
+    }
     return exchange;
   }
 
@@ -109,35 +123,39 @@ class SynchronousRoad implements Road {
     this.#state.hintOutcomes.report(event);
   }
 
+  unsettled(): boolean {
+    return this.#classify.unsettled;
+  }
+
   activeBookings(): number {
     return this.#deps.scheduler.loads.activeBookings;
   }
 
-  #walk(exchange: Exchange, request: RoadRequest, policyClass: string): void {
+  #walk(exchange: Exchange, request: RoadRequest, classification: Classification | null): void {
     const { fleet, transportFor } = this.#deps;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
       lookup = this.#lookups.of(request);
-      placement = this.#place(request, lookup, true);
+      placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
       exchange.refuse(asPointsmanError(thrown));
       return;
     }
     let { slot, rank, workerId: placedOn } = placement;
-    let outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 1);
+    let outcome = this.#bookAndHint(exchange, request, classification, lookup, placement, 1);
     if (outcome === COMMIT_RELEASED) {
       // What was counted on cannot be had: choose once more without counting on any copy.
       exchange.giveUpBooking();
       if (exchange.over) return;
       try {
-        placement = this.#place(request, lookup, false);
+        placement = this.#place(request, classification, lookup, false);
       } catch (thrown) {
         exchange.refuse(asPointsmanError(thrown));
         return;
       }
       ({ slot, rank, workerId: placedOn } = placement);
-      outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 2);
+      outcome = this.#bookAndHint(exchange, request, classification, lookup, placement, 2);
     }
     const hint = outcome === COMMIT_RELEASED ? null : outcome;
     // From here on others are told, and each of them may end the exchange or start another walk.
@@ -158,7 +176,12 @@ class SynchronousRoad implements Road {
     exchange.dispatched(engine);
   }
 
-  #place(request: RoadRequest, lookup: PromptLookup, copyCredit: boolean): Placement {
+  #place(
+    request: RoadRequest,
+    classification: Classification | null,
+    lookup: PromptLookup,
+    copyCredit: boolean,
+  ): Placement {
     return this.#deps.scheduler.place({
       requestId: request.requestId,
       partition: request.partition,
@@ -171,7 +194,8 @@ class SynchronousRoad implements Road {
       session: request.session,
       constraints: request.constraints,
       expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit,
+      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
+      affinityTarget: softTargetOf(classification) ?? null,
     });
   }
 
@@ -179,7 +203,7 @@ class SynchronousRoad implements Road {
   #bookAndHint(
     exchange: Exchange,
     request: RoadRequest,
-    policyClass: string,
+    classification: Classification | null,
     lookup: PromptLookup,
     placement: Placement,
     bookings: number,
@@ -191,7 +215,8 @@ class SynchronousRoad implements Road {
     const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
     const decision = this.#takeDown({
       request,
-      policyClass,
+      policyClass: policyClassOf(classification),
+      classification,
       attempt: bookings,
       lookup,
       placement,
@@ -219,6 +244,7 @@ class SynchronousRoad implements Road {
       index: this.#deps.index,
       incomingHint: request.incomingHint,
       selected: { table, row },
+      loadOf: this.#deps.scheduler.requestsOn,
       commit,
     });
     const settled =

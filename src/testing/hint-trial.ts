@@ -1,6 +1,7 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
 import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
 import {
+  type BlockResidency,
   type CacheColumns,
   type HintPolicyDefinition,
   type KvHintAction,
@@ -11,6 +12,7 @@ import {
   type Role,
   type Row,
   type SessionContext,
+  type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
 import { trialTable } from './trial-table.ts';
@@ -50,6 +52,10 @@ export interface TrialBooking {
   readonly copySources?: readonly TrialCopySource[];
   /** Position in `copySources` of the copy that selection committed; default none. */
   readonly committedSource?: number;
+  /** Absent = switched off: `context.lineage` is null. */
+  readonly lineage?: SessionLineage;
+  /** Absent = switched off: `context.residency` is null. */
+  readonly residency?: BlockResidency;
 }
 
 /** What {@link testHintPolicy} works with. */
@@ -132,6 +138,8 @@ export async function openHints(
     blockSize,
     session: context.session ?? null,
     incomingHint: null,
+    ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
+    ...(context.residency === undefined ? {} : { residency: context.residency }),
     commit: trialCommit(context),
     selected: {
       row: 0,

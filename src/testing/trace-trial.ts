@@ -70,7 +70,7 @@ export interface TraceTrialResult {
   /** What policies did wrong: choices that the default cost made instead, actions that were dropped. Empty is what you want. */
   readonly faults: readonly {
     readonly policy: string;
-    readonly lost: 'choice' | 'actions';
+    readonly lost: 'choice' | 'actions' | 'classification';
     readonly reason: string;
     readonly count: number;
   }[];
