@@ -111,6 +111,15 @@ export const hint: b.HintPolicyDefinition = a.defineHintPolicy({
   type: 'hint',
   create: () => ({ buildHints: (): readonly b.HintAction[] => [] }),
 });
+export const classifier: a.RequestClassifierDefinition = b.defineRequestClassifier({
+  type: 'closed',
+  create: () => ({
+    classify(): a.Overrides {
+      throw new a.CapacityExhausted();
+    },
+  }),
+});
+export const refusals: readonly [a.RateLimited, b.RateLimited] = [new b.RateLimited(1), new a.RateLimited(1)];
 export const error: a.PointsmanError = new b.PointsmanError('PM_USAGE', 'x');
 export const trials = async (): Promise<boolean> =>
   (await testHintPolicy(hint)).ran && (await testWorkerSelection(mixed, { candidates: [{}] })).decisions[0].row === 0;
@@ -153,6 +162,8 @@ console.log(JSON.stringify({
   perWorker: replayed.requestsPerWorker,
   faults: replayed.faults,
   sent: replayed.decisions.flatMap(({ actions }) => actions).length,
+  refusals: new a.RateLimited(1) instanceof b.RateLimited && new b.CapacityExhausted() instanceof a.CapacityExhausted,
+  strangers: new a.RateLimited(1) instanceof b.CapacityExhausted,
   error: refused instanceof a.PointsmanError && refused instanceof b.PointsmanError && refused.code,
 }));
 `,
@@ -163,6 +174,8 @@ console.log(JSON.stringify({
     perWorker: [0, 0, 0, 80],
     faults: [],
     sent: 80,
+    refusals: true,
+    strangers: false,
     error: 'PM_PLUGIN_INVALID',
   });
 });
