@@ -58,6 +58,7 @@ const record = (id: string, worker: string): string =>
   "pick":{"worker_id":${worker},"dp_rank":0,"by":"policy","ties":1,"random_draw":null,"temperature":0},
   "booking":{"attempt_id":1,"prefill_tokens":1,"decode_blocks":1,"released":null,"held_ms":null},"hints":null,
   "prediction":null,"report":null,"outcome":null,
+  "classification":null,
   "wall":{"tokenize_us":0,"hash_us":0,"lookup_us":0,"select_us":0,"hint_us":0}}`;
 
 const BIG = '18446744073709551615';

@@ -5,6 +5,7 @@ import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { PointsmanError, systemReason } from '../plugin/index.ts';
+import { checkTypes } from './check-types.ts';
 import type { CliIo } from './output.ts';
 
 /** Test files of one run. */
@@ -18,24 +19,29 @@ export function registerTest(group: Command, io: CliIo): void {
     .command('test')
     .description('run the *.test.ts files of a folder; nothing needs to be installed')
     .argument('[folder]', 'folder of the plugins', '.')
+    .option('--types', 'check types too, with the TypeScript that the folder or this program has')
     .option('--json', 'the results as JSON on stdout')
     .addHelpText(
       'after',
       `
 Tests are written with node:test and node:assert. pointsman/plugin, pointsman/testing and zod are those of this program, as in serve.
-Runs *.test.ts, *.test.js and *.test.mjs, also in folders below. Types are not checked: that is for an editor or tsc. Exit 1 when a
-test fails.
+Runs *.test.ts, *.test.js and *.test.mjs, also in folders below. Without --types, types are not checked. Exit 1 when a test or a type
+is wrong.
 
 Examples:
   $ pointsman plugins test
+  $ pointsman plugins test --types
   $ pointsman plugins test policies --json`,
     )
-    .action(async (folder: string, options: { json?: true }) => {
+    .action(async (folder: string, options: { json?: true; types?: true }) => {
       const files = testFiles(folder);
       if (files.length === 0) {
         throw new PointsmanError('PM_USAGE', `${folder} has no *.test.ts file, so there is nothing to run`);
       }
-      io.exit((await runTests(folder, files, options.json === true, io)) === 0 ? 0 : 1);
+      const types = options.types === true ? await checkTypes(folder) : null;
+      if (types !== null && types.length > 0) io.err(`${types.join('\n')}\n`);
+      const code = await runTests(folder, files, options.json === true, io);
+      io.exit(code === 0 && (types ?? []).length === 0 ? 0 : 1);
     });
 }
 

@@ -15,7 +15,7 @@ import {
   type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
-import { trialTable } from './selection-trial.ts';
+import { trialTable } from './trial-table.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
 export interface TrialCopySource {

@@ -113,14 +113,15 @@ interface Failure {
   readonly message: string;
 }
 
-/** Three decisions, or what went wrong; none when the request is refused. */
+/** Some decisions, or what went wrong; none when the request is refused. */
 function tries(
   policy: OpenSelection,
   candidates: readonly TrialCandidate[],
   request: Partial<SelectionRequest>,
+  decisions = 3,
 ): readonly TrialDecision[] | Failure {
   try {
-    return [1, 2, 3].map(() => policy.decide(candidates, request));
+    return Array.from({ length: decisions }, () => policy.decide(candidates, request));
   } catch (thrown) {
     if (!(thrown instanceof PointsmanError)) throw thrown;
     return REFUSALS.includes(thrown.code) ? [] : { code: thrown.code, message: thrown.message };
@@ -224,7 +225,7 @@ function starved(
         occupancy: booked,
       };
     });
-    const decided = tries(policy, candidates, request);
+    const decided = tries(policy, candidates, request, 1);
     // A refusal is an answer of its own; what is invalid is told as such.
     if ('code' in decided || decided[0] === undefined) return null;
     turns[decided[0].row]! += 1;
@@ -244,7 +245,7 @@ async function slow(
   const crowd: TrialCandidate[] = [];
   while (crowd.length < CROWD) crowd.push(...randomCandidates(rng, request));
   const candidates = crowd.slice(0, CROWD).map((one, row) => ({ ...one, workerId: BigInt(row + 1) }));
-  return overBudget(() => tries(policy, candidates, request));
+  return overBudget(() => tries(policy, candidates, request, 1));
 }
 
 function forInput(candidates: readonly TrialCandidate[], request: Partial<SelectionRequest>): string {
