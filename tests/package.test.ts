@@ -78,7 +78,14 @@ test('every entry imports and offers its names', () => {
     'startRouter',
   ]);
   expect(names[1]).toEqual(expect.arrayContaining(['defineHintPolicy', 'defineWorkerSelectionPolicy']));
-  expect(names[2]).toEqual(['ManualClock', 'seededRng', 'testHintPolicy', 'testWorkerSelection']);
+  expect(names[2]).toEqual([
+    'ManualClock',
+    'loadClassifier',
+    'seededRng',
+    'testClassifier',
+    'testHintPolicy',
+    'testWorkerSelection',
+  ]);
 });
 
 test('a program can run a router of its own, with a plugin that is tested by the kit', () => {

@@ -4,6 +4,7 @@ import { didYouMean, type ModelConfig, nameList, type RouterConfig } from '../co
 import type { Metrics } from '../observe/index.ts';
 import {
   type AnyClassifierCreateContext,
+  type ClassifierEvent,
   type ClassifierWorker,
   type Clock,
   errorText,
@@ -66,6 +67,8 @@ export interface ClassifierPorts {
   readonly guards: PluginGuards | null;
   /** Null = there are no workers to see. */
   readonly fleet: ClassifierFleet | null;
+  /** Told of every event as the classifier is; absent = nobody else is. */
+  readonly told?: (event: ClassifierEvent) => void;
 }
 
 /** Finds the configured classifier; null = there is none, or a problem was noted. */
@@ -208,11 +211,18 @@ export class Classifiers implements ClassifierSource {
   }
 
   #eventsOf({ onEvent }: CreatedClassifier, classifier: string, guard: PluginGuard | null): ClassifierEvents {
-    const { clock, log, metrics } = this.#ports;
+    const { clock, log, metrics, told } = this.#ports;
+    const heard =
+      told === undefined
+        ? onEvent
+        : (event: ClassifierEvent) => {
+            told(event);
+            return onEvent?.(event);
+          };
     let complained = false;
     const events = new ClassifierEvents({
       clock,
-      onEvent: onEvent === null ? null : (event) => noted(guard, () => onEvent(event)),
+      onEvent: heard === null ? null : (event) => noted(guard, () => heard(event)),
       failed(thrown) {
         metrics.count('pointsman_classifier_event_failures_total', { classifier });
         if (complained) return;

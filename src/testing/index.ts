@@ -1,5 +1,14 @@
 // The public test kit (`pointsman/testing`).
 export { ManualClock, seededRng } from '../plugin/index.ts';
+export { type ClassifierLoad, type ClassifierLoadReport, loadClassifier } from './classifier-load.ts';
+export {
+  type ClassifierTrial,
+  type ClassifierTrialOptions,
+  type TrialClassifyRequest,
+  type TrialedRequest,
+  type TrialState,
+  testClassifier,
+} from './classifier-trial.ts';
 export {
   type HintTrial,
   type HintTrialResult,
