@@ -80,7 +80,7 @@ test('every entry imports and offers its names', () => {
   expect(names[1]).toEqual(expect.arrayContaining(['defineHintPolicy', 'defineWorkerSelectionPolicy']));
   expect(names[2]).toEqual([
     'ManualClock',
-    'loadClassifier',
+    'checkClassifier',
     'seededRng',
     'testClassifier',
     'testHintPolicy',

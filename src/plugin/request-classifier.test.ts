@@ -93,11 +93,9 @@ describe('defineRequestClassifier', () => {
     });
     // @ts-expect-error the member is called policyClass
     defineRequestClassifier({ type, create: () => ({ classify: () => ({ policyclass: 'x' }) }) });
+    const target = { workerId: 1 };
     // @ts-expect-error a worker id is a bigint
-    defineRequestClassifier({
-      type,
-      create: () => ({ classify: () => ({ workerTarget: { workerId: 1 } }) }),
-    });
+    defineRequestClassifier({ type, create: () => ({ classify: () => ({ workerTarget: target }) }) });
     // @ts-expect-error a classifier reads nothing that others prepare
     defineRequestClassifier({ type, inputs: ['load'], create: () => ({}) });
     // @ts-expect-error null is no answer; undefined changes nothing

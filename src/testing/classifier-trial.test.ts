@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type ClassifyAnswer, defineRequestClassifier, RateLimited } from '../plugin/index.ts';
-import { loadClassifier, testClassifier } from './index.ts';
+import { testClassifier } from './index.ts';
 
 /** Long prompts wait, longer ones are refused. */
 const patient = defineRequestClassifier({
@@ -83,56 +83,5 @@ describe('testClassifier', () => {
     await expect(testClassifier(patient, { parameters: { wait: 2 } })).rejects.toThrow(
       'patient: parameters.wait: unknown key "wait"',
     );
-  });
-});
-
-describe('loadClassifier', () => {
-  it('finds nothing wrong with a classifier that keeps its word', async () => {
-    const report = await loadClassifier(patient, { requests: 100 });
-    expect(report.problems).toEqual([]);
-    expect(report.classified).toBeGreaterThan(80);
-    expect(report.left).toBeGreaterThan(0);
-    expect(report.longestWaitMs).toBeCloseTo(1000);
-  });
-
-  const starving = defineRequestClassifier({
-    type: 'starving',
-    create: () => {
-      let turn = 0;
-      return { classify: () => (turn++ % 10 === 3 ? new Promise(() => undefined) : undefined) };
-    },
-  });
-  const late = defineRequestClassifier({
-    type: 'late',
-    create: ({ clock }) => ({
-      classify: () => new Promise((resolve) => clock.schedule(31_000, () => resolve(undefined))),
-    }),
-  });
-  const failing = defineRequestClassifier({
-    type: 'failing',
-    create: () => ({
-      classify({ requestId }): ClassifyAnswer {
-        if (requestId === 'r5') throw new Error('no fives');
-        return undefined;
-      },
-    }),
-  });
-  const dicing = defineRequestClassifier({
-    type: 'dicing',
-    create: () => ({ classify: () => ({ dueAt: Math.random() }) }),
-  });
-  const deaf = defineRequestClassifier({
-    type: 'deaf',
-    create: () => ({ onEvent: () => new Promise(() => undefined) }),
-  });
-  it.each([
-    [starving, /^r4 waited longer than 30000 ms/],
-    [late, /^r1 waited longer than 30000 ms/],
-    [failing, /^classify failed for r5: no fives$/],
-    [dicing, /^the same load was answered differently/],
-    [deaf, /had 0 terminal events/],
-  ])('finds what is wrong with $type', async (definition, problem) => {
-    const { problems } = await loadClassifier(definition, { requests: 50, leaving: 0 });
-    expect(problems[0]).toMatch(problem);
   });
 });

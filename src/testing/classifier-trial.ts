@@ -1,17 +1,12 @@
 // Drives a request classifier through the router's own stage, with requests written by hand and a clock that the test moves.
-import {
-  type CheckedOverrides,
-  type ClassifierOutcome,
-  createSoloClassifier,
-  type RequestLifecycle,
-  type SoloClassifier,
-} from '../host/index.ts';
+import { type ClassifierOutcome, createSoloClassifier, type RequestLifecycle } from '../host/index.ts';
 import {
   type ClassifierEvent,
   type ClassifierWorker,
   errorText,
   ManualClock,
   NO_LOG,
+  type Overrides,
   type Partition,
   type PointsmanError,
   type RequestClassifierDefinition,
@@ -54,15 +49,56 @@ export interface ClassifierTrialOptions {
 export type TrialState = 'waiting' | 'classified' | 'refused' | 'failed' | 'left';
 
 const REFUSALS: ReadonlySet<string> = new Set(['PM_CLASSIFIER_CAPACITY', 'PM_CLASSIFIER_RATE_LIMITED']);
-const NOTHING: CheckedOverrides = Object.freeze({});
+const NOTHING: Overrides = Object.freeze({});
 const TRIAL_WORKER: WorkerRank = Object.freeze({ workerId: 1n, rank: 0 });
 // Taken before any test can replace it.
 const { setImmediate: afterPromises } = globalThis;
 
 /** A request of a trial. Once it is classified the test plays its life; the end may come at any time, and counts once. */
-export class TrialedRequest {
+export interface TrialedRequest {
   readonly requestId: string;
   /** Resolves when it does not wait any more, whatever came of it. */
+  readonly answered: Promise<void>;
+  readonly state: TrialState;
+  /** The overrides as the router takes them, a target's missing rank null; empty when there are none. */
+  readonly overrides: Overrides;
+  /** From asking to the answer, ms; null = it was not classified. */
+  readonly waitedMs: number | null;
+  /** The error that the client would get; null = none. Its `details.retry_after` is the header, in seconds. */
+  readonly refusal: PointsmanError | null;
+  /** What the classifier threw, or what is wrong with its answer, in words that no client gets; null = nothing. */
+  readonly error: string | null;
+  /** The request is with an engine; default: worker 1, rank 0. */
+  sent(worker?: WorkerRank): void;
+  /** The engine answers. */
+  responding(worker?: WorkerRank): void;
+  /** The answer is complete, with so many tokens; default 0. */
+  complete(outputTokens?: number, worker?: WorkerRank): void;
+  /** The client leaves; with a code, the request fails by it. */
+  abort(error?: string | null): void;
+}
+
+/** A classifier under test. */
+export interface ClassifierTrial {
+  /** Moved by {@link ClassifierTrial.advance}. */
+  readonly clock: ManualClock;
+  /** What the classifier was told, in order. */
+  readonly events: readonly ClassifierEvent[];
+  /**
+   * A request arrives.
+   * @throws PointsmanError PM_CLASSIFIER_DUPLICATE_ID while one with this id is under way.
+   */
+  send(request?: TrialClassifyRequest): TrialedRequest;
+  /** Lets promises go on as far as they can without time. */
+  settle(): Promise<void>;
+  /** Lets time pass, timer by timer, with the promises of each moment. */
+  advance(ms: number): Promise<void>;
+  /** Disposes the classifier; whoever still waits is refused. */
+  close(): Promise<void>;
+}
+
+class PlayedRequest implements TrialedRequest {
+  readonly requestId: string;
   readonly answered: Promise<void>;
   readonly #lifecycle: RequestLifecycle | null;
   readonly #inputTokens: number;
@@ -92,111 +128,39 @@ export class TrialedRequest {
     return REFUSALS.has(this.#outcome.error.code) ? 'refused' : 'failed';
   }
 
-  /** The overrides as the router takes them; empty when there are none. */
-  get overrides(): CheckedOverrides {
+  get overrides(): Overrides {
     return this.#outcome?.kind === 'classified' ? this.#outcome.classification.overrides : NOTHING;
   }
 
-  /** From asking to the answer, ms; null = it was not classified. */
   get waitedMs(): number | null {
     if (this.#lifecycle === null) return 0;
     return this.#outcome?.kind === 'classified' ? this.#outcome.classification.waitedMs : null;
   }
 
-  /** The error that the client would get; null = none. Its `details.retry_after` is the header, in seconds. */
   get refusal(): PointsmanError | null {
     return this.#outcome?.kind === 'refused' ? this.#outcome.error : null;
   }
 
-  /** What the classifier threw, or what is wrong with its answer, in words that no client gets; null = nothing. */
   get error(): string | null {
     const cause = this.refusal?.cause;
     return this.state === 'failed' ? errorText(cause ?? this.refusal) : null;
   }
 
-  /** The request is with an engine. */
   sent(worker: WorkerRank = TRIAL_WORKER): void {
     this.#lifecycle?.sent(worker);
   }
 
-  /** The engine answers. */
   responding(worker: WorkerRank = TRIAL_WORKER): void {
     this.#lifecycle?.responding(worker);
   }
 
-  /** The answer is complete, with so many tokens. */
   complete(outputTokens = 0, worker: WorkerRank = TRIAL_WORKER): void {
     this.#lifecycle?.progress(this.#inputTokens + outputTokens);
     this.#lifecycle?.completed(worker);
   }
 
-  /** The client leaves; with a code, the request fails by it. */
   abort(error: string | null = null): void {
     this.#lifecycle?.aborted(null, error);
-  }
-}
-
-/** A classifier under test. */
-export class ClassifierTrial {
-  readonly clock: ManualClock;
-  /** What the classifier was told, in order. */
-  readonly events: readonly ClassifierEvent[];
-  readonly #solo: SoloClassifier;
-  readonly #partition: Partition;
-  #requests = 0;
-
-  /** @internal {@link testClassifier} makes it. */
-  constructor(
-    clock: ManualClock,
-    events: readonly ClassifierEvent[],
-    solo: SoloClassifier,
-    partition: Partition,
-  ) {
-    this.clock = clock;
-    this.events = events;
-    this.#solo = solo;
-    this.#partition = partition;
-  }
-
-  /**
-   * A request arrives.
-   * @throws PointsmanError PM_CLASSIFIER_DUPLICATE_ID while one with this id is under way.
-   */
-  send(request: TrialClassifyRequest = {}): TrialedRequest {
-    this.#requests += 1;
-    const { requestId = `r${this.#requests}`, inputTokens = 2048 } = request;
-    const stage = this.#solo.classifierFor(this.#partition);
-    const lifecycle =
-      stage?.begin({
-        requestId,
-        session: request.session ?? null,
-        promptTokens: inputTokens,
-        policyClass: request.policyClass ?? null,
-        arrivedAt: this.clock.now(),
-        pinnedWorker: request.pinnedWorker ?? null,
-      }) ?? null;
-    return new TrialedRequest(requestId, inputTokens, lifecycle);
-  }
-
-  /** Lets promises go on as far as they can without time. */
-  settle(): Promise<void> {
-    return new Promise((resolve) => afterPromises(resolve));
-  }
-
-  /** Lets time pass, timer by timer, with the promises of each moment. */
-  async advance(ms: number): Promise<void> {
-    const until = this.clock.now() + ms;
-    await this.settle();
-    for (let at = this.clock.nextTimerAt(); at !== null && at <= until; at = this.clock.nextTimerAt()) {
-      this.clock.advanceTo(at);
-      await this.settle();
-    }
-    this.clock.advanceTo(until);
-  }
-
-  /** Disposes the classifier; whoever still waits is refused. */
-  close(): Promise<void> {
-    return this.#solo.close();
   }
 }
 
@@ -240,5 +204,34 @@ export async function testClassifier(
     told: (event) => void events.push(event),
     ...(options.policyClasses === undefined ? {} : { policyClasses: options.policyClasses }),
   });
-  return new ClassifierTrial(clock, events, solo, partition);
+  const settle = (): Promise<void> => new Promise((resolve) => afterPromises(resolve));
+  let requests = 0;
+  return {
+    clock,
+    events,
+    send(request = {}) {
+      requests += 1;
+      const { requestId = `r${requests}`, inputTokens = 2048 } = request;
+      const lifecycle = solo.classifierFor(partition)?.begin({
+        requestId,
+        session: request.session ?? null,
+        promptTokens: inputTokens,
+        policyClass: request.policyClass ?? null,
+        arrivedAt: clock.now(),
+        pinnedWorker: request.pinnedWorker ?? null,
+      });
+      return new PlayedRequest(requestId, inputTokens, lifecycle ?? null);
+    },
+    settle,
+    async advance(ms) {
+      const until = clock.now() + ms;
+      await settle();
+      for (let at = clock.nextTimerAt(); at !== null && at <= until; at = clock.nextTimerAt()) {
+        clock.advanceTo(at);
+        await settle();
+      }
+      clock.advanceTo(until);
+    },
+    close: () => solo.close(),
+  };
 }

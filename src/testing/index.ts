@@ -1,6 +1,11 @@
 // The public test kit (`pointsman/testing`).
 export { ManualClock, seededRng } from '../plugin/index.ts';
-export { type ClassifierLoad, type ClassifierLoadReport, loadClassifier } from './classifier-load.ts';
+export {
+  type ClassifierCheck,
+  type ClassifierFault,
+  type ClassifierProperty,
+  checkClassifier,
+} from './classifier-properties.ts';
 export {
   type ClassifierTrial,
   type ClassifierTrialOptions,
