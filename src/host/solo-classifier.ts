@@ -8,6 +8,7 @@ import type {
   Partition,
   RequestClassifierDefinition,
 } from '../plugin/index.ts';
+import type { LifecycleHold } from './classifier-stage.ts';
 import type { ClassifierSource } from './classifier-types.ts';
 import { type ClassifierFleet, Classifiers } from './classifiers.ts';
 import type { PluginGuards } from './plugin-guard.ts';
@@ -28,6 +29,7 @@ export interface SoloClassifierOptions extends SoloPolicy<RequestClassifierDefin
   readonly metrics?: Metrics;
   readonly fleet?: ClassifierFleet;
   readonly guards?: PluginGuards;
+  readonly hold?: LifecycleHold;
   /** Told of every event as the classifier is. */
   readonly told?: (event: ClassifierEvent) => void;
 }
@@ -57,6 +59,7 @@ export async function createSoloClassifier(options: SoloClassifierOptions): Prom
       metrics: options.metrics ?? NO_METRICS,
       guards: options.guards ?? null,
       fleet: options.fleet ?? null,
+      ...(options.hold === undefined ? {} : { hold: options.hold }),
       ...(options.told === undefined ? {} : { told: options.told }),
     },
   );
