@@ -160,6 +160,6 @@ it('keeps its promises under any interleaving', async () => {
         expect(lives.length + skipped.length).toBe(requests.filter((request) => request.id === id).length);
       }
     }),
-    { numRuns: 300 },
+    { numRuns: 500 },
   );
 });
