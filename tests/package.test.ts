@@ -84,11 +84,13 @@ test('every entry imports and offers its names', () => {
   expect(names[1]).toEqual(expect.arrayContaining(['defineHintPolicy', 'defineWorkerSelectionPolicy']));
   expect(names[2]).toEqual([
     'ManualClock',
+    'checkClassifier',
     'checkHintPolicy',
     'checkWorkerSelection',
     'conversationTrace',
     'replayTrial',
     'seededRng',
+    'testClassifier',
     'testHintPolicy',
     'testWorkerSelection',
   ]);

@@ -74,14 +74,15 @@ export class Lifecycle implements RequestLifecycle {
   }
 
   sent(worker: WorkerRank): void {
-    if (!this.#advance('sent')) return;
+    // Nothing is sent that still waits for its classification.
+    if (this.#isWaiting() || !this.#advance('sent')) return;
     this.#tell({ kind: 'sent', requestId: this.facts.requestId, worker: frozenRank(worker) }, null);
   }
 
   responding(worker: WorkerRank): void {
     // An engine may answer before it is said that it was asked.
     this.sent(worker);
-    if (!this.#advance('responding')) return;
+    if (this.#isWaiting() || !this.#advance('responding')) return;
     this.#tell({ kind: 'responding', requestId: this.facts.requestId, worker: frozenRank(worker) }, null);
   }
 
@@ -138,6 +139,10 @@ export class Lifecycle implements RequestLifecycle {
     this.#stopAsking?.();
     this.#stopAsking = null;
     return answered;
+  }
+
+  #isWaiting(): boolean {
+    return this.#phase === 'arrived' || this.#phase === 'classifying';
   }
 
   #advance(to: Phase): boolean {

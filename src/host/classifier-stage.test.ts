@@ -362,6 +362,65 @@ describe('events', () => {
   });
 });
 
+it('a request holds its classifier until its end was heard, and no longer', async () => {
+  let held = 0;
+  const hold = {
+    retain() {
+      held += 1;
+    },
+    release() {
+      held -= 1;
+    },
+  };
+  const ends: (() => void)[] = [];
+  const { begin } = await testStage(
+    () => ({
+      classify({ requestId }): ClassifyAnswer {
+        if (requestId === 'c') throw new CapacityExhausted();
+        return undefined;
+      },
+      onEvent: ({ kind }) => (kind === 'completed' ? new Promise<void>((end) => ends.push(end)) : undefined),
+    }),
+    { hold },
+  );
+  const first = begin('a');
+  const second = begin('b');
+  begin('c').lifecycle.aborted(null, 'PM_CLASSIFIER_CAPACITY');
+  expect(held).toBe(2);
+  complete(first.lifecycle);
+  second.lifecycle.aborted(null, null);
+  expect(held).toBe(2);
+  ends[0]?.();
+  await promisesRan();
+  expect(held).toBe(0);
+});
+
+it('while too many events wait to be heard new requests pass unasked, and none of the events is lost', async () => {
+  let asked = 0;
+  let release = (): void => undefined;
+  const { begin, events } = await testStage(() => ({
+    classify(): ClassifyAnswer {
+      asked += 1;
+      return undefined;
+    },
+    onEvent: () =>
+      events.length === 1
+        ? new Promise<void>((resolve) => {
+            release = resolve;
+          })
+        : undefined,
+  }));
+  const requests = 30_000;
+  for (let at = 0; at < requests; at += 1) complete(begin(`r${at}`).lifecycle);
+  // Three events each; the first is with the handler, and 65,536 wait.
+  expect(asked).toBe(Math.ceil(65_537 / 3));
+  release();
+  await promisesRan();
+  expect(events).toHaveLength(asked * 3);
+  begin('later');
+  expect(asked).toBe(Math.ceil(65_537 / 3) + 1);
+});
+
 it('closing refuses those who wait, and nothing is told any more', async () => {
   const { begin, events, solo } = await testStage(() => ({ classify: never }));
   const waiting = begin('a');

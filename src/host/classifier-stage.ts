@@ -20,6 +20,12 @@ import type { PluginGuard } from './plugin-guard.ts';
 /** While so many events wait to be delivered, new requests are treated as while the classifier is tripped: events are never dropped. */
 const MOST_EVENTS = 65_536;
 
+/** Told of each request from its beginning until its end was heard, so that its classifier is not disposed before. */
+export interface LifecycleHold {
+  retain(): void;
+  release(): void;
+}
+
 /** What a stage works with. */
 export interface StageOptions {
   /** Null = it changes nothing about requests and is only told of them. */
@@ -34,6 +40,8 @@ export interface StageOptions {
   readonly refusesWhenTripped: boolean;
   /** Null = nobody guards it. */
   readonly guard: PluginGuard | null;
+  /** Null = nobody counts. */
+  readonly hold: LifecycleHold | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Logger;
@@ -68,6 +76,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
       this.#later.set(known, lifecycle);
     }
     this.#last.set(facts.requestId, lifecycle);
+    this.#options.hold?.retain();
     return lifecycle;
   }
 
@@ -94,6 +103,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
     if (this.#last.get(requestId) === lifecycle) this.#last.delete(requestId);
     const later = this.#later.get(lifecycle);
     this.#later.delete(lifecycle);
+    this.#options.hold?.release();
     if (later === undefined) return;
     this.#earlier.delete(later);
     later.ask();

@@ -8,6 +8,7 @@ import {
   NO_LOG,
   type RequestClassifier,
 } from '../plugin/index.ts';
+import type { LifecycleHold } from './classifier-stage.ts';
 import type { ClassifierFacts, ClassifierOutcome, RequestLifecycle } from './classifier-types.ts';
 import { PluginGuards } from './plugin-guard.ts';
 import { createSoloClassifier } from './solo-classifier.ts';
@@ -19,6 +20,7 @@ export interface TestStageOptions {
   readonly policyClasses?: readonly string[];
   readonly maxWaitMs?: number;
   readonly tripped?: ContainmentSettings['tripped']['classifier'];
+  readonly hold?: LifecycleHold;
 }
 
 /** Lets promises go on as far as they can without time. */
@@ -84,6 +86,7 @@ export async function testStage(
     log,
     metrics,
     guards,
+    ...(options.hold === undefined ? {} : { hold: options.hold }),
     ...(options.policyClasses === undefined ? {} : { policyClasses: options.policyClasses }),
   });
   const stage = solo.classifierFor(PARTITION);

@@ -4,6 +4,7 @@ import { didYouMean, type ModelConfig, nameList, type RouterConfig } from '../co
 import type { Metrics } from '../observe/index.ts';
 import {
   type AnyClassifierCreateContext,
+  type ClassifierEvent,
   type ClassifierWorker,
   type Clock,
   errorText,
@@ -15,7 +16,7 @@ import {
 } from '../plugin/index.ts';
 import { BUILT_IN_VERSION, type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
 import { ClassifierEvents } from './classifier-events.ts';
-import { PartitionClassifier } from './classifier-stage.ts';
+import { type LifecycleHold, PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
@@ -66,6 +67,10 @@ export interface ClassifierPorts {
   readonly guards: PluginGuards | null;
   /** Null = there are no workers to see. */
   readonly fleet: ClassifierFleet | null;
+  /** What requests under way hold of the classifiers; absent = nobody counts. */
+  readonly hold?: LifecycleHold;
+  /** Told of every event as the classifier is; absent = nobody else is. */
+  readonly told?: (event: ClassifierEvent) => void;
 }
 
 /** Finds the configured classifier; null = there is none, or a problem was noted. */
@@ -155,7 +160,7 @@ export class Classifiers implements ClassifierSource {
     const guard = this.#guardOf(resolved.prepared);
     const { classifier, events } = this.#create(resolved.prepared, partition, guard);
     if (classifier.classify === null && classifier.onEvent === null) return null;
-    const { clock, metrics, log, guards } = this.#ports;
+    const { clock, metrics, log, guards, hold } = this.#ports;
     const stage = new PartitionClassifier({
       classify: classifier.classify,
       events,
@@ -164,6 +169,7 @@ export class Classifiers implements ClassifierSource {
       maxWaitMs: resolved.maxWaitMs,
       refusesWhenTripped: guards?.refusesClassification ?? false,
       guard,
+      hold: hold ?? null,
       clock,
       metrics,
       log,
@@ -208,11 +214,18 @@ export class Classifiers implements ClassifierSource {
   }
 
   #eventsOf({ onEvent }: CreatedClassifier, classifier: string, guard: PluginGuard | null): ClassifierEvents {
-    const { clock, log, metrics } = this.#ports;
+    const { clock, log, metrics, told } = this.#ports;
+    const heard =
+      told === undefined
+        ? onEvent
+        : (event: ClassifierEvent) => {
+            told(event);
+            return onEvent?.(event);
+          };
     let complained = false;
     const events = new ClassifierEvents({
       clock,
-      onEvent: onEvent === null ? null : (event) => noted(guard, () => onEvent(event)),
+      onEvent: heard === null ? null : (event) => noted(guard, () => heard(event)),
       failed(thrown) {
         metrics.count('pointsman_classifier_event_failures_total', { classifier });
         if (complained) return;

@@ -1,7 +1,14 @@
 // The classifier of one partition for a definition at hand, without a configuration: for tests of classifiers and for embedders. The
 // same preparation, creation and stage as under a host.
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
-import type { Clock, Logger, Partition, RequestClassifierDefinition } from '../plugin/index.ts';
+import type {
+  ClassifierEvent,
+  Clock,
+  Logger,
+  Partition,
+  RequestClassifierDefinition,
+} from '../plugin/index.ts';
+import type { LifecycleHold } from './classifier-stage.ts';
 import type { ClassifierSource } from './classifier-types.ts';
 import { type ClassifierFleet, Classifiers } from './classifiers.ts';
 import type { PluginGuards } from './plugin-guard.ts';
@@ -22,6 +29,9 @@ export interface SoloClassifierOptions extends SoloPolicy<RequestClassifierDefin
   readonly metrics?: Metrics;
   readonly fleet?: ClassifierFleet;
   readonly guards?: PluginGuards;
+  readonly hold?: LifecycleHold;
+  /** Told of every event as the classifier is. */
+  readonly told?: (event: ClassifierEvent) => void;
 }
 
 /** A classifier that was created on its own. */
@@ -49,6 +59,8 @@ export async function createSoloClassifier(options: SoloClassifierOptions): Prom
       metrics: options.metrics ?? NO_METRICS,
       guards: options.guards ?? null,
       fleet: options.fleet ?? null,
+      ...(options.hold === undefined ? {} : { hold: options.hold }),
+      ...(options.told === undefined ? {} : { told: options.told }),
     },
   );
   classifiers.classifierFor(partition);

@@ -34,7 +34,9 @@ function heading(record: DecisionRecord): string {
       (ages.length === 0 ? '' : `, last event: ${ages.join(', ')}`) +
       (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
   ];
-  if (record.classification !== null) lines.push(classified(record.classification));
+  // A router of an earlier version says nothing of it.
+  const classification = record.classification ?? null;
+  if (classification !== null) lines.push(classified(classification));
   if (session !== null) {
     const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
     const trigger = session.trigger === null ? '' : `, trigger ${session.trigger}`;

@@ -15,16 +15,22 @@ export interface ClassifiedExchange {
   refuse(error: PointsmanError): void;
 }
 
+/** What the step works with. */
+export interface ClassifyPorts<E extends ClassifiedExchange> {
+  /** Null = nobody classifies. */
+  readonly source: ClassifierSource | null;
+  /** The request may go on. */
+  readonly goOn: (exchange: E, request: RoadRequest, classification: Classification | null) => void;
+  readonly asError: (thrown: unknown) => PointsmanError;
+}
+
 /** Asks for requests before anything is booked, and counts those that wait. */
-export class ClassifyStep {
-  readonly #source: ClassifierSource | null;
-  readonly #asError: (thrown: unknown) => PointsmanError;
+export class ClassifyStep<E extends ClassifiedExchange> {
+  readonly #ports: ClassifyPorts<E>;
   #waiting = 0;
 
-  /** @param source null = nobody classifies */
-  constructor(source: ClassifierSource | null, asError: (thrown: unknown) => PointsmanError) {
-    this.#source = source;
-    this.#asError = asError;
+  constructor(ports: ClassifyPorts<E>) {
+    this.#ports = ports;
   }
 
   /** Requests that wait for an answer. */
@@ -34,47 +40,48 @@ export class ClassifyStep {
 
   /** As of {@link ClassifierSource}. */
   get unsettled(): boolean {
-    return this.#source?.classifiersUnsettled() ?? false;
+    return this.#ports.source?.classifiersUnsettled() ?? false;
   }
 
   /**
-   * Has a request classified. `goOn` is called when it may go on, before this returns where the answer is there at once; never when it
-   * is refused, or ends before.
+   * Has a request classified. It goes on before this returns where the answer is there at once; never when it is refused, or ends
+   * before.
    */
-  run(
-    exchange: ClassifiedExchange,
-    request: RoadRequest,
-    goOn: (classification: Classification | null) => void,
-  ): void {
-    // A prefill or encode hop serves a request that its other hop has classified.
-    const owns = request.role === 'aggregated' || request.role === 'decode';
-    let lifecycle: RequestLifecycle | null = null;
+  run(exchange: E, request: RoadRequest): void {
+    const { asError, goOn } = this.#ports;
+    let lifecycle: RequestLifecycle | null;
     try {
-      const stage = owns ? (this.#source?.classifierFor(request.partition) ?? null) : null;
-      if (stage !== null) {
-        lifecycle = stage.begin({
-          requestId: request.requestId,
-          session: request.session,
-          promptTokens: request.tokens.length,
-          policyClass: request.policyClass ?? null,
-          arrivedAt: exchange.arrivedAt,
-          pinnedWorker: request.constraints.pinnedWorker,
-        });
-      }
+      lifecycle = this.#begin(exchange, request);
     } catch (thrown) {
-      exchange.refuse(this.#asError(thrown));
+      exchange.refuse(asError(thrown));
       return;
     }
-    if (lifecycle === null) {
-      goOn(null);
-      return;
-    }
+    if (lifecycle === null) goOn(exchange, request, null);
+    else this.#ask(exchange, request, lifecycle);
+  }
+
+  #ask(exchange: E, request: RoadRequest, lifecycle: RequestLifecycle): void {
     exchange.follow(lifecycle);
     this.#waiting += 1;
     lifecycle.classify((outcome) => {
       this.#waiting -= 1;
-      if (outcome.kind === 'classified') goOn(outcome.classification);
+      if (outcome.kind === 'classified') this.#ports.goOn(exchange, request, outcome.classification);
       else if (outcome.kind === 'refused') exchange.refuse(outcome.error);
+    });
+  }
+
+  #begin(exchange: E, request: RoadRequest): RequestLifecycle | null {
+    // A prefill or encode hop serves a request that its other hop has classified.
+    if (request.role !== 'aggregated' && request.role !== 'decode') return null;
+    const stage = this.#ports.source?.classifierFor(request.partition) ?? null;
+    if (stage === null) return null;
+    return stage.begin({
+      requestId: request.requestId,
+      session: request.session,
+      promptTokens: request.tokens.length,
+      policyClass: request.policyClass ?? null,
+      arrivedAt: exchange.arrivedAt,
+      pinnedWorker: request.constraints.pinnedWorker,
     });
   }
 }

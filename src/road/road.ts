@@ -88,12 +88,16 @@ class SynchronousRoad implements Road {
   readonly #state: RoadState;
   readonly #writer: DecisionWriter | null;
   readonly #lookups: PromptLookups;
-  readonly #classify: ClassifyStep;
+  readonly #classify: ClassifyStep<Exchange>;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
-    this.#classify = new ClassifyStep(deps.classifiers ?? null, asPointsmanError);
+    this.#classify = new ClassifyStep({
+      source: deps.classifiers ?? null,
+      goOn: (exchange: Exchange, request, classification) => this.#walk(exchange, request, classification),
+      asError: asPointsmanError,
+    });
     deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
     const labels = new Map<string, MetricLabels>();
     this.#state = {
@@ -124,11 +128,7 @@ class SynchronousRoad implements Road {
     const underWay = this.#state.exchanges.size + this.#classify.waiting;
     const refusal = admitDirectly(underWay, this.#deps.concurrentRequests);
     if (refusal !== null) exchange.refuse(refusal);
-    else {
-      this.#classify.run(exchange, request, (classification) =>
-        this.#walk(exchange, request, classification),
-      );
-    }
+    else this.#classify.run(exchange, request);
     return exchange;
   }
 

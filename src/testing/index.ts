@@ -4,6 +4,20 @@ export { ManualClock, seededRng } from '../plugin/index.ts';
 export { type ConversationTraceOptions, conversationTrace, type TraceRequest } from './conversation-trace.ts';
 export { checkHintPolicy, type HintCheck, type HintProperty } from './hint-properties.ts';
 export {
+  type ClassifierCheck,
+  type ClassifierFault,
+  type ClassifierProperty,
+  checkClassifier,
+} from './classifier-properties.ts';
+export {
+  type ClassifierTrial,
+  type ClassifierTrialOptions,
+  type TrialClassifyRequest,
+  type TrialedRequest,
+  type TrialState,
+  testClassifier,
+} from './classifier-trial.ts';
+export {
   type HintTrial,
   type HintTrialResult,
   type TrialBooking,
