@@ -14,7 +14,7 @@ function guarded() {
     softBudgetMs: 1,
     watchdogMs: 0,
     breaker,
-    tripped: { workerSelection: 'default' as const },
+    tripped: { classifier: 'pass-through' as const, workerSelection: 'default' as const },
   };
   const guard = new PluginGuard(PLACE, {
     settings,
