@@ -5,7 +5,7 @@ import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { Classification, ClassifierSource, HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
-import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
+import type { Clock, KvHint } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
@@ -16,6 +16,7 @@ import { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
 import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
+import { asPointsmanError, workerLost } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
@@ -345,17 +346,4 @@ class SynchronousRoad implements Road {
       return null;
     }
   }
-}
-
-function workerLost(workerId: bigint): PointsmanError {
-  return new PointsmanError(
-    'PM_ENGINE_LOST',
-    `worker ${workerId} was lost before its answer was complete; send the request again`,
-    { details: { worker_id: String(workerId) } },
-  );
-}
-
-function asPointsmanError(thrown: unknown): PointsmanError {
-  if (thrown instanceof PointsmanError) return thrown;
-  return new PointsmanError('PM_INTERNAL', 'something failed inside the router', { cause: thrown });
 }
