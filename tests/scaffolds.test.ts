@@ -31,6 +31,13 @@ function replaceIn(file: string, text: string, by: string): void {
   writeFileSync(file, before.replace(text, by));
 }
 
+/** Per role: a text of its scaffold, what stands there instead, and what the compiler says. */
+const MISTAKES: Readonly<Record<string, readonly [string, string, string]>> = {
+  'hint-policy': ["['kv-copy-locations']", "['load']", "Property 'copyLocations' does not exist"],
+  'worker-selection': ["inputs: ['cache', 'load']", "inputs: ['load']", "Property 'cache' does not exist"],
+  'request-classifier': ['parameters.at_once) {', 'parameters.atOnce) {', "Property 'atOnce' does not exist"],
+};
+
 // A compiler reads half the world's types first, on a busy machine for more than a minute.
 describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => {
   const place = join(folder, role);
@@ -61,10 +68,7 @@ describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => 
 
   it('is told by the compiler and by its tests when it is wrong', async () => {
     const policy = join(place, `${name}.ts`);
-    const [text, by, complaint] =
-      role === 'hint-policy'
-        ? ["inputs: ['kv-copy-locations']", "inputs: ['load']", "Property 'copyLocations' does not exist"]
-        : ["inputs: ['cache', 'load']", "inputs: ['load']", "Property 'cache' does not exist"];
+    const [text = '', by = '', complaint = ''] = MISTAKES[role] ?? [];
     replaceIn(policy, text, by);
     const { code, err, out } = await run('plugins', 'test', place, '--types');
     expect(code).toBe(1);

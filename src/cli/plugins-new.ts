@@ -11,7 +11,7 @@ export function registerNew(group: Command, io: CliIo): void {
   group
     .command('new')
     .description('write a new plugin: policy, test, README and a router.yaml that runs it')
-    .argument('<role>', SCAFFOLD_ROLES.join(' or '))
+    .argument('<role>', SCAFFOLD_ROLES.join(', '))
     .argument('<name>', 'its type in router.yaml: letters, digits, dots, dashes, underscores')
     .option('--folder <dir>', 'where to write it (default: a folder with that name)')
     .option('--json', 'what was written as JSON on stdout')

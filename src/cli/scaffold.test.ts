@@ -61,6 +61,6 @@ it('an unknown role is answered with the nearest one', () => {
     'unknown role "hint-polcy" (did you mean "hint-policy"?)',
   );
   expect(() => writeScaffold('filter', 'x', folder)).toThrow(
-    'unknown role "filter"; known: hint-policy, worker-selection',
+    'unknown role "filter"; known: hint-policy, worker-selection, request-classifier',
   );
 });

@@ -7,7 +7,7 @@ import { builtinTypes } from '../host/index.ts';
 import { PointsmanError, systemReason } from '../plugin/index.ts';
 
 /** Roles with a template. */
-export const SCAFFOLD_ROLES: readonly string[] = ['hint-policy', 'worker-selection'];
+export const SCAFFOLD_ROLES: readonly string[] = ['hint-policy', 'worker-selection', 'request-classifier'];
 
 /** The name the templates carry, in files and in their names. */
 const TEMPLATE_NAME = 'my-policy';

@@ -4,32 +4,27 @@ import { test } from 'node:test';
 import { checkClassifier, testClassifier } from 'pointsman/testing';
 import policy from './my-policy.ts';
 
-const of = (sessionId: string) => ({ session: { sessionId, agentHeaders: {} } });
-
-test('the third request of a session waits for the end of one before; another session goes on', async () => {
-  const trial = await testClassifier(policy, { parameters: { most: 2 } });
-  const [first, , third, other] = [of('a'), of('a'), of('a'), of('b')].map((request) => trial.send(request));
-  assert.deepEqual([third?.state, other?.state], ['waiting', 'classified']);
-  first?.complete();
+test('lets one wait until another has ended, and refuses when too many wait', async () => {
+  const trial = await testClassifier(policy, { parameters: { at_once: 2, waiting: 1 } });
+  const sent = [1, 2, 3, 4].map(() => trial.send());
+  const states = () => sent.map(({ state }) => state);
+  assert.deepEqual(states(), ['classified', 'classified', 'waiting', 'refused']);
+  sent[0]?.complete();
   await trial.settle();
-  assert.equal(third?.state, 'classified');
+  assert.deepEqual(states(), ['classified', 'classified', 'classified', 'refused']);
+  await trial.close();
 });
 
-test('who leaves while it waits holds nobody up', async () => {
-  const trial = await testClassifier(policy, { parameters: { most: 1 } });
-  const [first, second, third] = [of('a'), of('a'), of('a')].map((request) => trial.send(request));
-  second?.abort();
-  first?.complete();
+test('gives the place of a client that left to the next', async () => {
+  const trial = await testClassifier(policy, { parameters: { at_once: 1 } });
+  const [first, second, third] = [trial.send(), trial.send(), trial.send()];
+  second.abort();
+  first.complete();
   await trial.settle();
-  assert.equal(third?.state, 'classified');
+  assert.equal(third.state, 'classified');
+  await trial.close();
 });
 
-test('too many are refused', async () => {
-  const trial = await testClassifier(policy, { parameters: { most: 1, waiting: 1 } });
-  const states = [of('a'), of('a'), of('a')].map((request) => trial.send(request).state);
-  assert.deepEqual(states, ['classified', 'waiting', 'refused']);
-});
-
-test('keeps what the router expects of every classifier', async () => {
-  assert.deepEqual(await checkClassifier(policy, { parameters: { waiting: 1000 } }), []);
+test('keeps what the router expects of every request classifier', async () => {
+  assert.deepEqual(await checkClassifier(policy, { parameters: { at_once: 8 } }), []);
 });
