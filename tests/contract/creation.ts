@@ -33,7 +33,7 @@ export const CREATION_RULES: ContractSection = {
         PLUGIN_LOADER,
         'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
       ),
-      fault('src/host/role-runtime.ts', 'if (isShared) ports.shared.set(prepared, created);', ''),
+      fault('src/host/role-runtime.ts', 'if (isShared) ports.shared.set(prepared, { created, meter });', ''),
     ),
     rule(
       'create-shared-context',
@@ -72,7 +72,7 @@ export const CREATION_RULES: ContractSection = {
       ),
       fault(
         'src/host/plugin-host.ts',
-        'for (const dispose of created.disposers) quietly(dispose, this.#ports.log);',
+        'for (const dispose of created.disposers) this.#trials.push(quietly(dispose, this.#ports.log));',
         '',
       ),
     ),
@@ -91,8 +91,8 @@ export const CREATION_RULES: ContractSection = {
       ),
       fault(
         'src/host/plugin-host.ts',
-        "problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);",
-        "problems.error(code, resolved.path, 'key', errorText(thrown));",
+        "problems.error(code, path, 'key', `${errorText(thrown)}${cause}`);",
+        "problems.error(code, path, 'key', errorText(thrown));",
       ),
     ),
     rule(

@@ -32,7 +32,7 @@ export const CONTEXT_RULES: ContractSection = {
       'hint-context-frozen',
       'It is frozen, so that no policy misleads the next.',
       CONTEXT,
-      fault('src/host/hint-context.ts', 'return Object.freeze({\n    ...base,', 'return ({\n    ...base,'),
+      fault('src/host/hint-context.ts', 'return Object.freeze(context);', 'return context;'),
     ),
     rule(
       'hint-context-session',
@@ -108,8 +108,8 @@ export const CONTEXT_RULES: ContractSection = {
       CONTEXT,
       fault(
         'src/host/hint-context.ts',
-        '...(seesCommits ? { committedKvCopy } : {}),',
-        '...{ committedKvCopy },',
+        'if (seesCommits) context.committedKvCopy = committedKvCopy;',
+        'context.committedKvCopy = committedKvCopy;',
       ),
     ),
     rule(
@@ -139,7 +139,7 @@ export const STAGE_RULES: ContractSection = {
         'hint policies > run once per booking, when its load is booked and before anyone hears of it',
       ),
       fault(
-        'src/road/road.ts',
+        'src/road/hint-stages.ts',
         'return stage?.run(booking) ?? null;',
         'stage?.run(booking);\n    return stage?.run(booking) ?? null;',
       ),
@@ -167,7 +167,11 @@ export const STAGE_RULES: ContractSection = {
       'hint-capable-rank',
       'Only for a rank that advertises `router_hint` does a policy run: other workers get no hint, and no policy runs for them.',
       test(STAGE, 'the capability gate > runs no policy for a rank that takes no hints, or is not known'),
-      fault(STAGE_SOURCE, 'if (rank?.routerHint !== true) {', 'if (rank === null) {'),
+      fault(
+        'src/host/hint-stage.ts',
+        'if (rank?.routerHint !== true) return notCapable(commit);',
+        'if (rank === null) return notCapable(commit);',
+      ),
     ),
     rule(
       'hint-capable-rank-live',
@@ -178,9 +182,9 @@ export const STAGE_RULES: ContractSection = {
         by: 'process',
       },
       fault(
-        STAGE_SOURCE,
-        'return worker?.capabilities?.ranks.get(booking.rank) ?? null;',
-        'return { routerHint: true, actions: null, sourceControlEndpoint: worker === null ? null : null };',
+        'src/host/hint-stage.ts',
+        'return fleet.workerOfSlot(booking.slot)?.capabilities?.ranks.get(booking.rank) ?? null;',
+        'const known = fleet.workerOfSlot(booking.slot)?.capabilities?.ranks.get(booking.rank);\n  return { actions: null, sourceControlEndpoint: null, ...known, routerHint: true };',
       ),
     ),
     rule(
@@ -227,9 +231,9 @@ export const STAGE_RULES: ContractSection = {
       'When one is dropped, later policies still run.',
       whole('20 + 13 + 12: the second is dropped, the third kept'),
       fault(
-        STAGE_SOURCE,
-        'const room = roomIn(draft);',
-        "const room = draft.policies.some(({ result }) => result === 'dropped') ? { room: 0, roomBytes: 0 } : roomIn(draft);",
+        'src/host/hint-draft.ts',
+        'const room = MAX_HINT_ACTIONS - this.#actions.length;',
+        "const dropped = this.#policies.some(({ result }) => result === 'dropped');\n    const room = dropped ? 0 : MAX_HINT_ACTIONS - this.#actions.length;",
       ),
     ),
     rule(
@@ -284,8 +288,8 @@ export const STAGE_RULES: ContractSection = {
       'What is dropped is counted by policy and reason.',
       misbehaving('is counted by reason every time and logged once'),
       fault(
-        STAGE_SOURCE,
-        "metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });",
+        'src/host/hint-draft.ts',
+        "this.#metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });",
         '',
       ),
     ),
@@ -293,19 +297,23 @@ export const STAGE_RULES: ContractSection = {
       'hint-ids',
       'Actions are numbered `a1`, `a2`, … over the envelope, in order and without gaps.',
       ENVELOPE,
-      fault(STAGE_SOURCE, '`a${draft.actions.length + 1}`', '`a${draft.actions.length}`'),
+      fault('src/host/hint-draft.ts', '`a${this.#actions.length + 1}`', '`a${this.#actions.length}`'),
     ),
     rule(
       'hint-none',
       'Without actions there is no envelope.',
       test(STAGE, 'the envelope > does not exist without actions'),
-      fault(STAGE_SOURCE, 'draft.actions.length > 0 && !givenUp', '!givenUp'),
+      fault(
+        'src/host/hint-draft.ts',
+        'messageId !== null && this.#actions.length > 0 ?',
+        'messageId !== null ?',
+      ),
     ),
     rule(
       'hint-envelope',
       'An envelope has protocol version 0.1 and the id of the request as its message id.',
       ENVELOPE,
-      fault(STAGE_SOURCE, "protocol_version: '0.1',", "protocol_version: '0.2',"),
+      fault('src/host/hint-draft.ts', "protocol_version: '0.1',", "protocol_version: '0.2',"),
     ),
     rule(
       'hint-two-fetches',
