@@ -89,11 +89,7 @@ export const CONTAINMENT_RULES: ContractSection = {
       'contain-probe',
       'Then one call tries it, and no other until that is settled.',
       TRIPS,
-      fault(
-        'src/host/breaker.ts',
-        "(this.#state === 'tripped' && nowMs >= this.#until);",
-        'nowMs >= this.#until;',
-      ),
+      fault(BREAKER_SOURCE, "(this.#state === 'tripped' && nowMs >= this.#until);", 'nowMs >= this.#until;'),
     ),
     rule(
       'contain-numbers',

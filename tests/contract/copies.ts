@@ -17,7 +17,7 @@ export const COPY_RULES: ContractSection = {
       'copy-owners',
       '`owners` are all who may serve as a source, the longest prefix first, ties by worker id and rank.',
       source('equals what a plain search finds'),
-      fault('src/host/copy-locations.ts', 'sources.sort(compareByLength);', ''),
+      fault(LOCATIONS_SOURCE, 'sources.sort(compareByLength);', ''),
     ),
     rule(
       'copy-local',
@@ -36,7 +36,7 @@ export const COPY_RULES: ContractSection = {
       '`bestSource(n)` adds n blocks at least, and one at least.',
       source('ends where the source’s hashes are unknown, and is dropped when too little is left'),
       fault(
-        'src/host/copy-locations.ts',
+        LOCATIONS_SOURCE,
         'this.localPrefixBlocks + Math.max(1, minAdditional || 1);',
         'this.localPrefixBlocks + 1;',
       ),
@@ -273,7 +273,7 @@ export const INCOMING_RULES: ContractSection = {
         STAGE,
         'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
       ),
-      fault('src/host/hint-stage.ts', 'kept ? incoming.message_id : booking.requestId', 'booking.requestId'),
+      fault(STAGE_SOURCE, 'kept ? incoming.message_id : booking.requestId', 'booking.requestId'),
     ),
     rule(
       'incoming-gate',

@@ -5,10 +5,6 @@ const PINS = 'src/host/selection-pins.test.ts';
 const SCHEDULER = 'src/scheduling/scheduler.test.ts';
 const COMPONENTS = 'src/host/policy-components.ts';
 const PIPELINE_SOURCE = 'src/host/selection-pipeline.ts';
-const AFFINITY = test(
-  PINS,
-  'pins > by affinity hold only for policies that are exclusive about it, and only while the target is there',
-);
 const ELIGIBLE = test(
   SCHEDULER,
   'placing a request > turns away whoever may not take the request, and says why',
