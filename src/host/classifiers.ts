@@ -20,6 +20,7 @@ import { type LifecycleHold, PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { openMeter } from './plugin-meters.ts';
 import type { ProblemList } from './problem-list.ts';
 import { deriveSeed } from './seeds.ts';
 
@@ -189,25 +190,28 @@ export class Classifiers implements ClassifierSource {
     const isShared = prepared.scope === 'shared';
     const label = `request classifier ${prepared.type}`;
     const where = isShared ? ['shared'] : [partition.model, partition.routingGroup];
+    const { clock, log } = this.#ports;
+    const meter = openMeter(prepared.type, this.#ports.metrics, log);
     const base = {
       parameters: undefined,
-      clock: this.#ports.clock,
+      clock,
       rng: seededRng(deriveSeed(this.#ports.seed, ...where, 'classifier')),
-      log: this.#ports.log,
+      log,
+      metrics: meter.metrics,
     };
     const context = isShared ? base : { ...base, ...this.#partitionContext(partition) };
-    let made: unknown;
+    let classifier: CreatedClassifier;
     try {
-      // A shared classifier gets no partition, as its own type of `create` says.
-      made = noted(guard, () => prepared.create(context as AnyClassifierCreateContext));
+      classifier = checkClassifier(
+        // A shared classifier gets no partition, as its own type of `create` says.
+        noted(guard, () => created(prepared, context as AnyClassifierCreateContext, label, partition)),
+        label,
+      );
     } catch (thrown) {
-      throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${partition.model}`, {
-        cause: thrown,
-        details: { policy: prepared.type, component: 'create' },
-      });
+      meter.close();
+      throw thrown;
     }
-    const classifier = checkClassifier(made, label);
-    this.#disposers.unshift(classifier.dispose);
+    this.#disposers.unshift(classifier.dispose, () => meter.close());
     const instance = { classifier, events: this.#eventsOf(classifier, prepared.type, guard) };
     if (isShared) this.#shared = instance;
     return instance;
@@ -242,6 +246,22 @@ export class Classifiers implements ClassifierSource {
     const { fleet } = this.#ports;
     const workers = () => (fleet === null ? [] : workersOf(fleet, partition.model));
     return { partition: Object.freeze({ ...partition }), blockSize, workers };
+  }
+}
+
+function created(
+  prepared: PreparedClassifier,
+  context: AnyClassifierCreateContext,
+  label: string,
+  { model }: Partition,
+): unknown {
+  try {
+    return prepared.create(context);
+  } catch (thrown) {
+    throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${model}`, {
+      cause: thrown,
+      details: { policy: prepared.type, component: 'create' },
+    });
   }
 }
 

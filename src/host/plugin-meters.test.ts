@@ -9,7 +9,11 @@ import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
 import { createPluginHost, type HintBooking } from './index.ts';
 import { MAX_LABELS, MAX_NAMES, openMeter } from './plugin-meters.ts';
 
-const PLUGIN = `import { defineHintPolicy } from 'pointsman/plugin';
+const PLUGIN = `import { defineHintPolicy, defineRequestClassifier } from 'pointsman/plugin';
+export const classifier = defineRequestClassifier({ type: 'classifier', create({ metrics: { count, gauge } }) {
+  gauge('open', 1);
+  return { classify: ({ inputTokens }) => void count('tokens_seen', inputTokens), dispose: () => count('disposals') };
+} });
 const define = (type, scope) => defineHintPolicy({ type, scope, create({ metrics: { count, gauge } }) {
   gauge('open', 1);
   return {
@@ -118,6 +122,37 @@ worker_selection: { decode: { type: round-robin, hints: [{ type: meter, name: mi
   expect((await scraped(metrics)).filter((line) => line.startsWith('gauge'))).toEqual([]);
   expect(await scraped(metrics)).toContain('counts_total{plugin="mine",name="disposals",label=""} 3');
   expect(await scraped(metrics)).toContain('counts_total{plugin="shared",name="disposals",label=""} 1');
+});
+
+it('of a request classifier are shown as well, until it is disposed', async () => {
+  const metrics = createMetrics();
+  const { config, source } = parseConfig(
+    'plugins: [./meter.mjs]\nmodels: { a: {}, b: {} }\nrequest_classifier: classifier',
+    join(folder, 'router.yaml'),
+  );
+  const host = await createPluginHost({ config, source, clock: new ManualClock(), log: NO_LOG, metrics });
+  for (const model of ['a', 'b']) {
+    host
+      .classifierFor({ model, routingGroup: 'default' })
+      ?.begin({
+        requestId: 'r',
+        session: null,
+        promptTokens: 50,
+        policyClass: null,
+        arrivedAt: 0,
+        pinnedWorker: null,
+      })
+      .classify(() => undefined);
+  }
+  expect(await scraped(metrics)).toEqual([
+    'counts_total{plugin="classifier",name="tokens_seen",label=""} 100',
+    'gauge{plugin="classifier",name="open",label=""} 2',
+  ]);
+  await host.dispose();
+  expect(await scraped(metrics)).toEqual([
+    'counts_total{plugin="classifier",name="disposals",label=""} 2',
+    'counts_total{plugin="classifier",name="tokens_seen",label=""} 100',
+  ]);
 });
 
 describe('what is out of bounds', () => {
