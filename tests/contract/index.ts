@@ -1,4 +1,6 @@
 // Every rule of the plugin contract, in the order of the page.
+import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
+import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
 import { COMMITMENT_RULES } from './commitments.ts';
 import { GRAMMAR_RULES } from './configuration.ts';
 import { AUTHOR_RULES, CONTAINMENT_RULES } from './containment.ts';
@@ -25,6 +27,10 @@ export const CONTRACT: readonly ContractSection[] = [
   CREATION_RULES,
   REGISTER_RULES,
   LOADING_RULES,
+  CLASSIFIER_RULES,
+  CLASSIFY_RULES,
+  REFUSAL_RULES,
+  LIFECYCLE_RULES,
   COMPONENT_RULES,
   COLUMN_RULES,
   PICKING_RULES,
