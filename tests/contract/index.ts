@@ -10,6 +10,7 @@ import { DEFINITIONS_RULES } from './definitions.ts';
 import { CONTEXT_RULES } from './hint-context.ts';
 import { STAGE_RULES } from './hints.ts';
 import { INPUTS_RULES } from './inputs.ts';
+import { ISOLATION_RULES } from './isolation.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
 import { OUTPUT_RULES } from './outputs.ts';
 import { PARAMETERS_RULES } from './parameters.ts';
@@ -43,6 +44,7 @@ export const CONTRACT: readonly ContractSection[] = [
   STAGE_RULES,
   COMMIT_RULES,
   INCOMING_RULES,
+  ISOLATION_RULES,
   GRAMMAR_RULES,
   START_RULES,
   CONTAINMENT_RULES,
