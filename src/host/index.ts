@@ -1,4 +1,5 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
+export type { GenerationHold } from './booking-hold.ts';
 export { createCandidateTable } from './candidate-table.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
 export { CopySources } from './copy-sources.ts';
@@ -10,6 +11,13 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
+export {
+  createReloadableHost,
+  type GenerationStatus,
+  type HostReload,
+  type ReloadableHost,
+} from './reloadable-host.ts';
+export { policiesOf } from './refused-versions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {

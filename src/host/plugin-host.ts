@@ -16,13 +16,21 @@ import {
   PointsmanError,
   type Role,
 } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import { builtinCatalog } from './builtin-policies.ts';
-import type { PolicyCatalog, Prepared } from './catalog.ts';
+import { BUILT_IN_VERSION, type Origin, type PolicyCatalog, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { RoleHintStage } from './hint-stage.ts';
 import { ExportCollector } from './plugin-exports.ts';
-import { PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
-import { type HostModules, PluginLoader } from './plugin-loader.ts';
+import {
+  type PluginGuard,
+  PluginGuards,
+  type PluginStatus,
+  type ProbationWatch,
+  type RunningPlugin,
+} from './plugin-guard.ts';
+import { PluginLibrary, type PluginOutcome } from './plugin-library.ts';
+import type { HostModules } from './plugin-transpiler.ts';
 import { ProblemList } from './problem-list.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
 import {
@@ -52,6 +60,38 @@ export interface PluginHostOptions {
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
   /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
   readonly fleet?: HintFleet;
+}
+
+/** A runtime that was asked for. */
+export interface RuntimeSite extends CreationSite {
+  readonly role: Role;
+}
+
+/** What makes a host one generation of several. */
+export interface GenerationParts {
+  /** The listed plugins, loaded already; absent = they are loaded here. */
+  readonly plugins?: readonly PluginOutcome[];
+  /** Runtimes to create at once, as their requests are under way. */
+  readonly sites?: readonly RuntimeSite[];
+  /** What bookings hold of it. */
+  readonly hold?: GenerationHold;
+  readonly probation?: ProbationWatch;
+}
+
+/** A type that a listed plugin brought. */
+export interface PluginType {
+  readonly type: string;
+  readonly kind: 'worker-selection' | 'hint-policy';
+  readonly origin: Origin;
+}
+
+/** A host that can be one generation of several. */
+export interface GenerationHost extends ResolvedPluginHost {
+  /** What the listed plugins brought, whether used or not. */
+  types(): readonly PluginType[];
+  /** Every runtime that was asked for. */
+  sites(): readonly RuntimeSite[];
+  guards(): readonly PluginGuard[];
 }
 
 /** What was resolved for one role. */
@@ -87,14 +127,18 @@ const NO_FLEET: HintFleet = { workerOfSlot: () => null, slotRank: () => -1 };
  * Loads, resolves and checks everything the configuration says about policies.
  * @throws ConfigError (PM_CONFIG_INVALID) with every problem found; nothing is left running.
  */
-export async function createPluginHost(options: PluginHostOptions): Promise<ResolvedPluginHost> {
+export async function createPluginHost(
+  options: PluginHostOptions,
+  parts: GenerationParts = {},
+): Promise<GenerationHost> {
   const { config } = options;
   const problems = new ProblemList();
   const catalog = builtinCatalog(config.router);
-  await loadPlugins(options, catalog, problems);
+  await registerPlugins(options, parts.plugins ?? (await loadPlugins(options)), catalog, problems);
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
-  const host = new Host(options, roles, catalog);
+  const host = new Host(options, parts, roles, catalog);
   const needs = host.tryRoles(problems);
+  if (!problems.hasErrors) host.createSites(parts.sites ?? [], problems);
   if (problems.hasErrors) {
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
@@ -103,24 +147,37 @@ export async function createPluginHost(options: PluginHostOptions): Promise<Reso
   return host;
 }
 
-async function loadPlugins(
-  { config, source, clock, modules }: PluginHostOptions,
+function loadPlugins({
+  config,
+  source,
+  clock,
+  modules,
+}: PluginHostOptions): Promise<readonly PluginOutcome[]> {
+  const specifiers = config.plugins.map(({ specifier }) => specifier);
+  const library = new PluginLibrary(source.folder, clock);
+  return library.load({ specifiers, base: [], packages: true, modules: modules ?? {} });
+}
+
+async function registerPlugins(
+  { config, clock }: PluginHostOptions,
+  outcomes: readonly PluginOutcome[],
   catalog: PolicyCatalog,
   problems: ProblemList,
 ): Promise<void> {
-  const loader = new PluginLoader(source.folder, clock, modules);
   const collector = new ExportCollector(catalog, clock);
-  for (const { specifier, path } of config.plugins) {
-    try {
-      const faults = await collector.collect(await loader.load(specifier));
-      for (const { code, message } of faults) problems.error(code, path, 'value', message);
-    } catch (thrown) {
-      problems.error('PM_PLUGIN_LOAD', path, 'value', errorText(thrown));
+  for (const [index, outcome] of outcomes.entries()) {
+    const path = config.plugins[index]?.path ?? ['plugins'];
+    if (outcome.module === null) {
+      problems.error('PM_PLUGIN_LOAD', path, 'value', errorText(outcome.error));
+      continue;
+    }
+    for (const { code, message } of await collector.collect(outcome.module)) {
+      problems.error(code, path, 'value', message);
     }
   }
 }
 
-class Host implements ResolvedPluginHost {
+class Host implements GenerationHost {
   readonly seed: number;
   readonly #config: RouterConfig;
   readonly #fleet: HintFleet;
@@ -129,12 +186,18 @@ class Host implements ResolvedPluginHost {
   readonly #roles: ReadonlyMap<Role, ResolvedRole>;
   readonly #catalog: PolicyCatalog;
   readonly #runtimes = new Map<string, RoleRuntime>();
+  readonly #sites: RuntimeSite[] = [];
   readonly #shared = new Map<Prepared, unknown>();
   readonly #disposers: (() => unknown)[] = [];
   #resolution: readonly RoleResolution[] = [];
   #warnings: readonly ConfigProblem[] = [];
 
-  constructor(options: PluginHostOptions, roles: readonly ResolvedRole[], catalog: PolicyCatalog) {
+  constructor(
+    options: PluginHostOptions,
+    { hold, probation }: GenerationParts,
+    roles: readonly ResolvedRole[],
+    catalog: PolicyCatalog,
+  ) {
     const { config, clock, log } = options;
     this.#config = config;
     this.#catalog = catalog;
@@ -142,8 +205,24 @@ class Host implements ResolvedPluginHost {
     this.#fleet = options.fleet ?? NO_FLEET;
     const metrics = options.metrics ?? NO_METRICS;
     const { wallMs = null, running = null } = options.containment ?? {};
-    this.#guards = new PluginGuards({ settings: config.containment, clock, wallMs, running, metrics, log });
-    this.#ports = { clock, seed: this.seed, log, metrics, shared: this.#shared, guards: this.#guards };
+    this.#guards = new PluginGuards({
+      settings: config.containment,
+      clock,
+      wallMs,
+      running,
+      metrics,
+      log,
+      ...(probation === undefined ? {} : { probation }),
+    });
+    this.#ports = {
+      clock,
+      seed: this.seed,
+      log,
+      metrics,
+      shared: this.#shared,
+      guards: this.#guards,
+      ...(hold === undefined ? {} : { hold }),
+    };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
   }
 
@@ -157,6 +236,25 @@ class Host implements ResolvedPluginHost {
 
   containment(): readonly PluginStatus[] {
     return this.#guards.status();
+  }
+
+  sites(): readonly RuntimeSite[] {
+    return this.#sites;
+  }
+
+  types(): readonly PluginType[] {
+    const { selections, hints } = this.#catalog;
+    const listed = [
+      ...[...selections.values()].map((entry) => ({ ...entry, kind: 'worker-selection' as const })),
+      ...[...hints.values()].map((entry) => ({ ...entry, kind: 'hint-policy' as const })),
+    ];
+    return listed
+      .filter(({ origin }) => origin.version !== BUILT_IN_VERSION)
+      .map(({ type, kind, origin }) => ({ type, kind, origin }));
+  }
+
+  guards(): readonly PluginGuard[] {
+    return this.#guards.all();
   }
 
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
@@ -180,6 +278,7 @@ class Host implements ResolvedPluginHost {
     const stage = onKvPath ? new RoleHintStage(created.hints, { ...this.#ports, fleet: this.#fleet }) : null;
     const runtime = roleRuntimeOf(resolved, created, site, this.#ports, stage);
     this.#runtimes.set(key, runtime);
+    this.#sites.push({ ...site, role });
     return runtime;
   }
 
@@ -209,15 +308,23 @@ class Host implements ResolvedPluginHost {
           needs.set(role, needsOf(created));
           for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
         } catch (thrown) {
-          const cause =
-            thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
-          const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-          problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);
+          reportCreation(problems, resolved, thrown);
           break;
         }
       }
     }
     return needs;
+  }
+
+  /** Creates runtimes before they are asked for; reports what fails. */
+  createSites(sites: readonly RuntimeSite[], problems: ProblemList): void {
+    for (const { partition, role, blockSize } of sites) {
+      try {
+        this.roleRuntime(partition, role, blockSize);
+      } catch (thrown) {
+        reportCreation(problems, this.#roles.get(role), thrown);
+      }
+    }
   }
 
   /** Takes note of what was found and tells the operator what does not run. */
@@ -263,6 +370,12 @@ class Host implements ResolvedPluginHost {
     }
     return sites.size > 0 ? [...sites.values()] : [TRIAL_SITE];
   }
+}
+
+function reportCreation(problems: ProblemList, resolved: ResolvedRole | undefined, thrown: unknown): void {
+  const cause = thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
+  const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+  problems.error(code, resolved?.path ?? ['worker_selection'], 'key', `${errorText(thrown)}${cause}`);
 }
 
 function disposeShared(created: unknown): unknown {

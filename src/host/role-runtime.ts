@@ -11,6 +11,7 @@ import {
   seededRng,
   type WorkerInput,
 } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
 import { guardedSelection } from './guarded-selection.ts';
@@ -30,6 +31,8 @@ export interface CreationPorts {
   readonly shared: Map<Prepared, unknown>;
   /** Guards of plugins; absent = none is guarded. */
   readonly guards?: PluginGuards;
+  /** What bookings hold; absent = the policies live as long as their owner says. */
+  readonly hold?: GenerationHold;
 }
 
 /** Where policies are created for. */
@@ -172,6 +175,7 @@ export function roleRuntimeOf(
     hintStage,
     refusesWhenTripped: ports.guards?.refusesSelection ?? false,
     commits: commitSetting(resolved, created),
+    hold: ports.hold ?? null,
   };
 }
 
@@ -240,7 +244,7 @@ function guardOf(
   { guards }: CreationPorts,
 ): PluginGuard | null {
   if (guards === undefined || prepared.origin.version === BUILT_IN_VERSION) return null;
-  return guards.of({ role, part, plugin });
+  return guards.of({ role, part, plugin }, prepared.origin);
 }
 
 function noted<T>(guard: PluginGuard | null, call: () => T): T {

@@ -1,6 +1,7 @@
 // What scheduling and the road see of the plugin host: per role a resolved selection and a hint stage.
 import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { KvHint, Partition, Role, SessionContext, WorkerId, WorkerRank } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
 export interface RoleNeeds {
@@ -137,6 +138,8 @@ export interface RoleRuntime {
   readonly refusesWhenTripped?: boolean;
   /** Null or absent = the policy commits nothing. */
   readonly commits?: CommitSetting | null;
+  /** What a booking made with it holds until it is released; null or absent = nothing is ever replaced. */
+  readonly hold?: GenerationHold | null;
 }
 
 /** What the hint stage knows of a booking. */

@@ -1,6 +1,7 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
+import type { GenerationHold } from '../host/index.ts';
 import type { ReleaseReason, StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { lossOf } from './engine-loss.ts';
@@ -22,6 +23,8 @@ export interface ExchangeBooking {
   readonly decision: StoredDecision | null;
   /** Cached tokens expected; null = no prediction. */
   readonly predictedTokens: number | null;
+  /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
+  readonly hold?: GenerationHold | null;
 }
 
 /** A request under way. */
@@ -76,6 +79,7 @@ export class Exchange implements RoadTicket, EngineSink {
 
   /** A worker is booked: from here on the booking ends with the exchange. */
   booked(booking: ExchangeBooking): void {
+    booking.hold?.retain();
     this.#booking = booking;
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
@@ -92,6 +96,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#predictedTokens = null;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    booking.hold?.release();
     if (booking.decision === null) return;
     booking.decision.released('commit_failed', now);
     const end = { status: COMMIT_RELEASED, finish: null, endMs: now, report: null };
@@ -267,6 +272,7 @@ export class Exchange implements RoadTicket, EngineSink {
     if (booking === null) return;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    booking.hold?.release();
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
     if (report !== null) this.#account(booking, report);
     if (booking.decision === null) return;
