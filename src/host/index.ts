@@ -11,13 +11,13 @@ export {
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
+export { policiesOf } from './refused-versions.ts';
 export {
   createReloadableHost,
   type GenerationStatus,
   type HostReload,
   type ReloadableHost,
 } from './reloadable-host.ts';
-export { policiesOf } from './refused-versions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
 export type {

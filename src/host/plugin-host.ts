@@ -16,20 +16,13 @@ import {
   PointsmanError,
   type Role,
 } from '../plugin/index.ts';
-import type { GenerationHold } from './booking-hold.ts';
 import { builtinCatalog } from './builtin-policies.ts';
-import { BUILT_IN_VERSION, type Origin, type PolicyCatalog, type Prepared } from './catalog.ts';
+import { BUILT_IN_VERSION, type PolicyCatalog, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
+import type { GenerationHost, GenerationParts, PluginType, RuntimeSite } from './generation-host.ts';
 import { RoleHintStage } from './hint-stage.ts';
-import { ExportCollector } from './plugin-exports.ts';
-import {
-  type PluginGuard,
-  PluginGuards,
-  type PluginStatus,
-  type ProbationWatch,
-  type RunningPlugin,
-} from './plugin-guard.ts';
-import { PluginLibrary, type PluginOutcome } from './plugin-library.ts';
+import { loadListed, registerPlugins } from './listed-plugins.ts';
+import { type PluginGuard, PluginGuards, type PluginStatus, type RunningPlugin } from './plugin-guard.ts';
 import type { HostModules } from './plugin-transpiler.ts';
 import { ProblemList } from './problem-list.ts';
 import { type ResolvedRole, RoleResolver } from './role-resolution.ts';
@@ -60,38 +53,6 @@ export interface PluginHostOptions {
   readonly containment?: { readonly wallMs: () => number; readonly running: RunningPlugin | null };
   /** Whose ranks take hints and serve as sources of copies; without it no rank does. */
   readonly fleet?: HintFleet;
-}
-
-/** A runtime that was asked for. */
-export interface RuntimeSite extends CreationSite {
-  readonly role: Role;
-}
-
-/** What makes a host one generation of several. */
-export interface GenerationParts {
-  /** The listed plugins, loaded already; absent = they are loaded here. */
-  readonly plugins?: readonly PluginOutcome[];
-  /** Runtimes to create at once, as their requests are under way. */
-  readonly sites?: readonly RuntimeSite[];
-  /** What bookings hold of it. */
-  readonly hold?: GenerationHold;
-  readonly probation?: ProbationWatch;
-}
-
-/** A type that a listed plugin brought. */
-export interface PluginType {
-  readonly type: string;
-  readonly kind: 'worker-selection' | 'hint-policy';
-  readonly origin: Origin;
-}
-
-/** A host that can be one generation of several. */
-export interface GenerationHost extends ResolvedPluginHost {
-  /** What the listed plugins brought, whether used or not. */
-  types(): readonly PluginType[];
-  /** Every runtime that was asked for. */
-  sites(): readonly RuntimeSite[];
-  guards(): readonly PluginGuard[];
 }
 
 /** What was resolved for one role. */
@@ -134,7 +95,7 @@ export async function createPluginHost(
   const { config } = options;
   const problems = new ProblemList();
   const catalog = builtinCatalog(config.router);
-  await registerPlugins(options, parts.plugins ?? (await loadPlugins(options)), catalog, problems);
+  await registerPlugins(options, parts.plugins ?? (await loadListed(options)), catalog, problems);
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
   const host = new Host(options, parts, roles, catalog);
   const needs = host.tryRoles(problems);
@@ -145,36 +106,6 @@ export async function createPluginHost(
   }
   host.finish(needs, problems.warnings);
   return host;
-}
-
-function loadPlugins({
-  config,
-  source,
-  clock,
-  modules,
-}: PluginHostOptions): Promise<readonly PluginOutcome[]> {
-  const specifiers = config.plugins.map(({ specifier }) => specifier);
-  const library = new PluginLibrary(source.folder, clock);
-  return library.load({ specifiers, base: [], packages: true, modules: modules ?? {} });
-}
-
-async function registerPlugins(
-  { config, clock }: PluginHostOptions,
-  outcomes: readonly PluginOutcome[],
-  catalog: PolicyCatalog,
-  problems: ProblemList,
-): Promise<void> {
-  const collector = new ExportCollector(catalog, clock);
-  for (const [index, outcome] of outcomes.entries()) {
-    const path = config.plugins[index]?.path ?? ['plugins'];
-    if (outcome.module === null) {
-      problems.error('PM_PLUGIN_LOAD', path, 'value', errorText(outcome.error));
-      continue;
-    }
-    for (const { code, message } of await collector.collect(outcome.module)) {
-      problems.error(code, path, 'value', message);
-    }
-  }
 }
 
 class Host implements GenerationHost {

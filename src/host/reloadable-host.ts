@@ -5,20 +5,19 @@ import { ConfigError, type ConfigProblem, type ConfigSource, type RouterConfig }
 import { NO_METRICS } from '../observe/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
 import { BookingHold } from './booking-hold.ts';
+import type { GenerationHost, PluginType } from './generation-host.ts';
 import { DRAIN_LIMIT_MS, Generations, type OtherState } from './generations.ts';
 import type { PluginGuard } from './plugin-guard.ts';
 import {
   createPluginHost,
-  type GenerationHost,
   type PluginHostOptions,
-  type PluginType,
   type ResolvedPluginHost,
   type RoleResolution,
 } from './plugin-host.ts';
 import { PluginLibrary, type PluginOutcome } from './plugin-library.ts';
 import type { LoadedModule } from './plugin-loader.ts';
 import type { HostModules } from './plugin-transpiler.ts';
-import { policiesOf, RefusedVersions, type RefusedVersion } from './refused-versions.ts';
+import { policiesOf, type RefusedVersion, RefusedVersions } from './refused-versions.ts';
 import type { RoleRuntime } from './types.ts';
 
 /** Calls of a plugin after which it has proved itself. */

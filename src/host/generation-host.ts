@@ -1,0 +1,40 @@
+// A host as one generation of several: what it is made with beside its configuration, and what the next one takes over from it.
+import type { Role } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
+import type { Origin } from './catalog.ts';
+import type { PluginGuard, ProbationWatch } from './plugin-guard.ts';
+import type { ResolvedPluginHost } from './plugin-host.ts';
+import type { PluginOutcome } from './plugin-library.ts';
+import type { CreationSite } from './role-runtime.ts';
+
+/** A runtime that was asked for. */
+export interface RuntimeSite extends CreationSite {
+  readonly role: Role;
+}
+
+/** What makes a host one generation of several. */
+export interface GenerationParts {
+  /** The listed plugins, loaded already; absent = they are loaded here. */
+  readonly plugins?: readonly PluginOutcome[];
+  /** Runtimes to create at once, as their requests are under way. */
+  readonly sites?: readonly RuntimeSite[];
+  /** What bookings hold of it. */
+  readonly hold?: GenerationHold;
+  readonly probation?: ProbationWatch;
+}
+
+/** A type that a listed plugin brought. */
+export interface PluginType {
+  readonly type: string;
+  readonly kind: 'worker-selection' | 'hint-policy';
+  readonly origin: Origin;
+}
+
+/** A host that can be one generation of several. */
+export interface GenerationHost extends ResolvedPluginHost {
+  /** What the listed plugins brought, whether used or not. */
+  types(): readonly PluginType[];
+  /** Every runtime that was asked for. */
+  sites(): readonly RuntimeSite[];
+  guards(): readonly PluginGuard[];
+}
