@@ -7,6 +7,8 @@ import type { Clock } from '../plugin/index.ts';
 /** No change for this long ends the wait, in ms. */
 export const QUIET_MS = 200;
 const POLL_MS = 1_000;
+/** Where a cluster mounts configuration, every file is a link through this one, which alone is replaced. */
+const MOUNTED = '..data';
 const SOURCE = /\.(?:[cm]?[jt]s|json)$/;
 
 /** Watches one folder; throws, or calls `failed` later, when it cannot. */
@@ -93,7 +95,11 @@ export class FileWatch {
       folder.watcher = watchFolder(
         path,
         (name) => {
-          const counts = name === null || folder.names.has(name) || (this.#anySource && SOURCE.test(name));
+          const counts =
+            name === null ||
+            folder.names.has(name) ||
+            name === MOUNTED ||
+            (this.#anySource && SOURCE.test(name));
           if (counts) this.#touched();
         },
         () => {

@@ -187,7 +187,16 @@ export async function testRoad(options: TestRoadOptions = {}) {
           metrics: NO_METRICS,
         })
       : options.decisions;
-  const runtime = await createSoloRuntime({
+  let held = 0;
+  const hold = {
+    retain: () => {
+      held += 1;
+    },
+    release: () => {
+      held -= 1;
+    },
+  };
+  const solo = await createSoloRuntime({
     selection: options.selection ?? { definition: DEFAULT_COST },
     ...(options.hints === undefined ? {} : { hints: options.hints }),
     onCommitFailure: options.onCommitFailure ?? 'degrade',
@@ -199,6 +208,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     log: NO_LOG,
     fleet,
   });
+  const runtime = { ...solo, hold };
   const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
   const blockSizes = new BlockSizes(fleet, () => configured);
   const road = createRoad({
@@ -242,6 +252,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
       expect(column.every((value) => value === 0)).toBe(true);
     }
     expect(loads.prefixRuns).toBe(0);
+    expect(held).toBe(0);
   };
   return {
     clock,
@@ -256,6 +267,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
     arrive,
     cache,
     expectIdle,
+    /** How many bookings hold the policies that made them. */
+    held: () => held,
   };
 }
 
