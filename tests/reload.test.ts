@@ -215,6 +215,16 @@ describe('a configuration that changes', () => {
     expect(config.limits).toMatchObject({ concurrentRequests: 77, indexBytes: 512 * 2 ** 20 });
     await load.allFrom('1:0');
 
+    // From now on the log tells errors alone; the watchdog watches on with another limit.
+    const quiet = `${text}observe: { log_level: error }\ncontainment: { watchdog: 20s }\n`;
+    await until('the log tells', () => serving.log().includes('"msg":"reloaded"'));
+    const told = serving.log();
+    serving.write('router.yaml', quiet);
+    for (let now = await plugins(serving); now.generation < 3; now = await plugins(serving)) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(serving.log()).toBe(told);
+
     serving.write('router.yaml', text.replace(/ {2}- \{ id: 1, .*\n/, ''));
     await load.allFrom('2:0');
     for (let left = await status(); left.length > 1; left = await status()) {
