@@ -83,9 +83,13 @@ const alone = async (worker) => {
   const startedAt = performance.now();
   for (;;) {
     const before = answered;
-    const others = [...heard].filter(([name]) => name !== worker).reduce((last, [, one]) => Math.max(last, one.last), 0);
+    const others = [...heard]
+      .filter(([name]) => name !== worker)
+      .reduce((last, [, one]) => Math.max(last, one.last), 0);
     while (answered < before + 2 * clients) await new Promise((resolve) => setTimeout(resolve, 2));
-    const latest = [...heard].filter(([name]) => name !== worker).reduce((last, [, one]) => Math.max(last, one.last), 0);
+    const latest = [...heard]
+      .filter(([name]) => name !== worker)
+      .reduce((last, [, one]) => Math.max(last, one.last), 0);
     if (latest === others && heard.has(worker)) return latest;
     if (performance.now() - startedAt > GIVE_UP_MS) throw new Error('the edit had no effect');
   }

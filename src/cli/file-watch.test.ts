@@ -37,46 +37,46 @@ function start(works = true) {
     stamps,
     watch,
     told: () => told,
-    after: (ms: number) => clock.advanceTo(clock.now() + ms),
+    wait: (ms: number) => clock.advanceTo(clock.now() + ms),
   };
 }
 
 describe('a watch', () => {
   it('tells once, 200 ms after the last of several changes', () => {
-    const { after, folders, told, watch } = start();
+    const { folders, told, wait, watch } = start();
     watch.follow(['/p/a.ts', '/p/b.ts', '/q/c.ts']);
     folders.get('/p')?.changed('a.ts');
-    after(199);
+    wait(199);
     folders.get('/q')?.changed('c.ts');
-    after(199);
+    wait(199);
     expect(told()).toBe(0);
-    after(1);
+    wait(1);
     expect(told()).toBe(1);
-    after(10_000);
+    wait(10_000);
     expect(told()).toBe(1);
   });
 
   it('minds the files it was given, and where asked any source beside them', () => {
-    const { after, folders, told, watch } = start();
+    const { folders, told, wait, watch } = start();
     watch.follow(['/p/a.ts']);
     for (const name of ['other.ts', 'a.ts.new', 'log.txt']) folders.get('/p')?.changed(name);
-    after(500);
+    wait(500);
     expect(told()).toBe(0);
     watch.follow(['/p/a.ts'], true);
     folders.get('/p')?.changed('log.txt');
-    after(500);
+    wait(500);
     expect(told()).toBe(0);
     folders.get('/p')?.changed('other.ts');
-    after(500);
+    wait(500);
     expect(told()).toBe(1);
     // A system that does not say which.
     folders.get('/p')?.changed(null);
-    after(500);
+    wait(500);
     expect(told()).toBe(2);
   });
 
   it('lets go of folders nobody asks for any more, and of all when it is closed', () => {
-    const { after, folders, told, watch } = start();
+    const { folders, told, wait, watch } = start();
     watch.follow(['/p/a.ts', '/q/b.ts']);
     const { changed } = folders.get('/q')!;
     watch.follow(['/q/b.ts', '/q/c.ts']);
@@ -84,25 +84,25 @@ describe('a watch', () => {
     changed('c.ts');
     watch.close();
     expect([...folders.keys()]).toEqual([]);
-    after(10_000);
+    wait(10_000);
     expect(told()).toBe(0);
   });
 
   it('looks every second where the system cannot watch, or stops watching', () => {
     for (const works of [false, true]) {
-      const { after, folders, stamps, told, watch } = start(works);
+      const { folders, stamps, told, wait, watch } = start(works);
       watch.follow(['/p/a.ts']);
       folders.get('/p')?.failed();
-      after(2_000);
+      wait(2_000);
       expect(told()).toBe(0);
       stamps.set('/p/a.ts', 'written');
-      after(1_000);
-      after(200);
+      wait(1_000);
+      wait(200);
       expect(told()).toBe(1);
       stamps.delete('/p/a.ts');
-      after(1_200);
+      wait(1_200);
       expect(told()).toBe(2);
-      after(5_000);
+      wait(5_000);
       expect(told()).toBe(2);
     }
   });

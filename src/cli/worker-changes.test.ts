@@ -41,48 +41,48 @@ function start(...ids: readonly number[]) {
       return () => void scheduler.release(attempt);
     },
     states: () => fleet.workers().map(({ spec, state }) => `${spec.id} ${state} ${spec.url.slice(-4)}`),
-    after: (ms: number) => clock.advanceTo(clock.now() + ms),
+    wait: (ms: number) => clock.advanceTo(clock.now() + ms),
   };
 }
 
 test('a new one joins at once, an idle one leaves at once, one that is not named in either stays', () => {
-  const { changes, fleet, states } = start(10, 11);
+  const { changes, fleet, states, wait } = start(10, 11);
   fleet.add({ ...fleet.worker(10n)!.spec, id: 99n, url: 'http://127.0.0.1:9099' });
   changes.follow(workersOf(11, 12));
   expect(states()).toEqual(['11 ready 9011', '12 ready 9012', '99 ready 9099']);
 });
 
 test('a busy one finishes what it has, for as long as limits.drain says', () => {
-  const { after, book, changes, states } = start(10, 11);
+  const { book, changes, states, wait } = start(10, 11);
   const release = book(10n);
   book(11n);
   changes.follow(workersOf());
   expect(states()).toEqual(['10 draining 9010', '11 draining 9011']);
-  after(20_000);
+  wait(20_000);
   release();
-  after(100);
+  wait(100);
   expect(states()).toEqual(['11 draining 9011']);
-  after(9_900);
+  wait(9_900);
   expect(states()).toEqual([]);
 });
 
 test('one that comes back before it left takes bookings again', () => {
-  const { after, book, changes, states } = start(10);
+  const { book, changes, states, wait } = start(10);
   book(10n);
   changes.follow(workersOf());
-  after(1_000);
+  wait(1_000);
   changes.follow(workersOf(10));
   expect(states()).toEqual(['10 ready 9010']);
-  after(60_000);
+  wait(60_000);
   expect(states()).toEqual(['10 ready 9010']);
 });
 
 test('one that changes leaves first and then joins as what it is now', () => {
-  const { after, book, changes, states } = start(10);
+  const { book, changes, states, wait } = start(10);
   const release = book(10n);
   changes.follow(workersOf({ id: 10, port: 9500 }));
   expect(states()).toEqual(['10 draining 9010']);
   release();
-  after(100);
+  wait(100);
   expect(states()).toEqual(['10 ready 9500']);
 });

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, type ConfigProblem, type ConfigSource, type RouterConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
-import { BookingHold } from './booking-hold.ts';
+import { BookingHold, type GenerationHold } from './booking-hold.ts';
 import type { GenerationHost, PluginType } from './generation-host.ts';
 import { DRAIN_LIMIT_MS, Generations, type OtherState } from './generations.ts';
 import type { PluginGuard } from './plugin-guard.ts';
@@ -74,6 +74,8 @@ export interface RollBack {
 export interface ReloadableHost extends ResolvedPluginHost {
   /** Configuration of the serving generation. */
   readonly config: RouterConfig;
+  /** Holds the serving generation: for what begins with it without a booking, and ends later. */
+  readonly hold: GenerationHold;
   /**
    * Builds and switches to a new generation; false = its plugins and policies are those that serve already, and stay.
    * One at a time.
@@ -138,6 +140,10 @@ class Reloadable implements ReloadableHost {
 
   get config(): RouterConfig {
     return this.#generations.serving.config;
+  }
+
+  get hold(): GenerationHold {
+    return this.#generations.serving.hold;
   }
 
   get warnings(): readonly ConfigProblem[] {
