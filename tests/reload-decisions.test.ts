@@ -138,7 +138,13 @@ async function start() {
   /** Sends a request, and looks at who decided what about it. */
   const arrive = (): void => {
     let decision = '';
-    core.road.arrive(REQUEST, { ...SILENT, booked: (_, id) => void (decision = id) });
+    const sink: ResponseSink = {
+      ...SILENT,
+      booked(_, id) {
+        decision = id;
+      },
+    };
+    core.road.arrive(REQUEST, sink);
     const { request } = sent.at(-1) ?? expect.fail('nothing was sent');
     const told = request.hint?.actions[0]?.payload as { readonly version: number; readonly alive: boolean };
     const record = core.decisions?.get(decision);

@@ -46,7 +46,7 @@ function start(...ids: readonly number[]) {
 }
 
 test('a new one joins at once, an idle one leaves at once, one that is not named in either stays', () => {
-  const { changes, fleet, states, wait } = start(10, 11);
+  const { changes, fleet, states } = start(10, 11);
   fleet.add({ ...fleet.worker(10n)!.spec, id: 99n, url: 'http://127.0.0.1:9099' });
   changes.follow(workersOf(11, 12));
   expect(states()).toEqual(['11 ready 9011', '12 ready 9012', '99 ready 9099']);
