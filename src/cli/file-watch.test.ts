@@ -1,5 +1,5 @@
 // When a change is told, with a clock and a folder watch of the test's own; and one real file replaced by a rename.
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -125,6 +125,36 @@ describe('a watch', () => {
     const deleted = heard();
     rmSync(join(folder, 'a.ts'));
     await deleted;
+    rmSync(folder, { recursive: true });
+  });
+
+  it('goes on with a folder that was deleted and made again', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'watch-'));
+    const inner = join(folder, 'inner');
+    const make = (text: string): void => {
+      mkdirSync(inner);
+      writeFileSync(join(inner, 'a.ts'), text);
+    };
+    make('1');
+    let hear: () => void = () => undefined;
+    const heard = (): Promise<void> =>
+      new Promise((resolve) => {
+        hear = resolve;
+      });
+    const watch = new FileWatch({ clock: systemClock(), changed: () => hear() });
+    open.push(watch);
+    watch.follow([join(inner, 'a.ts')]);
+    for (const text of ['2', '3']) {
+      const gone = heard();
+      rmSync(inner, { recursive: true });
+      await gone;
+      // As after the reload that fails then.
+      watch.follow([join(inner, 'a.ts')]);
+      const back = heard();
+      make(text);
+      await back;
+      watch.follow([join(inner, 'a.ts')]);
+    }
     rmSync(folder, { recursive: true });
   });
 });

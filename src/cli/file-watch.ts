@@ -32,6 +32,8 @@ interface Folder {
   readonly names: Set<string>;
   /** Null = it is looked at. */
   watcher: Pick<FSWatcher, 'close'> | null;
+  /** Which folder is watched; another one may take its place under the same name. */
+  readonly identity: string;
   stamps: ReadonlyMap<string, string>;
 }
 
@@ -68,8 +70,10 @@ export class FileWatch {
     }
     for (const [path, names] of wanted) {
       const known = this.#folders.get(path);
-      if (known === undefined) this.#watch(path, names);
-      else {
+      if (known?.watcher == null || known.identity !== identityOf(path)) {
+        known?.watcher?.close();
+        this.#watch(path, names);
+      } else {
         for (const name of known.names) if (!names.has(name)) known.names.delete(name);
         for (const name of names) known.names.add(name);
         known.stamps = this.#stamps(path, known.names);
@@ -88,7 +92,8 @@ export class FileWatch {
   }
 
   #watch(path: string, names: Set<string>): void {
-    const folder: Folder = { names, watcher: null, stamps: this.#stamps(path, names) };
+    const stamps = this.#stamps(path, names);
+    const folder: Folder = { names, watcher: null, identity: identityOf(path), stamps };
     this.#folders.set(path, folder);
     const { watchFolder = watchWithSystem } = this.#options;
     try {
@@ -99,6 +104,8 @@ export class FileWatch {
             name === null ||
             folder.names.has(name) ||
             name === MOUNTED ||
+            // The folder itself was deleted or moved.
+            name === basename(path) ||
             (this.#anySource && SOURCE.test(name));
           if (counts) this.#touched();
         },
@@ -151,6 +158,11 @@ const watchWithSystem: WatchFolder = (folder, changed, failed) => {
   watcher.on('error', failed);
   return watcher;
 };
+
+function identityOf(folder: string): string {
+  const stat = statSync(folder, { throwIfNoEntry: false, bigint: true });
+  return stat === undefined ? 'none' : `${stat.dev} ${stat.ino}`;
+}
 
 function stampOfFile(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true });

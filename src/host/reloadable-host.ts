@@ -181,7 +181,7 @@ class Reloadable implements ReloadableHost {
       const refused = this.#refused.problems(config, plugins);
       if (refused.length > 0) throw new ConfigError(source, refused);
       // What cannot be loaded need not wait to be refused.
-      if (plugins.every(({ module }) => module !== null)) await this.#generations.room();
+      if (plugins.every(({ module }) => module !== null)) await this.#room();
       next = await this.#build(request, plugins);
       const problems = refuse(next.host);
       if (problems.length > 0) throw new ConfigError(source, problems);
@@ -232,6 +232,16 @@ class Reloadable implements ReloadableHost {
 
   get #host(): GenerationHost {
     return this.#generations.serving.host;
+  }
+
+  async #room(): Promise<void> {
+    const { other } = this.#generations;
+    if (other !== null && other.value.hold.count > 0) {
+      const { number, value } = other;
+      const fields = { generation: number, bookings: value.hold.count };
+      this.#options.log.info('a reload waits until an older generation is gone', fields);
+    }
+    await this.#generations.room();
   }
 
   async #build({ config, source, modules }: HostReload, plugins: readonly PluginOutcome[]): Promise<Built> {
