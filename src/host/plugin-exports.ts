@@ -18,7 +18,9 @@ export class ExportCollector {
   }
 
   /** Registers everything a module offers; answers what is wrong, nothing when all is well. */
-  async collect(module: LoadedModule): Promise<readonly RegistrationFault[]> {
+  async collect(
+    module: Pick<LoadedModule, 'specifier' | 'exports' | 'version'>,
+  ): Promise<readonly RegistrationFault[]> {
     const origin: Origin = { name: module.specifier, version: module.version };
     const faults: RegistrationFault[] = [];
     let found = 0;

@@ -41,7 +41,7 @@ export interface PluginStatus extends PluginPlace {
 export interface ProbationWatch {
   /** Calls that a plugin's probation lasts at most. */
   readonly calls: number;
-  /** A plugin made that many calls. */
+  /** A plugin made that many calls, and begins another. */
   passed(guard: PluginGuard): void;
   tripped(guard: PluginGuard): void;
 }
@@ -93,7 +93,7 @@ export class PluginGuard {
     this.#wallMs = settings.softBudgetMs > 0 ? ports.wallMs : null;
   }
 
-  /** Calls made so far. */
+  /** Calls begun so far. */
   get calls(): number {
     return this.#calls;
   }
@@ -109,6 +109,8 @@ export class PluginGuard {
 
   /** The call starts; answers what {@link end} needs. */
   begin(): number {
+    if (this.#calls === this.#probationCalls) this.#ports.probation?.passed(this);
+    this.#calls += 1;
     this.note();
     return this.#wallMs === null ? 0 : this.#wallMs();
   }
@@ -117,24 +119,19 @@ export class PluginGuard {
   end(startedAt: number, failed: boolean): void {
     const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
     this.unnote();
-    this.#calls += 1;
     const overran = this.#wallMs !== null && tookMs > this.#budgetMs;
     if (overran) {
       this.#overruns += 1;
       this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
     }
     if (failed) this.#failures += 1;
-    else if (!overran && this.#breaker.state === 'ok') {
-      if (this.#calls === this.#probationCalls) this.#ports.probation?.passed(this);
-      return;
-    }
+    else if (!overran && this.#breaker.state === 'ok') return;
     const change = this.#breaker.settle(
       this.#ports.clock.now(),
       failed ? 'failed' : overran ? 'overran' : 'ok',
     );
     if (change === 'tripped') this.#tripped(failed);
     else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
-    if (this.#calls === this.#probationCalls) this.#ports.probation?.passed(this);
   }
 
   /** It runs outside a timed call, as while it is created. */

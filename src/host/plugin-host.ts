@@ -2,6 +2,7 @@
 // hands out one runtime per partition and role.
 import {
   ConfigError,
+  type ConfigPath,
   type ConfigProblem,
   type ConfigSource,
   type RouterConfig,
@@ -239,7 +240,7 @@ class Host implements GenerationHost {
           needs.set(role, needsOf(created));
           for (const dispose of created.disposers) quietly(dispose, this.#ports.log);
         } catch (thrown) {
-          reportCreation(problems, resolved, thrown);
+          reportCreation(problems, resolved.path, thrown);
           break;
         }
       }
@@ -253,7 +254,7 @@ class Host implements GenerationHost {
       try {
         this.roleRuntime(partition, role, blockSize);
       } catch (thrown) {
-        reportCreation(problems, this.#roles.get(role), thrown);
+        reportCreation(problems, this.#roles.get(role)?.path ?? [], thrown);
       }
     }
   }
@@ -303,10 +304,10 @@ class Host implements GenerationHost {
   }
 }
 
-function reportCreation(problems: ProblemList, resolved: ResolvedRole | undefined, thrown: unknown): void {
+function reportCreation(problems: ProblemList, path: ConfigPath, thrown: unknown): void {
   const cause = thrown instanceof Error && thrown.cause !== undefined ? `: ${errorText(thrown.cause)}` : '';
   const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-  problems.error(code, resolved?.path ?? ['worker_selection'], 'key', `${errorText(thrown)}${cause}`);
+  problems.error(code, path, 'key', `${errorText(thrown)}${cause}`);
 }
 
 function disposeShared(created: unknown): unknown {

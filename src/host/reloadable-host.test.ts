@@ -182,7 +182,7 @@ describe('a reload', () => {
     booked?.retain();
     write(plugin('v2'));
     await reload();
-    for (let call = 0; call < 200; call += 1) pick(runtime(host));
+    for (let call = 0; call <= 200; call += 1) pick(runtime(host));
     await turn();
     expect(host.status()).toMatchObject({ probation: null, other: { state: 'draining', bookings: 1 } });
     clock.advanceTo(59_999);
