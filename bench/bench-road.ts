@@ -1,8 +1,8 @@
 // A road to measure: the whole router as it runs, except that the engines are a transport that answers when told. Shared by the
 // benchmarks of the decision and of what it allocates.
 import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
-import { BlockSizes, Fleet } from '../src/fleet/index.ts';
-import { createSoloRuntime } from '../src/host/index.ts';
+import { BlockSizes, Fleet, type WorkerCapabilities, type WorkerSpec } from '../src/fleet/index.ts';
+import { createSoloRuntime, type SoloOptions } from '../src/host/index.ts';
 import {
   blockHashSeed,
   createBlockHasher,
@@ -36,8 +36,16 @@ export interface BenchRoadOptions {
   readonly workers: number;
   /** Leading blocks of each prompt that one worker holds. */
   readonly resident: number;
+  /** Leading blocks of each prompt that every other worker holds; default 0. */
+  readonly shared?: number;
   /** Whether decisions are recorded. */
   readonly records: boolean;
+  /** Whether workers take hints and serve copies; default no. */
+  readonly takesHints?: boolean;
+  /** Default: the default cost. */
+  readonly selection?: SoloOptions['selection'];
+  /** Default: none. */
+  readonly hints?: SoloOptions['hints'];
 }
 
 /** A road with its index. */
@@ -47,17 +55,18 @@ export interface BenchRoad {
   decide(turn: number): void;
 }
 
-/** Builds a road: the default cost, `workers` workers, an index that holds the beginning of every prompt. */
+/** Builds a road: `workers` workers, an index that holds the beginning of every prompt. */
 export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoad> {
-  const { prompts, workers, resident, records } = options;
+  const { prompts, workers, resident, shared = 0, records, takesHints = false, hints = [] } = options;
   const clock = new ManualClock();
   const fleet = new Fleet();
   const index = createPrefixIndex({ hasher });
   const cost = linearCost();
   const runtime = await createSoloRuntime({
-    selection: {
+    selection: options.selection ?? {
       definition: defineWorkerSelectionPolicy({ type: 'default-cost', create: () => ({ cost }) }),
     },
+    hints,
     partition: PARTITION,
     role: 'aggregated',
     blockSize: BLOCK,
@@ -100,16 +109,33 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     metrics: NO_METRICS,
     wallMicros: () => 0,
   });
-  addWorkers(fleet, workers);
+  addWorkers(fleet, workers, takesHints);
   for (const [number, tokens] of prompts.entries()) {
     store(index, number % workers, tokens.subarray(0, resident * BLOCK));
+    for (let slot = 0; shared > 0 && slot < workers; slot += 2) {
+      if (slot !== number % workers) store(index, slot, tokens.subarray(0, shared * BLOCK));
+    }
   }
   return { index, decide: (turn) => decide(road, engines, prompts[turn % prompts.length]!, turn) };
 }
 
-function addWorkers(fleet: Fleet, workers: number): void {
+/** What a worker says that takes any hint and serves copies. */
+function advertisement(worker: number): WorkerCapabilities {
+  const rank = { routerHint: true, actions: null, sourceControlEndpoint: `tcp://worker:${worker}` };
+  return {
+    epoch: '1',
+    model: PARTITION.model,
+    workerType: 'aggregated',
+    blockSize: BLOCK,
+    hashScheme: 'bench',
+    reportsOutcomes: false,
+    ranks: new Map([[0, rank]]),
+  };
+}
+
+function addWorkers(fleet: Fleet, workers: number, takesHints: boolean): void {
   for (let worker = 1; worker <= workers; worker += 1) {
-    fleet.add({
+    const spec: WorkerSpec = {
       id: BigInt(worker),
       model: PARTITION.model,
       url: 'virtual:',
@@ -121,7 +147,8 @@ function addWorkers(fleet: Fleet, workers: number): void {
       totalKvBlocks: null,
       taints: [],
       topology: {},
-    });
+    };
+    fleet.add(spec, takesHints ? advertisement(worker) : null);
   }
 }
 

@@ -1,12 +1,7 @@
 // Choosing a worker with the default cost among 2, 32, 1,024 and 10,000 candidates, on the fixture of Dynamo's published
 // `default_worker_selection` benchmark. Timed: the pure decision over facts at hand; no hashing, index, queue or booking. Variants
 // take turns within a round, so that noise of the machine falls on all of them.
-import {
-  type CandidateTable,
-  createCandidateTable,
-  createSoloRuntime,
-  type SelectionFacts,
-} from '../src/host/index.ts';
+import { type CandidateTable, createSoloRuntime } from '../src/host/index.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -16,10 +11,9 @@ import {
 } from '../src/plugin/index.ts';
 import { dynamoDefaultCostFn } from '../src/policies/index.ts';
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
+import { BLOCK_SIZE, candidates, FACTS, PROMPT_TOKENS } from './selection-fixture.ts';
 
 const WORKERS = [2, 32, 1024, 10_000];
-const PROMPT_TOKENS = 2048;
-const BLOCK_SIZE = 16;
 const ROUNDS = 61;
 const WARM_UP_ROUNDS = 10;
 /** Short, so that on a busy machine most samples fit between two interruptions. */
@@ -42,25 +36,10 @@ interface Variant {
 const benchmark: Benchmark = { name: 'selection', run };
 export default benchmark;
 
-const FACTS: SelectionFacts = {
-  requestId: 'bench',
-  promptTokens: PROMPT_TOKENS,
-  requestBlocks: PROMPT_TOKENS / BLOCK_SIZE,
-  blockSize: BLOCK_SIZE,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: 256,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
-
 async function run(): Promise<BenchResult> {
   const rows: BenchRow[] = [];
   for (const workers of WORKERS) {
-    const table = fixture(workers);
+    const table = candidates(workers);
     const variants = [
       variant(DECLARED, await throughHost(dynamoDefaultCostFn, table)),
       variant(FILTERED, await throughHost(keepAll, table)),
@@ -115,26 +94,6 @@ async function throughHost(
   return () => table.workerIds[runtime.select(table, FACTS).row]!;
 }
 
-function fixture(workers: number): CandidateTable {
-  const table = createCandidateTable(workers);
-  table.count = workers;
-  // As scheduling says of a fleet with blocks on the device tier only and a request without taints.
-  table.hasLowerTierMatches = false;
-  table.hasUnknownLoads = false;
-  table.hasTaintMultipliers = false;
-  for (let i = 0; i < workers; i += 1) {
-    table.slots[i] = i;
-    table.workerIds[i] = BigInt(i);
-    table.cachedTokens[i] = (i % 32) * 64;
-    table.effectiveOverlapBlocks[i] = ((i % 32) * 64) / BLOCK_SIZE;
-    table.loadAvailable[i] = 1;
-    table.activePrefillTokens[i] = 16 * i;
-    table.decodeCostBlocks[i] = i % 127;
-    table.activeRequests[i] = i % 17;
-  }
-  return table;
-}
-
 /** The same decision as it is written first: facts in maps by worker id, an object per candidate. */
 function naive(workers: number): DecideOnce {
   const ids = Array.from({ length: workers }, (_, i) => BigInt(i));
@@ -144,15 +103,15 @@ function naive(workers: number): DecideOnce {
     ids.map((id, i) => [id, { prefillTokens: 16 * i, decodeBlocks: i % 127, requests: i % 17 }]),
   );
   return () => {
-    const candidates = ids.map((id) => {
+    const costed = ids.map((id) => {
       const cached = cachedTokens.get(id) ?? 0;
       const load = loads.get(id);
       const tokens = load ? load.prefillTokens + Math.max(0, PROMPT_TOKENS - cached) + cached : PROMPT_TOKENS;
       const prefill = Math.max(0, tokens / BLOCK_SIZE - (overlaps.get(id) ?? 0));
       return { id, cost: prefill + (load?.decodeBlocks ?? 0) + 0 * (load?.requests ?? 0) };
     });
-    const lowest = candidates.reduce((least, { cost }) => Math.min(least, cost), Number.POSITIVE_INFINITY);
-    return candidates.filter(({ cost }) => cost === lowest)[0]!.id;
+    const lowest = costed.reduce((least, { cost }) => Math.min(least, cost), Number.POSITIVE_INFINITY);
+    return costed.filter(({ cost }) => cost === lowest)[0]!.id;
   };
 }
 

@@ -1,8 +1,9 @@
 // Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write]
 // Compiles bench/ into .bench, runs each file that default-exports { name, run } in a process of its own, prints its table, and
-// keeps its figures in bench/results/NAME.json. --write also makes docs/benchmarks.md from all kept figures.
+// keeps its figures in bench/results/NAME.json. --write also puts the figures of this run into docs/benchmarks.md, whose other sections
+// stay as they are.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -49,7 +50,7 @@ async function main(args) {
   if (unknown.length > 0)
     fail(`no benchmark is named ${unknown.join(', ')}; known: ${[...names].join(', ')}`);
   if (failed > 0) fail(`${failed} benchmarks failed`);
-  if (write) writePage();
+  if (write) writePage(wanted.length > 0 ? wanted : [...names]);
 }
 
 async function runChild(file, output) {
@@ -82,19 +83,23 @@ function tableOf({ rows, notes }) {
   return [...text, ...notes.map((note) => `  ${note}`)].join('\n');
 }
 
-function writePage() {
-  const parts = readdirSync(results)
-    .filter((name) => name.endsWith('.json'))
-    .sort()
-    .map((name) => JSON.parse(readFileSync(join(results, name), 'utf8')));
-  const sections = parts.map(({ machine, name, notes, rows }) => {
+function writePage(measured) {
+  const page = join(root, 'docs/benchmarks.md');
+  const written = existsSync(page)
+    ? readFileSync(page, 'utf8')
+        .trimEnd()
+        .split(/\n\n(?=## )/)
+    : [];
+  const sections = new Map(written.slice(1).map((text) => [text.slice(3, text.indexOf('\n')), text]));
+  const parts = measured.map((name) => JSON.parse(readFileSync(join(results, `${name}.json`), 'utf8')));
+  for (const { machine, name, notes, rows } of parts) {
     // Times are of one machine and one minute: the page has only what they amount to beside each other, and sizes.
     const lines = rows.flatMap(({ against, case: label, ratio, unit, value }) => {
       const size = unit.startsWith('bytes') ? `${figure(value)} ${unit}` : '–';
       if (ratio === null && size === '–') return [];
       return [`| ${label} | ${ratio === null ? '–' : `${figure(ratio)}×`} | ${against ?? '–'} | ${size} |`];
     });
-    return [
+    const section = [
       `## ${name}`,
       '',
       '| case | times as fast or small | as | size |',
@@ -104,7 +109,8 @@ function writePage() {
       ...notes.map((note) => `- ${note}`),
       `- Node ${machine.node}.`,
     ].join('\n');
-  });
+    sections.set(name, section);
+  }
   const intro = [
     '# Benchmarks',
     '',
@@ -113,11 +119,12 @@ function writePage() {
     'Ratios of one run on one machine: variants take turns within a round, so that what else the machine does falls on all of them, and',
     'the medians are compared. Above 1 is better than what it stands beside. The command prints the times as well.',
     '',
-    'To run them again: `npm run bench` (all), `npm run bench -- hashing selection` (by name), `npm run bench -- --write` (all, and this',
-    'page anew). It compiles `bench/`, runs each file in a process of its own and keeps the figures in `bench/results/`, which git',
+    'To run them again: `npm run bench` (all), `npm run bench -- hashing selection` (by name), with `--write` to put what was measured into',
+    'this page as well. It compiles `bench/`, runs each file in a process of its own and keeps the figures in `bench/results/`, which git',
     'ignores. With `gcc` present the hashing table has rows of native C.',
   ].join('\n');
-  writeFileSync(join(root, 'docs/benchmarks.md'), `${[intro, ...sections].join('\n\n')}\n`);
+  const inOrder = [...sections].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, text]) => text);
+  writeFileSync(page, `${[intro, ...inOrder].join('\n\n')}\n`);
   process.stdout.write('\nwrote docs/benchmarks.md\n');
 }
 

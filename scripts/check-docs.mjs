@@ -1,7 +1,8 @@
 // Holds the documentation to the code: generated pages are current, links lead somewhere, no error code or metric is unused or
-// unknown. Usage: node scripts/check-docs.mjs
+// unknown, every rule of the plugin contract has a test and a planted fault. Usage: node scripts/check-docs.mjs
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { contractProblems, readContract } from './contract-rules.mjs';
 import { brokenLinks, missingPages, tableProblems } from './docs-rules.mjs';
 import { generatedPages, readTables, root } from './docs-tables.mjs';
 
@@ -28,5 +29,7 @@ problems.push(
     what: 'metric',
   }),
 );
+const rules = (await readContract()).flatMap((section) => section.rules);
+problems.push(...contractProblems(root, rules));
 for (const problem of problems) process.stdout.write(`${problem}\n`);
 process.exitCode = problems.length === 0 ? 0 : 1;

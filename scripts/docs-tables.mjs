@@ -2,6 +2,7 @@
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createJiti } from 'jiti';
+import { contractPage, readContract } from './contract-rules.mjs';
 
 /** Root of the repository. */
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -27,6 +28,7 @@ export async function generatedPages() {
   return {
     'docs/errors.md': errorsPage(errors),
     'docs/metrics.md': metricsPage(metrics),
+    'docs/plugin-contract.md': contractPage(await readContract()),
     'docs/router.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
   };
 }

@@ -6,7 +6,13 @@ import { runCli } from '../src/cli/run.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const configurations = readdirSync(`${root}examples`).filter((name) => name.endsWith('.yaml'));
-const shown = ['README.md', 'docs/plugins.md'].flatMap((page) =>
+const pages = [
+  'README.md',
+  ...readdirSync(`${root}docs`)
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+const shown = pages.flatMap((page) =>
   [...readFileSync(root + page, 'utf8').matchAll(/```ts file=(\S+)\n([\s\S]*?)```/g)].map((match) => ({
     page,
     file: match[1] ?? '',

@@ -68,6 +68,8 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     plugins: [],
     workerSelection: {},
     instances: [],
+    requestClassifier: null,
+    policyClasses: ['default'],
     containment: defaultConfig().config.containment,
     observe: { candidates: 64, logLevel: 'silent' },
     ...over,
@@ -146,6 +148,10 @@ export class ScriptedRoad implements Road {
   workerGone(): void {}
 
   hintOutcome(): void {}
+
+  unsettled(): boolean {
+    return false;
+  }
 
   activeBookings(): number {
     return 0;

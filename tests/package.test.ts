@@ -53,7 +53,11 @@ test('holds what runs and nothing that only builds or tests it', () => {
   expect(files).toContain('LICENSE');
   expect(files).toContain(join('assets', 'tiny', 'tokenizer.json'));
   expect(files).toContain(join('docs', 'router.schema.json'));
-  expect(files.filter((name) => /\.(?:test|fixtures)\.|\.map$|(?:^|[\\/])\.|^src|^tests/.test(name))).toEqual(
+  // The templates of new plugins have tests, which are theirs.
+  const scaffolds = join('assets', 'scaffolds');
+  expect(files).toContain(join(scaffolds, 'hint-policy', 'my-policy.test.ts'));
+  const own = files.filter((name) => !name.startsWith(scaffolds));
+  expect(own.filter((name) => /\.(?:test|fixtures)\.|\.map$|(?:^|[\\/])\.|^src|^tests/.test(name))).toEqual(
     [],
   );
 });
@@ -78,7 +82,18 @@ test('every entry imports and offers its names', () => {
     'startRouter',
   ]);
   expect(names[1]).toEqual(expect.arrayContaining(['defineHintPolicy', 'defineWorkerSelectionPolicy']));
-  expect(names[2]).toEqual(['ManualClock', 'seededRng', 'testHintPolicy', 'testWorkerSelection']);
+  expect(names[2]).toEqual([
+    'ManualClock',
+    'checkClassifier',
+    'checkHintPolicy',
+    'checkWorkerSelection',
+    'conversationTrace',
+    'replayTrial',
+    'seededRng',
+    'testClassifier',
+    'testHintPolicy',
+    'testWorkerSelection',
+  ]);
 });
 
 test('a program can run a router of its own, with a plugin that is tested by the kit', () => {

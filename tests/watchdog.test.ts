@@ -5,7 +5,7 @@ import { complete, promptOf, routerYaml, serve, simulators, stopAll } from './su
 afterEach(stopAll);
 
 /** Loops when a request of 48 tokens comes, at once or from a timer of its own. */
-const LOOPS = `import { defineHintPolicy, defineWorkerSelectionPolicy, pickLowestCost, scoreWorkers } from 'pointsman/plugin';
+const LOOPS = `import { defineHintPolicy, defineRequestClassifier, defineWorkerSelectionPolicy, pickLowestCost, scoreWorkers } from 'pointsman/plugin';
 const loop = (): never => { for (;;); };
 export const hint = defineHintPolicy({
   type: 'looping-hint',
@@ -27,31 +27,43 @@ export const scorer = defineWorkerSelectionPolicy({
     picker: pickLowestCost(rng),
   }),
 });
+export const classifier = defineRequestClassifier({
+  type: 'looping-classifier',
+  create: () => ({ classify: ({ inputTokens }) => (inputTokens === 48 ? loop() : undefined) }),
+});
 `;
+
+const aggregated = (entry: string): string => `worker_selection: { aggregated: { ${entry} } }`;
 
 it.each([
   [
     'a hint policy',
-    'type: dynamo-default-cost-fn, hints: [{ type: looping-hint, name: endless }]',
+    aggregated('type: dynamo-default-cost-fn, hints: [{ type: looping-hint, name: endless }]'),
     { plugin: 'endless', role: 'aggregated', part: 'hint' },
     'hint policy endless of role aggregated blocked the router: ending the process',
   ],
   [
     'a worker-selection policy',
-    'type: looping-scorer',
+    aggregated('type: looping-scorer'),
     { plugin: 'looping-scorer', role: 'aggregated', part: 'selection' },
     'worker-selection policy looping-scorer of role aggregated blocked the router: ending the process',
   ],
   [
+    'a request classifier',
+    'request_classifier: looping-classifier',
+    { plugin: 'looping-classifier', role: null, part: 'classifier' },
+    'request classifier looping-classifier blocked the router: ending the process',
+  ],
+  [
     "a plugin's own timer",
-    'type: dynamo-default-cost-fn, hints: [{ type: looping-timer }]',
+    aggregated('type: dynamo-default-cost-fn, hints: [{ type: looping-timer }]'),
     { plugin: null, role: null, part: null },
     'the router was blocked, and no callback of a plugin was running: ending the process',
   ],
-])('an endless loop in %s ends the router and is named', async (_, entry, place, message) => {
+])('an endless loop in %s ends the router and is named', async (_, section, place, message) => {
   const { engines } = await simulators(1);
   const policies = `plugins: [./loops.ts]
-worker_selection: { aggregated: { ${entry} } }
+${section}
 containment: { watchdog: 1s }`;
   const router = await serve({
     'loops.ts': LOOPS,

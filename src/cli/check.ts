@@ -9,11 +9,16 @@ import {
   overridesFromEnv,
   renderPath,
 } from '../config/index.ts';
-import { createPluginHost, type RoleResolution } from '../host/index.ts';
+import {
+  type ClassifierResolution,
+  createPluginHost,
+  type RoleProvisions,
+  type RoleResolution,
+} from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
-import { pluginModules } from './plugin-modules.ts';
+import { pluginModules, threadModules } from './plugin-modules.ts';
 import { loadFiles, policyFileFromEnv } from './serve-config.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
@@ -66,6 +71,8 @@ interface Findings {
   readonly problems: readonly ConfigProblem[];
   /** Null when the file cannot be used. */
   readonly roles: readonly RoleResolution[] | null;
+  /** Null = none is configured, or the file cannot be used. */
+  readonly classifier: ClassifierResolution | null;
 }
 
 async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<Findings> {
@@ -83,25 +90,28 @@ async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<F
         clock,
         log: NO_LOG,
         modules: await pluginModules(config),
+        threads: threadModules(),
       });
       const roles = host.resolution();
+      const classifier = host.classifier();
       await host.dispose();
       return {
         source,
         problems: [...early, ...host.warnings],
         roles: tokens.problems.length > 0 ? null : roles,
+        classifier: tokens.problems.length > 0 ? null : classifier,
       };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
-      return { source, problems: [...early, ...thrown.problems], roles: null };
+      return { source, problems: [...early, ...thrown.problems], roles: null, classifier: null };
     }
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
-    return { source: thrown.source, problems: thrown.problems, roles: null };
+    return { source: thrown.source, problems: thrown.problems, roles: null, classifier: null };
   }
 }
 
-function print(io: CliIo, file: string, { problems, roles, source }: Findings): void {
+function print(io: CliIo, file: string, { classifier, problems, roles, source }: Findings): void {
   for (const problem of problems) {
     const word = problem.severity === 'warning' ? 'warning: ' : '';
     io.err(`${word}${source.render(problem, { excerpt: true })}\n`);
@@ -114,9 +124,26 @@ function print(io: CliIo, file: string, { problems, roles, source }: Findings): 
     hintNames(role),
   ]);
   io.out(`${textTable(['role', 'worker selection', 'KV path', 'hints'], rows)}\n`);
+  const prepared = roles.map(({ role, provisions }) => [
+    role,
+    ...PROVISIONS.map(([, name]) => provisions[name]),
+  ]);
+  io.out(`\n${textTable(['prepared for', ...PROVISIONS.map(([title]) => title)], prepared)}\n\n`);
+  if (classifier !== null) io.out(`request classifier: ${classifier.type} ${classifier.version}\n`);
   const count = `${problems.length} warning${problems.length === 1 ? '' : 's'}`;
   io.out(`${file}: no errors, ${count}; router mode ${roles[0]?.mode}\n`);
 }
+
+/** Columns of what is prepared for a role. */
+const PROVISIONS: readonly (readonly [title: string, name: keyof RoleProvisions, inJson: string])[] = [
+  ['index', 'index', 'index'],
+  ['KV events', 'eventSubscription', 'event_subscription'],
+  ['prompt chain', 'chainRetention', 'chain_retention'],
+  ['copy locations', 'copyLocations', 'copy_locations'],
+  ['lineage', 'lineage', 'lineage'],
+  ['residency', 'residency', 'residency'],
+  ['hint stage', 'hintStage', 'hint_stage'],
+];
 
 function policyName({ policy }: RoleResolution): string {
   const instance = policy.instance === null ? '' : ` (instance ${policy.instance})`;
@@ -131,7 +158,7 @@ function hintNames({ dormantHints, hints }: RoleResolution): string {
   return [...named, ...dormant].join(', ') || 'none';
 }
 
-function asJson(file: string, { problems, roles, source }: Findings): unknown {
+function asJson(file: string, { classifier, problems, roles, source }: Findings): unknown {
   return {
     file,
     ok: roles !== null,
@@ -144,8 +171,14 @@ function asJson(file: string, { problems, roles, source }: Findings): unknown {
       message: problem.message,
       text: source.render(problem),
     })),
-    roles: roles?.map(({ dormantHints, hints, kvPath, mode, policy, role }) => {
-      return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints };
+    roles: roles?.map(({ dormantHints, hints, kvPath, mode, policy, provisions, role }) => {
+      const prepared = Object.fromEntries(PROVISIONS.map(([, name, inJson]) => [inJson, provisions[name]]));
+      return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints, prepared };
     }),
+    request_classifier: classifier && {
+      type: classifier.type,
+      version: classifier.version,
+      max_wait_ms: classifier.maxWaitMs,
+    },
   };
 }

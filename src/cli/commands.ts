@@ -51,14 +51,14 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./explain.ts'),
   },
   {
-    name: 'plugins',
-    summary: 'plugins of a running router: what is loaded, and reloading it',
-    load: () => import('./plugins.ts'),
-  },
-  {
     name: 'replay',
     summary: 'run a trace against simulated engines in virtual time; one column per routing',
     load: () => import('./replay.ts'),
+  },
+  {
+    name: 'plugins',
+    summary: 'write, test, list and reload plugins',
+    load: () => import('./plugins.ts'),
   },
   {
     name: 'sim',

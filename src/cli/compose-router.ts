@@ -47,6 +47,12 @@ export interface ComposeRouterOptions {
   readonly current?: () => RouterConfig;
   /** Plugins and policies of an older configuration serve again. */
   readonly rolledBack?: (reason: string, config: RouterConfig) => void;
+  /** Definitions at hand, beside the configured plugins. */
+  readonly definitions?: readonly object[];
+  /** Absent = isolated plugins run in process, as in virtual time. */
+  readonly threads?: NonNullable<PluginHostOptions['threads']>;
+  /** Registers policies of the program that the router runs in. */
+  readonly register?: NonNullable<PluginHostOptions['register']>;
 }
 
 /** A composed router. */
@@ -102,6 +108,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       modules: await pluginModules(config),
       seed: options.seed ?? 0,
       ...(options.containment === undefined ? {} : { containment: options.containment }),
+      ...(options.definitions === undefined ? {} : { definitions: options.definitions }),
+      ...(options.threads === undefined ? {} : { threads: options.threads }),
+      ...(options.register === undefined ? {} : { register: options.register }),
     },
     ({ reason, config: older }) => options.rolledBack?.(reason, older),
   );
@@ -138,6 +147,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     hasher,
     blockHashSeed,
     runtimeFor: (partition, role, blockSize) => host.roleRuntime(partition, role, blockSize),
+    classifiers: host,
     transportFor: options.transportFor,
     health,
     decisions,

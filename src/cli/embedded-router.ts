@@ -1,7 +1,7 @@
 // A router inside another program: what `pointsman serve` runs, without its process.
 import type { LoadedConfig } from '../config/index.ts';
 import type { Readiness } from '../observe/index.ts';
-import { type Logger, NO_LOG } from '../plugin/index.ts';
+import { type Logger, NO_LOG, type PluginRegistry } from '../plugin/index.ts';
 import { startRouter } from './running-router.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -11,6 +11,8 @@ export interface EmbeddedRouterOptions {
   readonly log?: Logger;
   /** Tokenizer threads per model with a local tokenizer; default 1. */
   readonly tokenizerThreads?: number;
+  /** Registers policies of this program, as a plugin's `register` does; the configuration uses them by their types. */
+  readonly register?: (registry: PluginRegistry) => void | Promise<void>;
 }
 
 /** A router that serves from this process. */
@@ -42,9 +44,16 @@ export async function startEmbeddedRouter(
   options: EmbeddedRouterOptions = {},
 ): Promise<EmbeddedRouter> {
   const { config, source, warnings } = loaded;
-  const { log = NO_LOG, tokenizerThreads = 1 } = options;
+  const { log = NO_LOG, register, tokenizerThreads = 1 } = options;
   for (const warning of warnings) log.warn(source.render(warning), { code: warning.code });
-  const router = await startRouter({ config, source, clock: systemClock(), log, tokenizerThreads });
+  const router = await startRouter({
+    config,
+    source,
+    clock: systemClock(),
+    log,
+    tokenizerThreads,
+    ...(register === undefined ? {} : { register }),
+  });
   return {
     url: router.url,
     adminUrl: router.adminUrl,

@@ -58,6 +58,7 @@ const record = (id: string, worker: string): string =>
   "pick":{"worker_id":${worker},"dp_rank":0,"by":"policy","ties":1,"random_draw":null,"temperature":0},
   "booking":{"attempt_id":1,"prefill_tokens":1,"decode_blocks":1,"released":null,"held_ms":null},"hints":null,
   "prediction":null,"report":null,"outcome":null,
+  "classification":null,
   "wall":{"tokenize_us":0,"hash_us":0,"lookup_us":0,"select_us":0,"hint_us":0}}`;
 
 const BIG = '18446744073709551615';
@@ -130,4 +131,32 @@ test('an admin address that is no url is a usage error', async () => {
     out: '',
     err: 'error: --admin must be a url such as http://127.0.0.1:8001, not "localhost:8001" [PM_USAGE]\n',
   });
+});
+
+test('--last shows all attempts of the newest request', async () => {
+  const { url } = await admin({
+    '/decisions?limit=1': `[${record('d-2', '7')}]`,
+    '/decisions?request=req-1': `[${record('d-1', '6')},${record('d-2', '7')}]`,
+  });
+  const { code, out } = await explain(['--last', '--admin', url]);
+  expect(code).toBe(0);
+  expect(out).toContain('decision d-1');
+  expect(out).toContain('decision d-2');
+});
+
+test('--last says so when nothing was decided', async () => {
+  const { url } = await admin({ '/decisions?limit=1': '[]' });
+  const { code, err } = await explain(['--last', '--admin', url]);
+  expect([code, err]).toEqual([
+    1,
+    `error: the router at ${url} has decided nothing yet; send it a request [PM_DECISION_UNKNOWN]\n`,
+  ]);
+});
+
+test.each([[[]], [['req-1', '--last']]])('a request id and --last exclude each other: %j', async (args) => {
+  const { code, err } = await explain(args);
+  expect([code, err]).toEqual([
+    2,
+    'error: explain takes a request id or --last, one of the two [PM_USAGE]\n',
+  ]);
 });

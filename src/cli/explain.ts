@@ -10,7 +10,8 @@ export function register(program: Command, io: CliIo): void {
   program
     .command('explain')
     .description('show one decision: candidates, cost terms, hints, prediction against outcome')
-    .argument('<request-id>', 'the x-request-id of an answer, or a decision id (d-…)')
+    .argument('[request-id]', 'the x-request-id of an answer, or a decision id (d-…)')
+    .option('--last', 'the newest decision instead')
     .option('--admin <url>', 'admin API of the router', DEFAULT_ADMIN)
     .option('--json', 'the records as a JSON list on stdout')
     .addHelpText(
@@ -19,25 +20,43 @@ export function register(program: Command, io: CliIo): void {
 All attempts of the request are shown, oldest first. A token is taken from POINTSMAN_ADMIN_TOKEN.
 
 Examples:
+  $ pointsman explain --last
   $ pointsman explain req-7f3a
   $ pointsman explain d-01J9ZK3V7Q --admin http://127.0.0.1:8001
   $ pointsman explain req-7f3a --json`,
     )
-    .action(async (id: string, options: { admin: string; json?: true }) => {
-      const records = await fetchRecords(id, options.admin, io.env.POINTSMAN_ADMIN_TOKEN);
+    .action(async (given: string | undefined, options: { admin: string; json?: true; last?: true }) => {
+      if ((given === undefined) !== (options.last === true)) {
+        throw new PointsmanError('PM_USAGE', 'explain takes a request id or --last, one of the two');
+      }
+      const token = io.env.POINTSMAN_ADMIN_TOKEN;
+      const id = given ?? (await newestRequest(options.admin, token));
+      const records = await fetchRecords(id, options.admin, token);
       if (options.json) writeJson(io, records);
       else io.out(`${records.map(renderDecision).join('\n\n---\n\n')}\n`);
     });
 }
 
+async function newestRequest(admin: string, token: string | undefined): Promise<string> {
+  const newest = await adminGet(admin, '/decisions?limit=1', token);
+  if (newest === null) throw notAdmin(admin);
+  if (Array.isArray(newest) && newest.length > 0) return asRecord(newest[0]).request_id;
+  throw new PointsmanError(
+    'PM_DECISION_UNKNOWN',
+    `the router at ${admin} has decided nothing yet; send it a request`,
+  );
+}
+
+function notAdmin(admin: string): PointsmanError {
+  return new PointsmanError(
+    'PM_ADMIN_ANSWER',
+    `${admin} has no /decisions, so it is not the admin API; --admin takes the address that serve prints as Admin`,
+  );
+}
+
 async function fetchRecords(id: string, admin: string, token: string | undefined): Promise<DecisionRecord[]> {
   const attempts = await adminGet(admin, `/decisions?request=${encodeURIComponent(id)}`, token);
-  if (attempts === null) {
-    throw new PointsmanError(
-      'PM_ADMIN_ANSWER',
-      `${admin} has no /decisions, so it is not the admin API; --admin takes the address that serve prints as Admin`,
-    );
-  }
+  if (attempts === null) throw notAdmin(admin);
   if (Array.isArray(attempts) && attempts.length > 0) return attempts.map(asRecord);
   const one = await adminGet(admin, `/decisions/${encodeURIComponent(id)}`, token);
   if (one !== null) return [asRecord(one)];

@@ -6,6 +6,18 @@ import type { PluginHostOptions } from '../host/index.ts';
 export async function pluginModules(
   config: Pick<RouterConfig, 'plugins'>,
 ): Promise<NonNullable<PluginHostOptions['modules']>> {
-  if (config.plugins.length === 0) return {};
+  return config.plugins.length === 0 ? {} : testKit();
+}
+
+/** The test kit under the name that tests import. */
+export async function testKit(): Promise<NonNullable<PluginHostOptions['modules']>> {
   return { 'pointsman/testing': await import('../testing/index.ts') };
+}
+
+/** The same for plugins in threads of their own, which load them themselves: file URLs. */
+export function threadModules(): NonNullable<PluginHostOptions['threads']> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return {
+    modules: { 'pointsman/testing': new URL(`../testing/index.${extension}`, import.meta.url).href },
+  };
 }

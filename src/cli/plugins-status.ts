@@ -7,6 +7,8 @@ export function pluginsStatus(host: ReloadableHost, last: ReloadReport | null): 
   const { generation, other, plugins, probation, refused } = host.status();
   const roles = host.resolution();
   const guards = host.containment();
+  const failures = host.failures();
+  const classifier = host.classifier();
   return {
     generation,
     other,
@@ -24,6 +26,7 @@ export function pluginsStatus(host: ReloadableHost, last: ReloadReport | null): 
         roles: roles
           .filter(({ policy, hints }) => policy.type === type || hints.some((hint) => hint.type === type))
           .map(({ role }) => role),
+        classifies: classifier?.type === type,
       })),
     })),
     refused: refused.map(({ specifier, version, reason, atMs }) => ({
@@ -35,6 +38,11 @@ export function pluginsStatus(host: ReloadableHost, last: ReloadReport | null): 
     roles: roles.map((role) => ({
       ...role,
       containment: guards.filter((guard) => guard.role === role.role),
+      notReady: failures.filter((failure) => failure.role === role.role),
     })),
+    classifier: classifier && {
+      ...classifier,
+      containment: guards.filter((guard) => guard.part === 'classifier'),
+    },
   };
 }

@@ -38,6 +38,7 @@ function facts(over: Partial<ReadinessFacts>): ReadinessFacts {
     feed: () => FEED,
     blockSizeOf: () => 16,
     roles: [{ role: 'aggregated', hints: [] }],
+    failures: [],
     unheard: () => 0,
     ...over,
   };
@@ -59,6 +60,22 @@ test('a router with a ready worker, connected events and equal block sizes has n
   expect(readinessOf(facts({ feed: () => null, unheard: () => 2 })).warnings).toEqual([]);
   const capable = [{ ...workerFixture(), capabilities: CAPABLE }];
   expect(readinessOf(facts({ workers: capable, roles: HINTS })).warnings).toEqual([]);
+});
+
+test('a model whose policies cannot be created is told of, and stops the router only where no other is served', () => {
+  const failure = (model: string, role: 'aggregated' | 'decode' = 'aggregated') => ({
+    partition: { model, routingGroup: 'default' },
+    role,
+    reason: `model ${model} cannot be served in role ${role}: create of hint policy p threw for role ${role}`,
+  });
+  const workers = ['tiny', 'late'].map((model) => workerFixture({ model }));
+  const other = readinessOf(
+    facts({ workers, subscriptions: null, failures: [failure('late'), failure('tiny', 'decode')] }),
+  );
+  expect(other).toEqual({ reasons: [], warnings: [failure('late').reason] });
+  const failures = [failure('late'), failure('tiny')];
+  const none = readinessOf(facts({ workers, subscriptions: null, failures }));
+  expect(none.reasons).toEqual(failures.map(({ reason }) => reason));
 });
 
 test.each<[Partial<ReadinessFacts>, string]>([

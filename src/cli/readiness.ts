@@ -3,7 +3,7 @@ import type { RouterConfig } from '../config/index.ts';
 import { dialectProblem } from '../engines/index.ts';
 import type { EventFeed, RejectReason } from '../events/index.ts';
 import type { Worker, WorkerState } from '../fleet/index.ts';
-import type { RoleResolution } from '../host/index.ts';
+import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
@@ -22,6 +22,8 @@ export interface ReadinessFacts {
   readonly blockSizeOf: (model: string) => number | null;
   /** What each role uses. */
   readonly roles: readonly Pick<RoleResolution, 'role' | 'hints'>[];
+  /** Partitions whose policies cannot be created. */
+  readonly failures: readonly Pick<SiteFailure, 'partition' | 'role' | 'reason'>[];
   /** Requests of a worker for which it computed whole blocks, which its events must have told. */
   readonly unheard: (workerId: bigint) => number;
 }
@@ -40,6 +42,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...fleetReasons(facts),
   ];
   const warnings = [
+    ...failureWarnings(facts),
     ...roleWarnings(facts),
     ...modelWarnings(facts),
     ...dialectWarnings(facts),
@@ -61,8 +64,19 @@ function fleetReasons(facts: ReadinessFacts): string[] {
       `none of the ${workers.length} workers has role ${SERVED_ROLE}, and this version sends requests to no other`,
     ];
   }
-  if (serving.some((worker) => isReady(worker, facts))) return [];
+  const ready = serving.filter((worker) => isReady(worker, facts));
+  if (ready.some(({ spec }) => !failedModels(facts).has(spec.model))) return [];
+  if (ready.length > 0) return failureWarnings(facts);
   return [`none of the ${serving.length} workers is ready (${statesOf(serving, facts)})`];
+}
+
+function failureWarnings({ failures }: ReadinessFacts): string[] {
+  return failures.filter(({ role }) => role === SERVED_ROLE).map(({ reason }) => reason);
+}
+
+/** Models that cannot be served, whatever their workers do. */
+function failedModels({ failures }: ReadinessFacts): ReadonlySet<string> {
+  return new Set(failures.filter(({ role }) => role === SERVED_ROLE).map(({ partition }) => partition.model));
 }
 
 /** While the first questions are open nobody has answered: `starting` says so. */

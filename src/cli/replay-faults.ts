@@ -33,10 +33,12 @@ export function watchPolicies(say: (line: string) => void): PolicyFaults {
     metrics: {
       ...NO_METRICS,
       count(name, labels = {}, by = 1) {
-        const { policy = '', code = '', reason = '', plugin = '', part } = labels;
+        const { policy = '', code = '', reason = '', plugin = '', part, classifier = '', result } = labels;
         if (name === 'pointsman_selection_fallbacks_total') add({ policy, lost: 'choice', reason: code }, by);
         else if (name === 'pointsman_hint_outputs_dropped_total')
           add({ policy, lost: 'actions', reason }, by);
+        else if (name === 'pointsman_classifications_total' && (result === 'failed' || result === 'skipped'))
+          add({ policy: classifier, lost: 'classification', reason: code || 'tripped' }, by);
         // A skipped worker selection is among the fallbacks already.
         else if (name === 'pointsman_plugin_skips_total' && part === 'hint')
           add({ policy: plugin, lost: 'actions', reason: 'tripped' }, by);

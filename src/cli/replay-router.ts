@@ -3,12 +3,18 @@ import {
   type ConfigProblem,
   type ConfigSource,
   defaultConfig,
+  type LoadedConfig,
   loadConfig,
   type RouterConfig,
   type WorkerConfig,
 } from '../config/index.ts';
-import { NO_DECISIONS } from '../observe/index.ts';
-import type { ComposeReplayRouter, ReplayRouterOptions, RoutingChoice } from '../replay/index.ts';
+import { type DecisionListener, NO_DECISIONS } from '../observe/index.ts';
+import type {
+  ComposeReplayRouter,
+  ReplayRouter,
+  ReplayRouterOptions,
+  RoutingChoice,
+} from '../replay/index.ts';
 import type { VirtualWorker } from '../simulator/index.ts';
 import { composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
@@ -27,33 +33,52 @@ export function replayRouters(warn: WarnOfConfig, warnOfRun: WarnOfRun): Compose
   return async (options) => {
     const loaded = loadChoice(options.choice);
     for (const warning of loaded.warnings) warn(loaded.source, warning);
-    const { choice, transport } = options;
+    const { choice } = options;
     const run = choice.kind === 'policy' ? choice.file : choice.mode;
-    const faults = watchPolicies((line) => warnOfRun(run, line));
-    const router = await composeRouter({
-      config: replayConfig(loaded.config, options),
-      source: loaded.source,
-      clock: options.clock,
-      seed: options.seed,
-      transportFor: () => transport,
-      metrics: faults.metrics,
-      log: faults.log,
-    });
-    const { decisions, events } = router;
-    return {
-      road: router.road,
-      decisions: decisions ?? NO_DECISIONS,
-      eventLink(workerId) {
-        if (events === null) return null;
-        return {
-          owner: router.fleet.slotOf(workerId, 0),
-          sink: events,
-          decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
-        };
-      },
-      policyFaults: () => faults.list(),
-      close: () => router.close(),
-    };
+    return composeReplayRouter(loaded, options, { warn: (line) => warnOfRun(run, line) });
+  };
+}
+
+/** What else a router under replay gets, and who hears of it. */
+export interface ReplayRouterExtras {
+  readonly warn: (line: string) => void;
+  /** Definitions at hand, beside the configured plugins. */
+  readonly definitions?: readonly object[];
+  readonly onDecision?: DecisionListener;
+}
+
+/** One router for replay. @throws what composing a router throws. */
+export async function composeReplayRouter(
+  loaded: Pick<LoadedConfig, 'config' | 'source'>,
+  options: ReplayRouterOptions,
+  { definitions = [], onDecision, warn }: ReplayRouterExtras,
+): Promise<ReplayRouter> {
+  const faults = watchPolicies(warn);
+  const router = await composeRouter({
+    config: replayConfig(loaded.config, options),
+    source: loaded.source,
+    clock: options.clock,
+    seed: options.seed,
+    transportFor: () => options.transport,
+    metrics: faults.metrics,
+    log: faults.log,
+    definitions,
+  });
+  const { decisions, events } = router;
+  if (onDecision !== undefined) decisions?.onDecision(onDecision);
+  return {
+    road: router.road,
+    decisions: decisions ?? NO_DECISIONS,
+    eventLink(workerId) {
+      if (events === null) return null;
+      return {
+        owner: router.fleet.slotOf(workerId, 0),
+        sink: events,
+        decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
+      };
+    },
+    policyFaults: () => faults.list(),
+    close: () => router.close(),
   };
 }
 

@@ -149,9 +149,107 @@ test('check shows what each role resolves to and exits 0, warnings included', as
     ['prefill', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
     ['decode', 'random builtin', 'yes', 'none'],
     ['encode', 'dynamo-default-cost-fn builtin', 'yes', 'none'],
+    [''],
+    [
+      'prepared for',
+      'index',
+      'KV events',
+      'prompt chain',
+      'copy locations',
+      'lineage',
+      'residency',
+      'hint stage',
+    ],
+    ['aggregated', 'yes', 'yes', 'no', 'no', 'no', 'no', 'no'],
+    ['prefill', 'yes', 'yes', 'no', 'no', 'no', 'no', 'no'],
+    ['decode', 'no', 'no', 'no', 'no', 'no', 'no', 'no'],
+    ['encode', 'yes', 'yes', 'no', 'no', 'no', 'no', 'no'],
+    [''],
     [`${path}: no errors, 1 warning; router mode kv`],
     [''],
   ]);
+});
+
+test('check shows what is prepared for each role because its policies ask for it', async () => {
+  file('lineage.mjs', [
+    "import { defineHintPolicy } from 'pointsman/plugin';",
+    "export default defineHintPolicy({ type: 'asks', inputs: ['session-lineage', 'residency'], create: () => ({ buildHints: () => [] }) });",
+  ]);
+  const lines = [
+    'plugins: [./lineage.mjs]',
+    'worker_selection:',
+    '  aggregated: { type: kvcr }',
+    '  prefill: { type: round-robin, hints: [{ type: asks }] }',
+    '  decode: { type: round-robin, hints: [{ type: kv_fetch }] }',
+    '  encode: { type: kvcr, hints: [], parameters: { shared_cache_multiplier: 0 } }',
+  ];
+  const prepared = async (path: string) => {
+    const { out } = await run(['check', path, '--json']);
+    const { roles, problems } = JSON.parse(out) as {
+      roles: { role: string; prepared: Record<string, string> }[];
+      problems: { text: string }[];
+    };
+    return {
+      prepared: roles.map(({ role, prepared: given }) => `${role}: ${Object.values(given).join(' ')}`),
+      problems: problems.map(({ text }) => text.replace(`${folder}/`, '')),
+      keys: Object.keys(roles[0]?.prepared ?? {}),
+    };
+  };
+  const found = await prepared(file('prepared.yaml', lines));
+  expect(found.keys).toEqual([
+    'index',
+    'event_subscription',
+    'chain_retention',
+    'copy_locations',
+    'lineage',
+    'residency',
+    'hint_stage',
+  ]);
+  expect(found.prepared).toEqual([
+    'aggregated: yes yes yes yes no no yes',
+    'prefill: no no no no disabled disabled yes',
+    'decode: yes yes yes yes no no yes',
+    'encode: yes yes no no no no no',
+  ]);
+  expect(found.problems).toEqual([]);
+  const without = await prepared(file('blind.yaml', ['router: { use_kv_events: false }', ...lines]));
+  expect(without.prepared).toEqual([
+    'aggregated: disabled disabled disabled disabled no no yes',
+    'prefill: no no no no disabled disabled yes',
+    'decode: disabled disabled disabled disabled no no yes',
+    'encode: disabled disabled no no no no no',
+  ]);
+  const why =
+    'count on KV copies, but router.use_kv_events: false keeps no index to find them in, so none is credited or sent; set it to true, or choose policies without copies';
+  expect(without.problems).toEqual([
+    `blind.yaml:4:3: worker_selection.aggregated: the policies of role aggregated ${why}`,
+    `blind.yaml:6:3: worker_selection.decode: the policies of role decode ${why}`,
+  ]);
+});
+
+test('check creates every policy and leaves nothing of it behind', async () => {
+  const alive = new Set<string>();
+  const key = 'pointsman check test';
+  Reflect.set(globalThis, Symbol.for(key), alive);
+  file('alive.mjs', [
+    "import { defineHintPolicy } from 'pointsman/plugin';",
+    `const alive = globalThis[Symbol.for('${key}')];`,
+    "const make = (type, scope) => defineHintPolicy({ type, scope, create({ role = 'any', partition }) {",
+    "  const name = [type, role, partition?.model].join(' ');",
+    '  alive.add(name).add("once " + name);',
+    '  return { buildHints: () => [], dispose: async () => void (await null, alive.delete(name)) };',
+    '} });',
+    "export const own = make('own', 'partition');",
+    "export const shared = make('shared', 'shared');",
+  ]);
+  const path = file('alive.yaml', [
+    'plugins: [./alive.mjs]',
+    'models: { a: { tokens: { source: estimate } }, b: { tokens: { source: estimate } } }',
+    'worker_selection: { decode: { hints: [{ type: own }, { type: shared }] } }',
+  ]);
+  expect((await run(['check', path])).code).toBe(0);
+  Reflect.deleteProperty(globalThis, Symbol.for(key));
+  expect([...alive].sort()).toEqual(['once own decode a', 'once own decode b', 'once shared any ']);
 });
 
 test('check prints problems of the file with position and excerpt and exits 2', async () => {
@@ -278,7 +376,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     ':2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
     ':4:3: models.c.tokens: token source "engine" of model c is not available yet; use local with a tokenizer.json, or estimate',
     `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, round-robin, random, power-of-two, least-loaded, direct (did you mean "round-robin"?)',
+    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "round-robin"?)',
   ]);
 });
 

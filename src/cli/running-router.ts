@@ -8,12 +8,13 @@ import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
+import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
@@ -31,6 +32,8 @@ export interface StartRouterOptions {
   readonly tokenizerThreads?: number;
   /** Told which plugin runs, for a watchdog. */
   readonly running?: RunningPlugin;
+  /** Registers policies of the program that the router runs in. */
+  readonly register?: (registry: PluginRegistry) => unknown;
   /** Other pauses between health checks than the fleet's, in ms. */
   readonly healthChecks?: { readonly intervalMs: number; readonly troubledIntervalMs: number };
   /** How the configuration is read again, and from which files it came; absent = only plugins are reloaded. */
@@ -105,6 +108,8 @@ async function start(
     log,
     transportFor: () => transport,
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
+    threads: threadModules(),
+    ...(options.register === undefined ? {} : { register: options.register }),
     current: () => live.config,
     rolledBack: (reason, older) => reload.rolledBack(reason, older),
   });
@@ -175,6 +180,7 @@ async function start(
         feed: (slot) => core.events?.feed(slot) ?? null,
         blockSizeOf: (model) => core.blockSizes.ofModel(model),
         roles: core.host.resolution(),
+        failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
       }),
     metrics,

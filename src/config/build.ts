@@ -1,9 +1,11 @@
 // From the file's names to the program's: camelCase, absolute paths, secrets read, null for what was not said.
 import { resolve } from 'node:path';
 import type { Role } from '../plugin/index.ts';
+import type { QueueProfile } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
-import { ROLES } from './schema-selection.ts';
+import { MAX_WAIT_MS, ROLES } from './schema-selection.ts';
 import type {
+  ClassifierEntry,
   ConfigPath,
   HintEntry,
   ModelConfig,
@@ -67,6 +69,8 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
     instances: (file.worker_selection?.instances ?? []).map((value, index) => {
       return { ...value, path: ['worker_selection', 'instances', index] };
     }),
+    requestClassifier: buildClassifier(file.request_classifier),
+    policyClasses: policyClasses(file) ?? ['default'],
     containment: {
       softBudgetMs: containment.soft_budget,
       watchdogMs: containment.watchdog,
@@ -76,7 +80,10 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
         windowMs: containment.breaker.window,
         skipMs: containment.breaker.skip,
       },
-      tripped: { workerSelection: containment.tripped.worker_selection },
+      tripped: {
+        classifier: containment.tripped.classifier,
+        workerSelection: containment.tripped.worker_selection,
+      },
     },
     observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
   };
@@ -90,7 +97,24 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     blockSize: value.block_size,
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
+    policyClasses: policyClasses(value),
   };
+}
+
+/** What a queue profile lets others name: its families, and the classes that stand for themselves. Null = there is no profile. */
+function policyClasses({ policy_classes: classes }: QueueProfile): readonly string[] | null {
+  if (classes === null) return null;
+  return [...new Set(classes.map(({ name, policy_family: family }) => family ?? name))];
+}
+
+function buildClassifier(value: FileValue['request_classifier']): ClassifierEntry | null {
+  if (value === null) return null;
+  const path = ['request_classifier'];
+  if ('bare' in value) {
+    return { type: value.bare, parameters: {}, maxWaitMs: MAX_WAIT_MS, path, typePath: path };
+  }
+  const { type, parameters, max_wait: maxWaitMs } = value;
+  return { type, parameters, maxWaitMs, path, typePath: [...path, 'type'] };
 }
 
 /** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */
@@ -183,8 +207,15 @@ function rolePolicy(type: string | null, instance: string | null): RoleSelection
 }
 
 function buildHint(
-  hint: { readonly type: string; readonly name: string | null; readonly parameters: unknown },
+  hint: {
+    readonly type: string;
+    readonly name: string | null;
+    readonly parameters: unknown;
+    readonly isolation: HintEntry['isolation'];
+    readonly deadline: number | null;
+  },
   path: readonly (string | number)[],
 ): HintEntry {
-  return { type: hint.type, name: hint.name ?? hint.type, parameters: hint.parameters, path };
+  const { type, name, parameters, isolation, deadline: deadlineMs } = hint;
+  return { type, name: name ?? type, parameters, isolation, deadlineMs, path };
 }

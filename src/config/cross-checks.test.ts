@@ -37,7 +37,7 @@ test('a worker without any model is told to add one', () => {
 test('each key of a part that is not built yet gives one warning', () => {
   const found = warnings(
     [
-      'request_classifier: { type: mine }',
+      'request_classifier: { type: mine, isolation: thread, deadline: 1s }',
       'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]',
       'discovery: { nats: { url: x } }',
       'replicas: { enabled: true }',
@@ -50,12 +50,12 @@ test('each key of a part that is not built yet gives one warning', () => {
     ].join('\n'),
   );
   expect(found).toEqual([
-    'router.yaml:1:1: request_classifier: request classifiers other than pass-through are not built yet; it has no effect in this version',
+    'router.yaml:1:35: request_classifier.isolation: thread isolation of request classifiers is not built yet; it has no effect in this version',
+    'router.yaml:1:54: request_classifier.deadline: deadlines of request classifiers, whose wait max_wait bounds, are not built yet; it has no effect in this version',
     'router.yaml:2:1: policy_classes: admission queues are not built yet; it has no effect in this version',
     'router.yaml:3:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
     'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
     'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
-    'router.yaml:6:45: containment.tripped.classifier: request classifiers are not built yet; it has no effect in this version',
     'router.yaml:7:1: uncached_isl_buckets: admission queues are not built yet; it has no effect in this version',
     'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
     'router.yaml:9:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',

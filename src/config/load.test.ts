@@ -176,7 +176,20 @@ test('the defaults are those of an empty file', () => {
       overloadStatus: 429,
       drainMs: 30_000,
     },
-    router: { mode: 'kv', hostCacheHitWeight: 0.75, diskCacheHitWeight: 0.25, routerTtlSeconds: 120 },
+    router: {
+      mode: 'kv',
+      hostCacheHitWeight: 0.75,
+      diskCacheHitWeight: 0.25,
+      routerTtlSeconds: 120,
+      trustIncomingHintsFrom: [],
+      trustRoutingFieldsFrom: [],
+    },
+    containment: {
+      softBudgetMs: 1,
+      watchdogMs: 10_000,
+      breaker: { failures: 5, overruns: 50, windowMs: 30_000, skipMs: 10_000 },
+      tripped: { workerSelection: 'default' },
+    },
     observe: { candidates: 64, logLevel: 'info' },
   });
   expect([config.models.size, config.workers, config.workerSelection]).toEqual([0, [], {}]);

@@ -16,11 +16,19 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   };
 
   const classifier = file.request_classifier;
-  unless(
-    classifier === null || classifier.type === 'pass-through',
-    ['request_classifier'],
-    'request classifiers other than pass-through are not built yet',
-  );
+  if (classifier !== null && !('bare' in classifier)) {
+    const path = ['request_classifier'];
+    unless(
+      classifier.isolation !== 'thread',
+      [...path, 'isolation'],
+      'thread isolation of request classifiers is not built yet',
+    );
+    unless(
+      classifier.deadline === null,
+      [...path, 'deadline'],
+      'deadlines of request classifiers, whose wait max_wait bounds, are not built yet',
+    );
+  }
   for (const key of ['default_policy_family', 'policy_classes', 'uncached_isl_buckets'] as const) {
     unless(file[key] === null, [key], 'admission queues are not built yet');
     for (const [name, model] of Object.entries(file.models)) {
@@ -34,11 +42,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   for (const kind of ['selection', 'indexer'] as const) {
     unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
   }
-  unless(
-    file.containment.tripped.classifier === 'pass-through',
-    ['containment', 'tripped', 'classifier'],
-    'request classifiers are not built yet',
-  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   unless(
     !isSaid(written, 'router', 'router_ttl_secs'),
@@ -58,14 +61,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;
     const path = ['worker_selection', role, 'hints'];
-    for (const [index, hint] of (entry.hints ?? []).entries()) {
-      unless(hint.isolation !== 'thread', [...path, index, 'isolation'], 'thread isolation is not built yet');
-      unless(
-        hint.deadline === null,
-        [...path, index, 'deadline'],
-        'deadlines of hint policies are not built yet',
-      );
-    }
     if (entry.hints === null && isRecord(writtenAt(written, 'worker_selection', role))) {
       warn(path, 'has no value, which counts as absent; write hints: [] to run none');
     }

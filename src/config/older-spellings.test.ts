@@ -43,6 +43,8 @@ hint_policies:
   expect(config.workerSelection.aggregated?.hints?.[0]).toEqual({
     type: 'a',
     name: 'a',
+    isolation: null,
+    deadlineMs: null,
     parameters: { id: 18446744073709551615n },
     path: ['hint_policies', 'aggregated', 0],
   });

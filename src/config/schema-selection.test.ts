@@ -43,7 +43,7 @@ test('a file of policy sections alone is valid', () => {
     '    on_commit_failure: release',
     '    hints:',
     '      - { type: kv_fetch, parameters: { min_additional_blocks: 4 } }',
-    '      - { type: mark, name: second }',
+    '      - { type: mark, name: second, isolation: thread, deadline: 20ms }',
     '  prefill: { instance: sticky }',
     '  decode: round-robin',
     '  encode: { hints: [] }',
@@ -67,9 +67,18 @@ test('a file of policy sections alone is valid', () => {
           type: 'kv_fetch',
           name: 'kv_fetch',
           parameters: { min_additional_blocks: 4 },
+          isolation: null,
+          deadlineMs: null,
           path: [...hintPath, 0],
         },
-        { type: 'mark', name: 'second', parameters: {}, path: [...hintPath, 1] },
+        {
+          type: 'mark',
+          name: 'second',
+          parameters: {},
+          isolation: 'thread',
+          deadlineMs: 20,
+          path: [...hintPath, 1],
+        },
       ],
       appendedHints: [],
       hintsPath: hintPath,
@@ -115,7 +124,7 @@ test('wrong shapes under worker_selection are positioned', () => {
         'worker_selection:',
         '  aggregated: [a]',
         '  prefill: { typ: x, hints: 3 }',
-        '  decode: { type: x, hints: [{ tipe: y }, z] }',
+        '  decode: { type: x, hints: [{ tipe: y }, z, 3] }',
         '  encode: { parameters: 3 }',
         '  instances: { a: b }',
       ].join('\n'),
@@ -127,9 +136,29 @@ test('wrong shapes under worker_selection are positioned', () => {
     'policy.yaml:3:29: worker_selection.prefill.hints: expected a list of hint policies, found 3',
     'policy.yaml:4:30: worker_selection.decode.hints[0].type: is required: a name of letters, digits, "_", "." and "-"',
     'policy.yaml:4:32: worker_selection.decode.hints[0].tipe: unknown key (did you mean "type"?)',
-    'policy.yaml:4:43: worker_selection.decode.hints[1]: expected a mapping (keys: type, name, parameters, isolation, deadline), found "z"',
+    'policy.yaml:4:43: worker_selection.decode.hints[1]: expected a mapping (keys: type, name, parameters, isolation, deadline), found "z"; write - { type: z }',
+    'policy.yaml:4:46: worker_selection.decode.hints[2]: expected a mapping (keys: type, name, parameters, isolation, deadline), found 3',
     'policy.yaml:5:25: worker_selection.encode.parameters: expected a mapping, found 3',
     'policy.yaml:6:14: worker_selection.instances: expected a list of instances, found a mapping',
+  ]);
+});
+
+test('hints say where they run and how long they are waited for; worker selection says neither', () => {
+  expect(
+    problems(
+      [
+        'worker_selection:',
+        '  aggregated: { type: x, hints: [{ type: y, isolation: threads, deadline: 50 }] }',
+        '  prefill: { type: x, isolation: thread, deadline: 50ms }',
+        '  instances: [{ name: a, type: x, isolation: in-process }]',
+      ].join('\n'),
+    ),
+  ).toEqual([
+    'router.yaml:2:56: worker_selection.aggregated.hints[0].isolation: expected one of in-process, thread, found "threads" (did you mean "thread"?)',
+    'router.yaml:2:75: worker_selection.aggregated.hints[0].deadline: expected a duration such as 500ms, 30s or 2m, from 1ms to 1m, found 50',
+    'router.yaml:3:23: worker_selection.prefill.isolation: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove the key, hint policies and the request classifier take it',
+    'router.yaml:3:42: worker_selection.prefill.deadline: worker selection has no deadline, as selecting and booking are one synchronous step; remove the key',
+    'router.yaml:4:35: worker_selection.instances[0].isolation: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove the key, hint policies and the request classifier take it',
   ]);
 });
 

@@ -32,32 +32,52 @@ const policyName = () =>
     }),
   );
 
-/** Where a plugin runs; read by the parts that isolate plugins. */
+/** Where a plugin runs, and how long its answers from a thread are waited for. */
 const isolationKeys = {
   isolation: orNull(word(['in-process', 'thread'])),
   deadline: orNull(duration(1, 60_000)),
 };
 
-const hint = () =>
-  mapping({ type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys });
+/** Why the same keys do not exist for worker selection. */
+const noIsolation = {
+  isolation:
+    'worker selection cannot be isolated, as selecting and booking are one synchronous step; remove the key, hint policies and the request classifier take it',
+  deadline:
+    'worker selection has no deadline, as selecting and booking are one synchronous step; remove the key',
+};
+
+const hint = (remedy?: (found: unknown) => string) =>
+  mapping(
+    { type: policyName(), name: orNull(policyName()), parameters: or(raw(), {}), ...isolationKeys },
+    remedy === undefined ? {} : { remedy },
+  );
+
+/** In a list a bare name is the mistake to expect, as role entries allow one. */
+const listedHint = () =>
+  hint((found) =>
+    typeof found === 'string' && POLICY_NAME.test(found) ? `; write - { type: ${found} }` : '',
+  );
 
 const hints = () =>
-  z.array(hint(), {
+  z.array(listedHint(), {
     error: (issue) => `expected a list of hint policies, found ${describeValue(issue.input)}`,
   });
 
-const roleMapping = mapping({
-  type: orNull(policyName()),
-  instance: orNull(policyName()),
-  parameters: orNull(raw()),
-  on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
-  hints: hints().nullish(),
-});
+const roleMapping = mapping(
+  {
+    type: orNull(policyName()),
+    instance: orNull(policyName()),
+    parameters: orNull(raw()),
+    on_commit_failure: or(word(['degrade', 'release']), 'degrade'),
+    hints: hints().nullish(),
+  },
+  { refused: noIsolation },
+);
 
 /** A role entry: `name`, `{ type, parameters }` or `{ instance }`. */
-const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping());
+const roleEntry = () => shaped([policyName(), roleMapping], nameOrMapping(roleMapping));
 
-const nameOrMapping = () =>
+const nameOrMapping = <M extends z.ZodType>(whole: M) =>
   z.unknown().transform((value, context) => {
     const bare = typeof value === 'string';
     if (!bare && !isRecord(value)) {
@@ -67,13 +87,20 @@ const nameOrMapping = () =>
       });
       return z.NEVER;
     }
-    const result = bare ? policyName().safeParse(value) : roleMapping.safeParse(value);
-    if (result.success) return typeof result.data === 'string' ? { bare: result.data } : result.data;
+    if (bare) {
+      const name = policyName().safeParse(value);
+      if (name.success) return { bare: name.data };
+      forwardIssues(name.error.issues, context);
+      return z.NEVER;
+    }
+    const result = whole.safeParse(value);
+    if (result.success) return result.data;
     forwardIssues(result.error.issues, context);
     return z.NEVER;
   });
 
-const instance = () => mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) });
+const instance = () =>
+  mapping({ name: policyName(), type: policyName(), parameters: or(raw(), {}) }, { refused: noIsolation });
 
 /** The whole section. */
 export const workerSelection = () =>
@@ -103,8 +130,18 @@ export const hintPolicies = () =>
   });
 
 /** A still older one: a hint policy behind those of every role. */
-export const kvHintPolicy = hint;
+export const kvHintPolicy = () => hint();
 
-/** Who decides when a request enters the queue. */
+/** How long a request waits for its classification at most, unless said otherwise; ms. */
+export const MAX_WAIT_MS = 60_000;
+
+const classifierMapping = mapping({
+  type: policyName(),
+  parameters: or(raw(), {}),
+  max_wait: or(duration(1, 3_600_000), MAX_WAIT_MS),
+  ...isolationKeys,
+});
+
+/** Who decides when a request enters the queue: `name`, or `{ type, parameters }`. */
 export const requestClassifier = () =>
-  mapping({ type: policyName(), parameters: or(raw(), {}), ...isolationKeys });
+  shaped([policyName(), classifierMapping], nameOrMapping(classifierMapping));

@@ -46,6 +46,10 @@ export interface HintEntry {
   readonly name: string;
   /** Raw YAML value; u64 exact as bigint. */
   readonly parameters: unknown;
+  /** Where it runs; null = as its author says. */
+  readonly isolation: 'in-process' | 'thread' | null;
+  /** How long the answer of a thread is waited for; null = the default. */
+  readonly deadlineMs: number | null;
   readonly path: ConfigPath;
 }
 
@@ -75,6 +79,18 @@ export interface InstanceEntry {
   readonly path: ConfigPath;
 }
 
+/** Who decides when and as what a request enters the queue. */
+export interface ClassifierEntry {
+  /** A type, or `default`, as written. */
+  readonly type: string;
+  readonly parameters: unknown;
+  /** How long one request may wait for its classification; ms. */
+  readonly maxWaitMs: number;
+  readonly path: ConfigPath;
+  /** Where the type stands. */
+  readonly typePath: ConfigPath;
+}
+
 /** Where a model's token ids come from. */
 export type TokensSetting =
   | { readonly source: 'local'; readonly tokenizer: string; readonly template: string | null }
@@ -90,6 +106,8 @@ export interface ModelConfig {
   readonly blockSize: number | null;
   readonly tokens: TokensSetting;
   readonly routingGroup: string;
+  /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
+  readonly policyClasses?: readonly string[] | null;
 }
 
 /** One configured worker. */
@@ -145,7 +163,10 @@ export interface ContainmentSettings {
     readonly windowMs: number;
     readonly skipMs: number;
   };
-  readonly tripped: { readonly workerSelection: 'default' | 'refuse' };
+  readonly tripped: {
+    readonly classifier: 'pass-through' | 'refuse';
+    readonly workerSelection: 'default' | 'refuse';
+  };
 }
 
 /** The whole configuration. */
@@ -176,6 +197,10 @@ export interface RouterConfig {
   readonly plugins: readonly { readonly specifier: string; readonly path: ConfigPath }[];
   readonly workerSelection: Readonly<Partial<Record<Role, RoleSelectionEntry>>>;
   readonly instances: readonly InstanceEntry[];
+  /** Null = none: requests pass as they are. */
+  readonly requestClassifier: ClassifierEntry | null;
+  /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
+  readonly policyClasses: readonly string[];
   readonly containment: ContainmentSettings;
   readonly observe: { readonly candidates: number; readonly logLevel: string };
 }

@@ -212,18 +212,33 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 /** Keys named where something else than a mapping was found. */
 const KEYS_SHOWN = 5;
 
+/** What a {@link mapping} says beyond its keys. */
+export interface MappingTexts {
+  /** Behind the complaint about what is no mapping: how to write what stands in its place. */
+  readonly remedy?: (found: unknown) => string;
+  /** Keys that someone may expect here, and why they do not exist. */
+  readonly refused?: Readonly<Record<string, string>>;
+}
+
 /** A mapping with exactly these keys. Unknown ones are reported one line per key, in the order of the issue's `keys`. */
-export const mapping = <S extends z.ZodRawShape>(shape: S) =>
+export const mapping = <S extends z.ZodRawShape>(
+  shape: S,
+  { remedy = () => '', refused = {} }: MappingTexts = {},
+) =>
   z.strictObject(shape, {
     error: (issue) => {
       const known = Object.keys(shape);
       if (issue.code !== 'unrecognized_keys') {
         const more = known.length > KEYS_SHOWN ? ', …' : '';
         const keys = `${known.slice(0, KEYS_SHOWN).join(', ')}${more}`;
-        return `expected a mapping (keys: ${keys}), found ${describeValue(issue.input)}`;
+        return `expected a mapping (keys: ${keys}), found ${describeValue(issue.input)}${remedy(issue.input)}`;
       }
       return issue.keys
-        .map((key) => `unknown key${didYouMean(key, known) || `; known: ${known.join(', ')}`}`)
+        .map((key) =>
+          Object.hasOwn(refused, key)
+            ? refused[key]
+            : `unknown key${didYouMean(key, known) || `; known: ${known.join(', ')}`}`,
+        )
         .join('\n');
     },
   });

@@ -59,7 +59,7 @@ function completeExample(): Record<string, unknown> {
     router_policy_config: './policy.yaml',
     services: { selection: { port: 1 }, indexer: { port: 2 } },
     discovery: { none: {}, kubernetes: {}, nats: {} },
-    request_classifier: { type: 't', parameters: {}, isolation: 'thread', deadline: '1s' },
+    request_classifier: { type: 't', parameters: {}, max_wait: '1s', isolation: 'thread', deadline: '1s' },
     observe: { candidates: 64, log_level: 'info', tracing: { otlp: 'http://127.0.0.1:1' } },
   });
   Object.assign((file.models as Record<string, object>).tiny!, structuredClone(profile));
@@ -106,9 +106,12 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
   [/\.parameters$|^discovery\.(kubernetes|nats)$/, ['a mapping']],
   [/^workers\[0\]\.capabilities$/, ['a mapping']],
   [/\.parameters[.[]/, Object.keys(KINDS) as Kind[]],
-  [/^worker_selection\.(aggregated|prefill|decode|encode)$/, TEXT],
+  [/^worker_selection\.(aggregated|prefill|decode|encode)$|^request_classifier$/, TEXT],
   [/^worker_selection\.[\w.[\]]+(type|instance|name)$|^request_classifier\.type$/, TEXT],
-  [/\.(url|connect|replay|dialect|role|mode|log_level|source|drain|queue_policy|isolation|deadline)$/, []],
+  [
+    /\.(url|connect|replay|dialect|role|mode|log_level|source|drain|queue_policy|isolation|deadline|max_wait)$/,
+    [],
+  ],
   [/_bytes$|overload_status|sha256$|token$|on_commit_failure$|trust_|containment\./, []],
   [
     /\.(host|name|tenant|served_as|routing_group|tokenizer|template|policy_family|cache_bucket|bucket)$/,

@@ -44,6 +44,7 @@ describe('a generate request', () => {
       loraName: null,
       cacheSalt: 's',
       session: { sessionId: 's-1', agentHeaders: {} },
+      policyClass: null,
       constraints: {
         pinnedWorker: null,
         allowedWorkers: null,

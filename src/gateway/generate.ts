@@ -12,7 +12,7 @@ import { type GenerateRequest, readGenerateRequest } from './generate-request.ts
 import { type CleanRequest, cleanRequest } from './ingress.ts';
 import { parseBody } from './parse-body.ts';
 import { readBody } from './read-body.ts';
-import { asksToExplain, readAgentHints, readConstraints } from './routing-constraints.ts';
+import { asksToExplain, readAgentHints, readConstraints, readPolicyClass } from './routing-constraints.ts';
 import type { RunningCalls } from './running-calls.ts';
 import { readSession } from './session-headers.ts';
 
@@ -129,8 +129,9 @@ async function toRoadRequest(
     expectedOutputTokens: hints.expectedOutputTokens,
     loraName: null,
     cacheSalt: request.cacheSalt,
-    session: readSession(req.headers, lastRole),
+    session: readSession(req.headers, lastRole, req.headersDistinct),
     constraints,
+    policyClass: readPolicyClass(clean.trusted),
     incomingHint: clean.incomingHint,
     tokenizeMicros: Math.round((deps.clock.now() - from) * 1000),
   };

@@ -55,6 +55,8 @@ function statusOf(error: PointsmanError, overloadStatus: number): number {
     if (error.code === 'PM_ENGINE_REFUSED' && engine >= 400 && engine < 500) return engine;
     if (error.code === 'PM_ENGINE_FAILED' && engine === 503) return 503;
   }
+  // A sender over its own share is told so, whatever overload is called.
+  if (error.code === 'PM_CLASSIFIER_RATE_LIMITED') return error.status;
   return error.status === 429 ? overloadStatus : error.status;
 }
 

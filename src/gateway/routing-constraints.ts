@@ -1,12 +1,21 @@
 // What a trusted caller may ask of routing, read from its headers and body; and agent hints, which anyone may send.
 import type { RoutingConstraints } from '../road/index.ts';
-import { integerField, invalidField, type JsonObject, objectField, u64 } from './request-fields.ts';
+import {
+  integerField,
+  invalidField,
+  type JsonObject,
+  objectField,
+  textField,
+  u64,
+} from './request-fields.ts';
 import type { TrustedFields } from './router-only-fields.ts';
 
 const MAX_U32 = 0xffffffff;
 const MAX_I32 = 0x7fffffff;
 const MAX_LIST = 4096;
 const MAX_TAINT = 256;
+const MAX_CLASS = 128;
+const CLASS_HEADER = 'x-dynamo-meta-policy-class';
 
 /** Expectations an agent may state about its own request. */
 export interface AgentHints {
@@ -44,6 +53,17 @@ export function readConstraints(trusted: TrustedFields, hints: AgentHints): Rout
     priority: hints.priority,
     strictPriority: hints.strictPriority,
   };
+}
+
+/**
+ * The policy class a trusted caller asks for; a header wins over the body. Null = none.
+ * @throws PointsmanError PM_REQUEST_INVALID
+ */
+export function readPolicyClass(trusted: TrustedFields): string | null {
+  const header = trusted.headers[CLASS_HEADER];
+  return header === undefined
+    ? textField(trusted.body, 'policy_class', MAX_CLASS)
+    : textField({ [CLASS_HEADER]: header }, CLASS_HEADER, MAX_CLASS);
 }
 
 type Pin = NonNullable<RoutingConstraints['pinnedWorker']>;

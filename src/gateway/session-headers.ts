@@ -1,6 +1,7 @@
 // Session identity from the canonical headers. Nothing authenticates them: they label a request and place nothing by themselves.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { SessionContext } from '../plugin/index.ts';
+import { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
 
 const SESSION = 'x-dynamo-session-id';
 const PARENT = 'x-dynamo-parent-session-id';
@@ -8,13 +9,17 @@ const FINAL = 'x-dynamo-session-final';
 
 /** Longer ids count as absent. */
 const MAX_ID_BYTES = 256;
-const NO_HEADERS: SessionContext['agentHeaders'] = Object.freeze({});
 
 /**
  * The session of a request, frozen; null without a usable session id.
  * @param lastRole role of the last message of a chat, from which the trigger follows; null for other requests.
+ * @param distinct every value of every header by itself, from which those of agents are captured
  */
-export function readSession(headers: IncomingHttpHeaders, lastRole: string | null): SessionContext | null {
+export function readSession(
+  headers: IncomingHttpHeaders,
+  lastRole: string | null,
+  distinct: DistinctHeaders = {},
+): SessionContext | null {
   const sessionId = readId(headers[SESSION]);
   if (sessionId === null) return null;
   const parent = readId(headers[PARENT]);
@@ -24,7 +29,7 @@ export function readSession(headers: IncomingHttpHeaders, lastRole: string | nul
     ...(parent === null || parent === sessionId ? {} : { parentSessionId: parent }),
     ...(final === null ? {} : { sessionFinal: final }),
     ...(lastRole === null ? {} : { inputTrigger: triggerOf(lastRole) }),
-    agentHeaders: NO_HEADERS,
+    agentHeaders: agentHeadersOf(distinct),
   });
 }
 

@@ -116,7 +116,10 @@ describe('a breaker', () => {
         };
         for (const { wait, held: holds, outcome } of steps) {
           now += wait;
+          const would = breaker.wouldAdmit(now);
+          expect(breaker.state).toBe(model.state);
           const admitted = breaker.admit(now);
+          expect(would).toBe(admitted);
           expect(admitted).toBe(model.admit(now));
           expect(breaker.state).toBe(model.state);
           if (admitted && holds) held.push(outcome);

@@ -47,9 +47,14 @@ export class Breaker {
   /** Whether a call may be made now. After the pause the first one becomes the probe: its {@link settle} must follow. */
   admit(nowMs: number): boolean {
     if (this.#state === 'ok') return true;
-    if (this.#state === 'probing' || nowMs < this.#until) return false;
+    if (!this.wouldAdmit(nowMs)) return false;
     this.#state = 'probing';
     return true;
+  }
+
+  /** Whether {@link admit} would say yes; changes nothing. */
+  wouldAdmit(nowMs: number): boolean {
+    return this.#state === 'ok' || (this.#state === 'tripped' && nowMs >= this.#until);
   }
 
   /**
@@ -65,6 +70,11 @@ export class Breaker {
     if (this.#state === 'tripped' || outcome === 'ok') return null;
     const times = outcome === 'failed' ? this.#failures : this.#overruns;
     return times.add(nowMs, this.#settings.windowMs) ? this.#trip(nowMs) : null;
+  }
+
+  /** The probe came to nothing, which says neither good nor bad of the plugin: the next call is one. */
+  probeAgain(): void {
+    if (this.#state === 'probing') this.#state = 'tripped';
   }
 
   #trip(nowMs: number): 'tripped' {

@@ -3,9 +3,11 @@ import type { RouterSettings } from '../config/index.ts';
 import {
   direct,
   dynamoDefaultCostFn,
+  dynamoTwoTierCostFn,
   kvcr,
   kvFetch,
   leastLoaded,
+  passThrough,
   powerOfTwo,
   random,
   roundRobin,
@@ -31,8 +33,23 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   };
   catalog.add(dynamoDefaultCostFn, BUILT_IN, weights);
   catalog.add(kvcr, BUILT_IN, weights);
-  for (const definition of [roundRobin, random, powerOfTwo, leastLoaded, direct, kvFetch]) {
+  for (const definition of [
+    dynamoTwoTierCostFn,
+    roundRobin,
+    random,
+    powerOfTwo,
+    leastLoaded,
+    direct,
+    kvFetch,
+    passThrough,
+  ]) {
     catalog.add(definition, BUILT_IN);
   }
   return catalog;
+}
+
+/** The types that plugins cannot take. */
+export function builtinTypes(router: RouterSettings): readonly string[] {
+  const { selections, hints } = builtinCatalog(router);
+  return [...selections.keys(), ...hints.keys()];
 }

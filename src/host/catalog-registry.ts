@@ -35,10 +35,17 @@ export function catalogRegistry(
         entry(type, origin, hosts, provider, (factory) => {
           const fault = checkHintDeclarations(factory, `hint policy ${type}`);
           if (fault !== null) throw new TypeError(fault);
-          const { inputs = [], actions } = factory;
+          const { inputs = [], actions, isolation = 'in-process' } = factory;
           const sends = committing(factory, `hint policy ${type}`);
-          return { inputs, actions: actions ? new Set(actions) : null, seesCommits: sends, sends };
+          return { inputs, actions: actions ? new Set(actions) : null, seesCommits: sends, sends, isolation };
         }),
+      );
+    },
+    registerRequestClassifier(type, provider) {
+      if (!admits(type, provider, [])) return;
+      catalog.classifiers.set(
+        type,
+        entry(type, origin, [], provider, () => ({})),
       );
     },
   };
@@ -67,13 +74,13 @@ function registrationFault(
 }
 
 /** A catalog entry around a provider; `extend` adds what its kind declares beyond `create`. */
-function entry<F extends { create: Prepared['create'] }, X extends object>(
+function entry<C, X extends object, F extends { create(context: C): unknown }>(
   type: string,
   origin: Origin,
   defaultHosts: readonly DefaultHost[],
   provider: (parameters: unknown) => F,
   extend: (factory: F) => X,
-): CatalogEntry<Prepared & X> {
+): CatalogEntry<Prepared<C> & X> {
   return {
     type,
     origin,
@@ -85,7 +92,7 @@ function entry<F extends { create: Prepared['create'] }, X extends object>(
           return wrong(`the provider of ${type} must return an object with a create function`);
         }
         const common = { type, origin, scope: 'partition' } as const;
-        const prepared = { ...common, ...extend(factory), create: factory.create.bind(factory) };
+        const prepared = { ...common, ...extend(factory), create: (context: C) => factory.create(context) };
         return { prepared, faults: null };
       } catch (thrown) {
         return wrong(errorText(thrown));

@@ -1,11 +1,13 @@
 // Every policy type this process knows, built-ins first, then plugins in the order they were listed. Types are unique over all kinds.
 import {
+  type AnyClassifierCreateContext,
   type AnyCreateContext,
   type Clock,
   type DefaultHost,
   type ErrorCode,
   errorText,
   type HintInput,
+  type Isolation,
   type Scope,
 } from '../plugin/index.ts';
 import { commitsKvCopy } from './commitments.ts';
@@ -22,15 +24,20 @@ export interface Origin {
   readonly name: string;
   /** `builtin`, or a short content hash. */
   readonly version: string;
+  /** Digest of each file that went into that hash, by absolute path; absent = there is none. */
+  readonly files?: ReadonlyMap<string, string>;
 }
 
-/** A policy with its parameters read, ready to be created for partitions. */
-export interface Prepared {
+/** A policy with its parameters read, ready to be created for partitions; `C` is what its `create` is given. */
+export interface Prepared<C = AnyCreateContext> {
   readonly type: string;
   readonly origin: Origin;
   readonly scope: Scope;
-  readonly create: (context: AnyCreateContext) => unknown;
+  readonly create: (context: C) => unknown;
 }
+
+/** A prepared request classifier. */
+export type PreparedClassifier = Prepared<AnyClassifierCreateContext>;
 
 /** A prepared worker-selection policy. */
 export interface PreparedSelection extends Prepared {
@@ -48,15 +55,17 @@ export interface PreparedHint extends Prepared {
   readonly seesCommits: boolean;
   /** Whether it sends the copies that its role's worker-selection policy commits. */
   readonly sends: boolean;
+  /** Where it runs unless the configuration says otherwise. */
+  readonly isolation: Isolation;
 }
 
 /** A prepared policy, or what is wrong with its parameters. */
-export type Preparation<P extends Prepared> =
+export type Preparation<P extends Prepared<never>> =
   | { readonly prepared: P; readonly faults: null }
   | { readonly faults: readonly ParameterFault[] };
 
 /** A registered type of one kind. */
-export interface CatalogEntry<P extends Prepared> {
+export interface CatalogEntry<P extends Prepared<never>> {
   readonly type: string;
   readonly origin: Origin;
   /** Hint policies only. */
@@ -66,7 +75,7 @@ export interface CatalogEntry<P extends Prepared> {
 }
 
 /** Prepares under the limit for plugins: a schema or provider that never answers is a fault. */
-export async function prepareWithin<P extends Prepared>(
+export async function prepareWithin<P extends Prepared<never>>(
   clock: Clock,
   entry: CatalogEntry<P>,
   parameters: unknown,
@@ -88,6 +97,7 @@ export interface RegistrationFault {
 export class PolicyCatalog {
   readonly selections = new Map<string, CatalogEntry<PreparedSelection>>();
   readonly hints = new Map<string, CatalogEntry<PreparedHint>>();
+  readonly classifiers = new Map<string, CatalogEntry<PreparedClassifier>>();
 
   /**
    * Adds a checked definition; answers what is wrong, or null.
@@ -109,13 +119,28 @@ export class PolicyCatalog {
         isMapping || given == null ? { ...defaults, ...given } : given,
       );
     };
+    const scope = definition.scope ?? 'partition';
+    if (isClassifier(definition)) {
+      this.classifiers.set(definition.type, {
+        ...common,
+        defaultHosts: [],
+        async prepare(given) {
+          const parsed = await parse(given);
+          if (parsed.faults) return parsed;
+          const create = (context: AnyClassifierCreateContext) =>
+            definition.create({ ...context, parameters: parsed.value });
+          return { prepared: { ...common, scope, create }, faults: null };
+        },
+      });
+      return null;
+    }
     const creator = (parameters: unknown) => ({
       ...common,
-      scope: definition.scope ?? 'partition',
+      scope,
       create: (context: AnyCreateContext) => definition.create({ ...context, parameters }),
     });
     if (isHint(definition)) {
-      const inputs = definition.inputs ?? [];
+      const { inputs = [], isolation = 'in-process' } = definition;
       const actions = definition.actions ? new Set(definition.actions) : null;
       const seesCommits = definition.commitments?.includes('kv-copy') === true;
       this.hints.set(definition.type, {
@@ -126,7 +151,7 @@ export class PolicyCatalog {
           if (parsed.faults) return parsed;
           const sends = commitsKvCopy(definition, parsed.value);
           if (typeof sends !== 'boolean') return { faults: [sends] };
-          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends };
+          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends, isolation };
           return { prepared, faults: null };
         },
       });
@@ -149,7 +174,7 @@ export class PolicyCatalog {
 
   /** What is wrong with taking a type, or null. */
   collision(type: string, origin: Origin): RegistrationFault | null {
-    const taken = this.selections.get(type) ?? this.hints.get(type);
+    const taken = this.selections.get(type) ?? this.hints.get(type) ?? this.classifiers.get(type);
     if (!taken) return null;
     const where =
       taken.origin.name === origin.name
@@ -166,4 +191,10 @@ function isHint(
   definition: AnyDefinition,
 ): definition is Extract<AnyDefinition, { '~pointsman': { kind: 'hint-policy' } }> {
   return definition['~pointsman'].kind === 'hint-policy';
+}
+
+function isClassifier(
+  definition: AnyDefinition,
+): definition is Extract<AnyDefinition, { '~pointsman': { kind: 'request-classifier' } }> {
+  return definition['~pointsman'].kind === 'request-classifier';
 }

@@ -38,6 +38,23 @@ describe('what a component sees', () => {
     expect(seen).toEqual([['occupancy'], ['cache'], ['load']]);
   });
 
+  it('is null where what it declared is switched off', async () => {
+    const seen: unknown[] = [];
+    await testWorkerSelection(
+      policy(() => ({
+        filters: [
+          filterWorkers({ inputs: ['session-lineage'], keep: ({ lineage }) => seen.push(lineage) > 0 }),
+        ],
+        scorers: [
+          scoreEachWorker({ inputs: ['session-lineage'], cost: ({ lineage }) => seen.push(lineage) }),
+        ],
+        picker: pickWorker({ inputs: ['session-lineage'], pick: ({ lineage }) => seen.push(lineage) - 3 }),
+      })),
+      { candidates: [{}] },
+    );
+    expect(seen).toEqual([null, null, null]);
+  });
+
   it('is a copy: writing to a column changes nothing outside the policy', async () => {
     let calls = 0;
     const vandal = scoreWorkers({

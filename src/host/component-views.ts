@@ -1,6 +1,6 @@
 // What a component sees of the candidates: an object with exactly the groups it declared, made once per component over the
 // pipeline's own copy of the columns and pointed at new arrays only when these grow.
-import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from '../plugin/index.ts';
+import type { CacheColumns, CopyColumns, LoadColumns, SessionLineage, WorkerInput } from '../plugin/index.ts';
 import type { CandidateTable } from './types.ts';
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -16,6 +16,7 @@ export interface ComponentView {
   preferredTaintMultiplier?: Float64Array;
   occupancy?: Float64Array;
   copies?: Writable<CopyColumns>;
+  lineage?: SessionLineage | null;
 }
 
 /** A view for these inputs, not yet pointed at anything. */
@@ -43,6 +44,8 @@ export function componentView(inputs: readonly WorkerInput[]): ComponentView {
   if (inputs.includes('preferred-taint')) view.preferredTaintMultiplier = none;
   if (inputs.includes('occupancy')) view.occupancy = none;
   if (inputs.includes('kv-copy-locations')) view.copies = { copyableBlocks: none, sourcePrefixBlocks: none };
+  // Nobody keeps it yet; null says so, where an empty one would say that no session has anything.
+  if (inputs.includes('session-lineage')) view.lineage = null;
   return view;
 }
 

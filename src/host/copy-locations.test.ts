@@ -165,6 +165,41 @@ describe('the best source', () => {
     expect([nothing.owners, nothing.localPrefixBlocks]).toEqual([[], 0]);
   });
 
+  describe('among near-tied ones', () => {
+    /** Slot 0 is the booked rank; loads by slot. */
+    const chosen = (peers: readonly Peer[], loads: readonly number[], minimum = 1, over = {}) =>
+      locations(peers, 128, { loadOf: (slot) => loads[slot] ?? 0, ...over }).bestSource(minimum)?.source
+        .workerId;
+
+    it('is the least loaded within a sixteenth of the longest, equals the longest, then the smallest id', () => {
+      const peers = [peer(1n, 0), peer(2n, 64), peer(3n, 60), peer(4n, 59), peer(5n, 64)];
+      expect(chosen(peers, [0, 7, 6, 0, 7])).toBe(3n);
+      expect(chosen(peers, [0, 7, 7, 0, 7])).toBe(2n);
+      expect(chosen(peers, [0, 7, 7, 0, 6])).toBe(5n);
+      expect(locations(peers, 128).bestSource(1)?.source.workerId).toBe(2n);
+    });
+
+    it('adds the blocks asked for, whatever the load', () => {
+      expect(chosen([peer(1n, 0), peer(2n, 64), peer(3n, 60)], [0, 9, 0], 61)).toBe(2n);
+    });
+
+    it('gives way to the next of them when its hashes are unknown, and then to the next shorter ones', () => {
+      const peers = [peer(1n, 0), peer(2n, 64), peer(3n, 62, { known: 0 }), peer(4n, 40), peer(5n, 39)];
+      expect(chosen(peers, [0, 9, 1, 5, 4])).toBe(2n);
+      const unknown = peers.map((one, slot) => (slot === 1 ? { ...one, known: 0 } : one));
+      expect(chosen(unknown, [0, 9, 1, 5, 4])).toBe(5n);
+    });
+
+    it('leaves a committed copy with the source that selection chose, and moves on by the same rule', () => {
+      const peers = [peer(1n, 0), peer(2n, 64), peer(3n, 64), peer(4n, 64)];
+      const commit = { sourceSlot: 1, prefixBlocks: 64, additionalBlocks: 64 };
+      const loadOf = (slot: number) => [0, 9, 5, 2][slot] ?? 0;
+      expect(locations(peers, 128, { loadOf }).committed(commit)?.source.workerId).toBe(2n);
+      const gone = peers.map((one, slot): Peer => (slot === 1 ? { ...one, state: 'gone' } : one));
+      expect(locations(gone, 128, { loadOf }).committed(commit)?.source.workerId).toBe(4n);
+    });
+  });
+
   it('equals what a plain search finds', () => {
     const any = fc.record({
       workerId: fc.bigInt({ min: 1n, max: 4n }),

@@ -4,6 +4,7 @@ import type { Worker, WorkerSpec } from '../fleet/index.ts';
 import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import { type KvCopy, type KvCopyLocations, type KvCopyOwner, PointsmanError } from '../plugin/index.ts';
 import { arePeers, isUsableSource } from './copy-peers.ts';
+import { compareByLength, compareSources, type LoadedSource, nearTieFloor } from './source-choice.ts';
 import type { CopyCommit, HintBooking } from './types.ts';
 
 /** What the hint stage reads of a worker. */
@@ -58,15 +59,23 @@ export class BookingCopyLocations implements KvCopyLocations {
 
   bestSource(minAdditional: number): KvCopy | null {
     const { hashes } = this.#open();
-    const needed = this.localPrefixBlocks + Math.max(1, minAdditional);
+    // What is not a number asks for the least.
+    const needed = this.localPrefixBlocks + Math.max(1, minAdditional || 1);
+    // More blocks than the prompt has hashes for: that match is not of this prompt.
+    const most = hashes?.blocks ?? 0;
+    const fit = this.#sources().filter(({ prefixBlocks: blocks }) => blocks >= needed && blocks <= most);
     let tries = 0;
-    for (const source of this.#sources()) {
-      if (source.prefixBlocks < needed || tries === MOST_TRIES) break;
-      // More blocks than the prompt has hashes for: that match is not of this prompt.
-      if (source.prefixBlocks > (hashes?.blocks ?? 0)) continue;
-      tries += 1;
-      const copy = this.#copy(source, needed);
-      if (copy !== null) return copy;
+    for (let next = 0; next < fit.length; ) {
+      const floor = nearTieFloor(fit[next]!.prefixBlocks);
+      const end = fit.findIndex(({ prefixBlocks }, at) => at > next && prefixBlocks < floor);
+      const nearTied = fit.slice(next, end < 0 ? fit.length : end).sort(compareSources);
+      for (const source of nearTied) {
+        if (tries === MOST_TRIES) return null;
+        tries += 1;
+        const copy = this.#copy(source, needed);
+        if (copy !== null) return copy;
+      }
+      next += nearTied.length;
     }
     return null;
   }
@@ -100,7 +109,7 @@ export class BookingCopyLocations implements KvCopyLocations {
     );
   }
 
-  /** Every source, the best first. */
+  /** Every source, the longest first. */
   #sources(): readonly Source[] {
     const { match } = this.#open();
     if (this.#ranked !== null) return this.#ranked;
@@ -109,7 +118,7 @@ export class BookingCopyLocations implements KvCopyLocations {
       const source = this.#source(row);
       if (source !== null) sources.push(source);
     }
-    sources.sort((a, b) => b.prefixBlocks - a.prefixBlocks || compare(a, b));
+    sources.sort(compareByLength);
     this.#ranked = sources;
     return sources;
   }
@@ -126,7 +135,9 @@ export class BookingCopyLocations implements KvCopyLocations {
     if (!worker?.capabilities || !own || !isUsableSource(worker, rank)) return null;
     if (!arePeers(worker.capabilities, own)) return null;
     const endpoint = worker.capabilities.ranks.get(rank)?.sourceControlEndpoint;
-    return endpoint ? { slot, workerId: worker.spec.id, rank, endpoint, prefixBlocks } : null;
+    if (!endpoint) return null;
+    const load = this.#open().loadOf?.(slot) ?? 0;
+    return { slot, workerId: worker.spec.id, rank, endpoint, prefixBlocks, load };
   }
 
   /** A copy of what the source holds, or null when fewer than `needed` of its hashes are known: the list ends at the first unknown one. */
@@ -147,17 +158,9 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 }
 
-interface Source {
+interface Source extends LoadedSource {
   readonly slot: OwnerSlot;
-  readonly workerId: bigint;
-  readonly rank: number;
   readonly endpoint: string;
-  readonly prefixBlocks: number;
-}
-
-function compare(a: { workerId: bigint; rank: number }, b: { workerId: bigint; rank: number }): number {
-  if (a.workerId !== b.workerId) return a.workerId < b.workerId ? -1 : 1;
-  return a.rank - b.rank;
 }
 
 function depth(match: PrefixMatch, tier: number, row: number): number {

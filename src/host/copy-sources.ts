@@ -1,38 +1,40 @@
 // Who could copy leading blocks of a prompt to whom, for all candidates of a decision in O(sources + candidates): per group of peers
-// the best source and the best one on another worker, so that each candidate leaves its own worker out at once.
+// the source to ask and the one to ask by those on its worker, so that each candidate leaves its own worker out at once.
 import type { RankCapabilities, WorkerCapabilities } from '../fleet/index.ts';
 import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
-import type { HintFleet, HintWorker } from './copy-locations.ts';
+import type { HintFleet } from './copy-locations.ts';
 import { isUsableSource, peerGroupOf } from './copy-peers.ts';
+import { FirstTwoSources, NotedSource, nearTieFloor, type SourceLoad } from './source-choice.ts';
 import type { CandidateTable } from './types.ts';
 
 /** Groups that differ only in what workers advertise; beyond them everything is looked up anew. */
 const MOST_GROUPS = 4096;
 const DEVICE = TIERS.indexOf('device');
 
-/** The two sources of a group that matter; slots are −1 where there is none. */
+/** The sources of a group that matter, whichever worker asks. */
 interface GroupSources {
-  bestSlot: OwnerSlot;
-  bestBlocks: number;
-  bestWorker: bigint;
-  bestRank: number;
-  otherSlot: OwnerSlot;
-  otherBlocks: number;
-  otherWorker: bigint;
-  otherRank: number;
+  /** By prefix alone. */
+  readonly longest: FirstTwoSources;
+  /** Of those nearly as long as the longest, by load. */
+  readonly lightest: FirstTwoSources;
+  /** The same for the worker that holds the longest, which must do without its own. */
+  readonly lightestBeside: NotedSource;
 }
 
 /** Fills the copy columns of candidate tables. Scratch space is kept between decisions. */
 export class CopySources {
   readonly #fleet: HintFleet;
+  readonly #loadOf: SourceLoad;
   readonly #groupIds = new Map<string, number>();
   readonly #groups: GroupSources[] = [];
   /** Advertisement a slot's group was found from, and the group. */
   readonly #advertised: (WorkerCapabilities | undefined)[] = [];
   readonly #groupOfSlot: number[] = [];
+  readonly #offered = new NotedSource();
 
-  constructor(fleet: HintFleet) {
+  constructor(fleet: HintFleet, loadOf: SourceLoad) {
     this.#fleet = fleet;
+    this.#loadOf = loadOf;
   }
 
   /**
@@ -43,9 +45,10 @@ export class CopySources {
     this.#reset();
     const { count, copyableBlocks, sourcePrefixBlocks } = table;
     table.hasCopies = true;
-    const sources = match === null ? 0 : this.#gather(match);
+    const any = match !== null && this.#gather(match);
     for (let row = 0; row < count; row += 1) {
-      const blocks = sources === 0 ? 0 : this.#blocksFor(table, row, senderActions);
+      const blocks =
+        any && this.#takes(table, row, senderActions) ? this.#sourceFor(table, row).prefixBlocks : 0;
       sourcePrefixBlocks[row] = blocks;
       copyableBlocks[row] = Math.max(0, blocks - table.deviceBlocks[row]! - table.hostBlocks[row]!);
     }
@@ -53,12 +56,7 @@ export class CopySources {
 
   /** Slot of the source of a row of the table filled last, or −1. */
   sourceOf(table: CandidateTable, row: number): OwnerSlot {
-    if (!(table.copyableBlocks[row]! >= 1)) return -1;
-    const slot = table.slots[row]!;
-    const worker = this.#fleet.workerOfSlot(slot);
-    if (!worker?.capabilities) return -1;
-    const group = this.#groups[this.#groupOf(slot, worker.capabilities)]!;
-    return group.bestWorker === worker.spec.id ? group.otherSlot : group.bestSlot;
+    return table.copyableBlocks[row]! >= 1 ? this.#sourceFor(table, row).slot : -1;
   }
 
   #reset(): void {
@@ -67,68 +65,67 @@ export class CopySources {
       this.#groups.length = 0;
       this.#advertised.length = 0;
     }
-    for (const group of this.#groups) {
-      group.bestSlot = -1;
-      group.bestBlocks = 0;
-      group.otherSlot = -1;
-      group.otherBlocks = 0;
+    for (const { longest, lightest, lightestBeside } of this.#groups) {
+      longest.clear();
+      lightest.clear();
+      lightestBeside.clear();
     }
   }
 
-  /** Offers every eligible owner of the match to its group; answers how many there were. */
-  #gather(match: PrefixMatch): number {
-    const fleet = this.#fleet;
-    const depths = match.depthPerTier[DEVICE];
-    let sources = 0;
+  /** Finds the sources of every group: the longest first, then the least loaded of those nearly as long. False = there are none. */
+  #gather(match: PrefixMatch): boolean {
+    const offered = this.#offered;
+    let any = false;
     for (let found = 0; found < match.count; found += 1) {
-      const blocks = depths?.[found] ?? 0;
-      if (blocks === 0) continue;
-      const slot = match.owners[found]!;
-      const worker = fleet.workerOfSlot(slot);
-      if (!worker?.capabilities) continue;
-      const rank = fleet.slotRank(slot);
-      if (!isUsableSource(worker, rank)) continue;
-      this.#offer(this.#groups[this.#groupOf(slot, worker.capabilities)]!, slot, worker, rank, blocks);
-      sources += 1;
+      const group = this.#noteSource(match, found);
+      if (group === null) continue;
+      any = true;
+      offered.load = 0;
+      group.longest.offer(offered);
     }
-    return sources;
+    for (let found = 0; any && found < match.count; found += 1) {
+      const group = this.#noteSource(match, found);
+      if (group === null) continue;
+      const { first, second } = group.longest;
+      const isBeside =
+        offered.workerId !== first.workerId && offered.prefixBlocks >= nearTieFloor(second.prefixBlocks);
+      const isNear = offered.prefixBlocks >= nearTieFloor(first.prefixBlocks);
+      if (!isBeside && !isNear) continue;
+      offered.load = this.#loadOf(offered.slot);
+      if (isNear) group.lightest.offer(offered);
+      if (isBeside) group.lightestBeside.offer(offered);
+    }
+    return any;
   }
 
-  #offer(group: GroupSources, slot: OwnerSlot, { spec }: HintWorker, rank: number, blocks: number): void {
-    const { id } = spec;
-    const { bestSlot, bestBlocks, bestWorker, bestRank, otherSlot } = group;
-    if (bestSlot < 0 || precedes(blocks, id, rank, bestBlocks, bestWorker, bestRank)) {
-      if (bestSlot >= 0 && bestWorker !== id) {
-        group.otherSlot = bestSlot;
-        group.otherBlocks = bestBlocks;
-        group.otherWorker = bestWorker;
-        group.otherRank = bestRank;
-      }
-      group.bestSlot = slot;
-      group.bestBlocks = blocks;
-      group.bestWorker = id;
-      group.bestRank = rank;
-    } else if (
-      bestWorker !== id &&
-      (otherSlot < 0 || precedes(blocks, id, rank, group.otherBlocks, group.otherWorker, group.otherRank))
-    ) {
-      group.otherSlot = slot;
-      group.otherBlocks = blocks;
-      group.otherWorker = id;
-      group.otherRank = rank;
-    }
+  /** Notes the owner of a row of the match in `#offered`; null when it cannot be a source. */
+  #noteSource(match: PrefixMatch, found: number): GroupSources | null {
+    const blocks = match.depthPerTier[DEVICE]?.[found] ?? 0;
+    if (blocks === 0) return null;
+    const slot = match.owners[found]!;
+    const worker = this.#fleet.workerOfSlot(slot);
+    if (!worker?.capabilities) return null;
+    const rank = this.#fleet.slotRank(slot);
+    if (!isUsableSource(worker, rank)) return null;
+    this.#offered.note(slot, worker.spec.id, rank, blocks, 0);
+    return this.#groups[this.#groupOf(slot, worker.capabilities)]!;
   }
 
-  /** Prefix of the best source for a candidate; 0 where there is none or the candidate takes no such hint. */
-  #blocksFor(table: CandidateTable, row: number, senderActions: ReadonlySet<string> | null): number {
+  /** The source of a row: the least loaded of the near-tied ones, or the longest where that one holds no more than the row itself. */
+  #sourceFor(table: CandidateTable, row: number): NotedSource {
     const slot = table.slots[row]!;
     const worker = this.#fleet.workerOfSlot(slot);
-    const capabilities = worker?.capabilities;
-    if (!worker || !capabilities || !takesAny(capabilities.ranks.get(table.ranks[row]!), senderActions))
-      return 0;
-    const group = this.#groups[this.#groupOf(slot, capabilities)]!;
-    if (group.bestSlot < 0) return 0;
-    return group.bestWorker === worker.spec.id ? group.otherBlocks : group.bestBlocks;
+    if (!worker?.capabilities) return NONE;
+    const { id } = worker.spec;
+    const { longest, lightest, lightestBeside } = this.#groups[this.#groupOf(slot, worker.capabilities)]!;
+    const lightestOne = longest.first.workerId === id ? lightestBeside : lightest.besides(id);
+    const isWorth = lightestOne.prefixBlocks > table.deviceBlocks[row]! + table.hostBlocks[row]!;
+    return isWorth ? lightestOne : longest.besides(id);
+  }
+
+  #takes(table: CandidateTable, row: number, senderActions: ReadonlySet<string> | null): boolean {
+    const worker = this.#fleet.workerOfSlot(table.slots[row]!);
+    return takesAny(worker?.capabilities?.ranks.get(table.ranks[row]!), senderActions);
   }
 
   #groupOf(slot: OwnerSlot, capabilities: WorkerCapabilities): number {
@@ -146,22 +143,14 @@ export class CopySources {
   }
 }
 
-function emptyGroup(): GroupSources {
-  const best = { bestSlot: -1, bestBlocks: 0, bestWorker: 0n, bestRank: 0 };
-  return { ...best, otherSlot: -1, otherBlocks: 0, otherWorker: 0n, otherRank: 0 };
-}
+const NONE = Object.freeze(new NotedSource());
 
-/** Longest prefix first, then the smallest (worker id, rank). */
-function precedes(
-  blocks: number,
-  worker: bigint,
-  rank: number,
-  thanBlocks: number,
-  thanWorker: bigint,
-  thanRank: number,
-): boolean {
-  if (blocks !== thanBlocks) return blocks > thanBlocks;
-  return worker === thanWorker ? rank < thanRank : worker < thanWorker;
+function emptyGroup(): GroupSources {
+  return {
+    longest: new FirstTwoSources(),
+    lightest: new FirstTwoSources(),
+    lightestBeside: new NotedSource(),
+  };
 }
 
 function takesAny(rank: RankCapabilities | undefined, actions: ReadonlySet<string> | null): boolean {

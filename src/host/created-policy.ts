@@ -70,7 +70,8 @@ export function checkHintPolicy(created: unknown, label: string): AnyHintPolicy 
   return policy as AnyHintPolicy;
 }
 
-function checkMembers(created: unknown, members: readonly string[], label: string): object {
+/** The created object, its members known. @throws PointsmanError PM_PLUGIN_INVALID. */
+export function checkMembers(created: unknown, members: readonly string[], label: string): object {
   if (typeof created !== 'object' || created === null || created instanceof Promise) {
     absorbPromise(created);
     throw invalid(`create of ${label} must return a policy, got ${describeValue(created)}`);
@@ -111,7 +112,8 @@ function checkComponentInputs(component: object, label: string): void {
   if (fault !== null) throw invalid(fault);
 }
 
-function disposer(policy: object, label: string): () => unknown {
+/** Its `dispose`, or one that does nothing. @throws PointsmanError PM_PLUGIN_INVALID. */
+export function disposer(policy: object, label: string): () => unknown {
   const dispose: unknown = Reflect.get(policy, 'dispose');
   if (dispose === undefined) return () => undefined;
   if (typeof dispose !== 'function') throw invalid(`create of ${label}: dispose must be a function`);
@@ -122,6 +124,7 @@ function isComponent(value: unknown, kind: string): value is object {
   return typeof value === 'object' && value !== null && Reflect.get(value, 'component') === kind;
 }
 
-function invalid(message: string): PointsmanError {
+/** The error of a created object that breaks the contract. */
+export function invalid(message: string): PointsmanError {
   return new PointsmanError('PM_PLUGIN_INVALID', message);
 }

@@ -4,7 +4,9 @@ import { didYouMean } from '../config/index.ts';
 import {
   HINT_INPUTS,
   type HintPolicyDefinition,
+  ISOLATIONS,
   PLUGIN_API_VERSION,
+  type RequestClassifierDefinition,
   WORKER_INPUTS,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
@@ -12,9 +14,12 @@ import { checkCommitments } from './commitments.ts';
 import { describeValue } from './selection-errors.ts';
 
 /** Any definition. */
-export type AnyDefinition = WorkerSelectionPolicyDefinition | HintPolicyDefinition;
+export type AnyDefinition =
+  | WorkerSelectionPolicyDefinition
+  | HintPolicyDefinition
+  | RequestClassifierDefinition;
 
-const KINDS: readonly string[] = ['worker-selection', 'hint-policy'];
+const KINDS: readonly string[] = ['worker-selection', 'hint-policy', 'request-classifier'];
 const TYPE_PATTERN = /^[A-Za-z0-9_.-]+$/;
 const ACTION_PATTERN = /^[^@\s]+@[^@\s]+$/;
 
@@ -50,6 +55,12 @@ export function checkDefinition(
   if (kind === 'hint-policy') {
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;
+  } else if (property(value, 'isolation') !== undefined) {
+    return `${label}: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove isolation`;
+  }
+  if (kind === 'request-classifier') {
+    const fault = checkClassifierDeclarations(value, label);
+    if (fault !== null) return fault;
   }
   // Every member the host reads was checked above.
   return value as AnyDefinition;
@@ -76,6 +87,20 @@ export function checkHintDeclarations(value: object, label: string): string | nu
   const hosts = property(value, 'defaultHosts') ?? [];
   if (!Array.isArray(hosts) || !hosts.every(isDefaultHost)) {
     return `${label}: defaultHosts must be a list of { workerSelection: TYPE } or 'any-worker-selection'`;
+  }
+  const isolation = property(value, 'isolation');
+  if (isolation !== undefined && !ISOLATIONS.some((one) => one === isolation)) {
+    return `${label}: isolation must be one of ${ISOLATIONS.join(', ')}, got ${describeValue(isolation)}`;
+  }
+  return null;
+}
+
+/** What is wrong with what a request classifier declares, or null: it reads nothing that others would have to prepare. */
+function checkClassifierDeclarations(value: object, label: string): string | null {
+  for (const name of ['inputs', 'commitments']) {
+    const list = property(value, name);
+    if (list === undefined || (Array.isArray(list) && list.length === 0)) continue;
+    return `${label}: a request classifier has no ${name}; leave them out`;
   }
   return null;
 }

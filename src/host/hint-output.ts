@@ -14,7 +14,7 @@ export interface CheckedAction {
 }
 
 /** Why an output is dropped. */
-export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped'>;
+export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped' | 'restarting'>;
 
 /** What an output is judged by. */
 export interface OutputLimits {
@@ -28,6 +28,8 @@ export interface OutputLimits {
   readonly accepted: ReadonlySet<string> | null;
 }
 
+const NOTHING: readonly CheckedAction[] = Object.freeze([]);
+
 const NAME = /^[^\s@]{1,128}$/;
 
 /** The actions of an output, or why it is dropped. Never throws, whatever the output does when read. */
@@ -39,6 +41,7 @@ export function judgeOutput(output: unknown, limits: OutputLimits): readonly Che
   try {
     if (!Array.isArray(output)) return 'malformed';
     const length = output.length;
+    if (length === 0) return NOTHING;
     if (length > limits.room) return 'no_room';
     const actions: CheckedAction[] = [];
     let bytes = 0;

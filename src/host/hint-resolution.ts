@@ -7,8 +7,11 @@ import {
   type RoleSelectionEntry,
   type RouterConfig,
 } from '../config/index.ts';
-import type { Clock, Role } from '../plugin/index.ts';
-import { type CatalogEntry, type PolicyCatalog, type PreparedHint, prepareWithin } from './catalog.ts';
+import type { Role } from '../plugin/index.ts';
+import type { CatalogEntry, PolicyCatalog, PreparedHint, PreparedSelection } from './catalog.ts';
+import { defaultThreadPlan, threadPlanOf } from './hint-isolation.ts';
+import type { ThreadPlan } from './isolation/thread-instances.ts';
+import type { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A hint policy of a role. */
@@ -18,37 +21,41 @@ export interface ResolvedHint {
   /** Whether the role lists it; else it runs by its default hosts. */
   readonly listed: boolean;
   readonly path: ConfigPath;
+  /** The thread it is to run in; null or absent = it runs in process. */
+  readonly thread?: ThreadPlan | null;
 }
 
 /** Resolves hints of one configuration; problems go to the list. */
 export class HintResolver {
   readonly #catalog: PolicyCatalog;
   readonly #problems: ProblemList;
-  readonly #clock: Clock;
+  readonly #preparations: Preparations;
 
-  constructor(catalog: PolicyCatalog, problems: ProblemList, clock: Clock) {
+  constructor(catalog: PolicyCatalog, problems: ProblemList, preparations: Preparations) {
     this.#catalog = catalog;
     this.#problems = problems;
-    this.#clock = clock;
+    this.#preparations = preparations;
   }
 
-  /** Listed hints in list order, else default ones in registration order; appended ones last. `selectionType` is null when the role has none. */
+  /** Listed hints in list order, else default ones in registration order; appended ones last. `selection` is null when the role has none. */
   async resolve(
     role: Role,
     entry: RoleSelectionEntry | undefined,
-    selectionType: string | null,
+    selection: Pick<PreparedSelection, 'type' | 'commits'> | null,
   ): Promise<readonly ResolvedHint[]> {
     let hints: readonly ResolvedHint[] = [];
     if (entry?.hints) hints = await this.#listedHints(entry.hints);
-    else if (selectionType !== null)
-      hints = await this.#defaultHints(selectionType, entry?.path ?? ['worker_selection']);
+    else if (selection !== null)
+      hints = await this.#defaultHints(selection.type, entry?.path ?? ['worker_selection']);
     if (entry === undefined) return hints;
     const appended = await this.#listedHints(entry.appendedHints);
     if (appended.length > 0) {
       const types = new Set(appended.map(({ prepared }) => prepared.type));
       hints = [...hints.filter(({ listed, prepared }) => listed || !types.has(prepared.type)), ...appended];
     }
-    this.#warnTwoFetchers(role, entry, hints);
+    // Two senders of committed copies are an error, which says the same and more.
+    const twoSenders = selection?.commits === true && hints.filter((hint) => hint.prepared.sends).length > 1;
+    if (!twoSenders) this.#warnTwoFetchers(role, entry, hints);
     return hints;
   }
 
@@ -72,15 +79,25 @@ export class HintResolver {
 
   async #listedHints(entries: readonly HintEntry[]): Promise<readonly ResolvedHint[]> {
     const hints: ResolvedHint[] = [];
-    for (const { type, name, parameters, path } of entries) {
+    for (const listed of entries) {
+      const { type, name, parameters, path } = listed;
       const entry = this.#catalog.hints.get(type);
       if (entry === undefined) {
         this.#unknownHint(type, [...path, 'type']);
         continue;
       }
-      const preparation = await prepareWithin(this.#clock, entry, parameters);
+      const preparation = await this.#preparations.of(entry, parameters);
       if (preparation.faults) this.#problems.parameters('error', path, preparation.faults, type);
-      else hints.push({ name, prepared: preparation.prepared, listed: true, path });
+      else {
+        const { prepared } = preparation;
+        hints.push({
+          name,
+          prepared,
+          listed: true,
+          path,
+          thread: threadPlanOf(listed, prepared, this.#problems),
+        });
+      }
     }
     return hints;
   }
@@ -98,13 +115,15 @@ export class HintResolver {
     const hints: ResolvedHint[] = [];
     for (const entry of this.#catalog.hints.values()) {
       if (!runsByDefault(entry, selectionType)) continue;
-      const preparation = await prepareWithin(this.#clock, entry, {});
+      const preparation = await this.#preparations.of(entry, {});
       if (preparation.faults) {
         const [fault] = preparation.faults;
         const message = `${entry.type} of ${entry.origin.name} runs under ${selectionType} by default, but does not take empty parameters: ${fault?.message}`;
         this.#problems.error('PM_PLUGIN_INVALID', path, 'key', message);
       } else {
-        hints.push({ name: entry.type, prepared: preparation.prepared, listed: false, path });
+        const { prepared } = preparation;
+        const thread = defaultThreadPlan(prepared);
+        hints.push({ name: entry.type, prepared, listed: false, path, thread });
       }
     }
     return hints;

@@ -98,6 +98,29 @@ const upTo = (count: number): string[] => Array.from({ length: count }, (_, at) 
 const outcomes = (result: HintStageResult): string[] =>
   result.policies.map(({ name, result: what, reason }) => [name, what, reason].filter(Boolean).join(' '));
 
+describe('a stage without policies', () => {
+  it('is idle and says only whether the rank takes hints', async () => {
+    const stage = await stageOf([]);
+    expect(stage.idle).toBe(true);
+    expect(stage.run(booking())).toEqual({
+      hint: null,
+      capable: true,
+      policies: [],
+      actionPolicies: [],
+      commit: null,
+    });
+    expect((await stageOf([sends('one', 1)])).idle).toBe(false);
+  });
+
+  it('hands a caller’s envelope on, and says that nobody sends a commit', async () => {
+    const stage = await stageOf([]);
+    const incomingHint = (await stageOf([sends('one', 1)])).run(booking()).hint;
+    expect(stage.run(booking({ incomingHint })).hint?.actions).toHaveLength(1);
+    const commit = { sourceSlot: 1, prefixBlocks: 4, additionalBlocks: 4, stopOnFailure: false };
+    expect(stage.run(booking({ commit })).commit?.failure).toBe('no_sender');
+  });
+});
+
 describe('the envelope', () => {
   it('carries numbered actions in list order under the request’s id', async () => {
     const stage = await stageOf([sends('one', 1), sends('two', 2)]);

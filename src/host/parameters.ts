@@ -77,7 +77,9 @@ function knownKeys(schema: ParameterSchema, path: ConfigPath): readonly string[]
       libraryOptions: { unrepresentable: 'any' },
     });
     for (const step of path) {
-      node = typeof step === 'number' ? field(node, 'items') : field(field(node, 'properties'), step);
+      node = mappingOf(
+        typeof step === 'number' ? field(node, 'items') : field(field(node, 'properties'), step),
+      );
     }
     const properties = field(node, 'properties');
     return isMapping(properties) ? Object.keys(properties) : [];
@@ -85,6 +87,12 @@ function knownKeys(schema: ParameterSchema, path: ConfigPath): readonly string[]
     // A schema with transforms may not have a JSON form; then there are no suggestions.
     return [];
   }
+}
+
+/** Of a choice, the alternative that lists keys: what may be null is written as one. */
+function mappingOf(node: unknown): unknown {
+  const choice = field(node, 'anyOf');
+  return Array.isArray(choice) ? choice.find((one) => field(one, 'properties') !== undefined) : node;
 }
 
 function pathOf(issue: SchemaIssue): ConfigPath {

@@ -1,5 +1,5 @@
 // Finds the definitions in a loaded module and puts them into the catalog.
-import { type Clock, errorText } from '../plugin/index.ts';
+import { type Clock, errorText, type PluginRegistry } from '../plugin/index.ts';
 import type { Origin, PolicyCatalog, RegistrationFault } from './catalog.ts';
 import { catalogRegistry } from './catalog-registry.ts';
 import { checkDefinition, isBranded } from './definition-check.ts';
@@ -19,9 +19,10 @@ export class ExportCollector {
 
   /** Registers everything a module offers; answers what is wrong, nothing when all is well. */
   async collect(
-    module: Pick<LoadedModule, 'specifier' | 'exports' | 'version'>,
+    module: Pick<LoadedModule, 'specifier' | 'exports' | 'version'> & Partial<Pick<LoadedModule, 'files'>>,
   ): Promise<readonly RegistrationFault[]> {
-    const origin: Origin = { name: module.specifier, version: module.version };
+    const { specifier, version, files } = module;
+    const origin: Origin = { name: specifier, version, ...(files === undefined ? {} : { files }) };
     const faults: RegistrationFault[] = [];
     let found = 0;
     try {
@@ -44,9 +45,19 @@ export class ExportCollector {
     if (found === 0) {
       faults.push({
         code: 'PM_PLUGIN_INVALID',
-        message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy or defineHintPolicy returns, or a register function`,
+        message: `${module.specifier} exports no definitions; export what defineWorkerSelectionPolicy, defineHintPolicy or defineRequestClassifier returns, or a register function`,
       });
     }
+    return faults;
+  }
+
+  /** Has a function register what it offers; answers what is wrong, nothing when all is well. */
+  async registerFrom(
+    register: (registry: PluginRegistry) => unknown,
+    origin: Origin,
+  ): Promise<readonly RegistrationFault[]> {
+    const faults: RegistrationFault[] = [];
+    await this.#register(register, origin, faults);
     return faults;
   }
 

@@ -3,7 +3,7 @@
 import type { ContainmentSettings } from '../config/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock, Logger, Role } from '../plugin/index.ts';
-import { Breaker, type BreakerState } from './breaker.ts';
+import { Breaker, type BreakerState, type CallOutcome } from './breaker.ts';
 import type { Origin } from './catalog.ts';
 
 /** Where is noted which plugin runs, for whoever watches from outside. */
@@ -16,9 +16,9 @@ export interface RunningPlugin {
 
 /** Which plugin, where. */
 export interface PluginPlace {
-  readonly role: Role;
-  /** `selection`, or `hint`. */
-  readonly part: 'selection' | 'hint';
+  /** Null for a request classifier, which stands before all roles. */
+  readonly role: Role | null;
+  readonly part: 'selection' | 'hint' | 'classifier';
   /** Name of the configured instance: the hint's name, the instance of a selection, else the type. */
   readonly plugin: string;
 }
@@ -29,7 +29,7 @@ export interface PluginStatus extends PluginPlace {
   readonly failures: number;
   readonly overruns: number;
   readonly trips: number;
-  /** Calls that were not made while it was tripped. */
+  /** Calls that were not made while it was tripped, or its thread was being replaced. */
   readonly skips: number;
   /** Until the next call is let through; 0 unless tripped. */
   readonly retryInMs: number;
@@ -86,7 +86,7 @@ export class PluginGuard {
     this.#ports = ports;
     this.#probationCalls = ports.probation?.calls ?? 0;
     this.#breaker = new Breaker(settings.breaker);
-    this.#labels = { plugin: place.plugin, role: place.role, part: place.part };
+    this.#labels = { plugin: place.plugin, role: place.role ?? '', part: place.part };
     this.#id = running?.register(place) ?? 0;
     this.#budgetMs = settings.softBudgetMs;
     // A budget of 0 is none.
@@ -107,6 +107,11 @@ export class PluginGuard {
     return false;
   }
 
+  /** Whether {@link admits} would say yes; counts nothing and starts no probe. */
+  wouldAdmit(): boolean {
+    return this.#breaker.state === 'ok' || this.#breaker.wouldAdmit(this.#ports.clock.now());
+  }
+
   /** The call starts; answers what {@link end} needs. */
   begin(): number {
     if (this.#calls === this.#probationCalls) this.#ports.probation?.passed(this);
@@ -117,21 +122,42 @@ export class PluginGuard {
 
   /** The call ended. */
   end(startedAt: number, failed: boolean): void {
-    const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
-    this.unnote();
-    const overran = this.#wallMs !== null && tookMs > this.#budgetMs;
-    if (overran) {
-      this.#overruns += 1;
-      this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
-    }
+    const overran = this.#stopClock(startedAt);
     if (failed) this.#failures += 1;
     else if (!overran && this.#breaker.state === 'ok') return;
-    const change = this.#breaker.settle(
-      this.#ports.clock.now(),
-      failed ? 'failed' : overran ? 'overran' : 'ok',
-    );
-    if (change === 'tripped') this.#tripped(failed);
-    else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
+    this.#settle(failed ? 'failed' : overran ? 'overran' : 'ok');
+  }
+
+  /**
+   * The call returned, its answer comes later; {@link settledLater} must follow. What it took until here counts against the budget.
+   * @returns whether the breaker waits for that answer to decide.
+   */
+  endLater(startedAt: number): boolean {
+    const isProbe = this.#breaker.state === 'probing';
+    if (!this.#stopClock(startedAt)) return isProbe;
+    this.#settle('overran');
+    return false;
+  }
+
+  /**
+   * The answer of a call that ended with {@link endLater} is here; `none` = nobody waits for it any more.
+   * @param isProbe what endLater answered
+   */
+  settledLater(outcome: 'ok' | 'failed' | 'none', isProbe: boolean): void {
+    if (outcome === 'failed') this.#failures += 1;
+    if (outcome === 'none') {
+      if (isProbe) this.#breaker.probeAgain();
+      return;
+    }
+    // While another call is the probe, answers from before the trip decide nothing.
+    const { state } = this.#breaker;
+    if (isProbe || (state === 'ok' && outcome === 'failed')) this.#settle(outcome);
+  }
+
+  /** A call was not made for another reason than the breaker. */
+  skip(): void {
+    this.#skips += 1;
+    this.#ports.metrics.count('pointsman_plugin_skips_total', this.#labels);
   }
 
   /** It runs outside a timed call, as while it is created. */
@@ -156,6 +182,22 @@ export class PluginGuard {
       retryInMs: state === 'tripped' ? Math.max(0, until - this.#ports.clock.now()) : 0,
       version: this.origin?.version ?? null,
     };
+  }
+
+  /** Whether the call overran the budget. */
+  #stopClock(startedAt: number): boolean {
+    const tookMs = this.#wallMs === null ? 0 : this.#wallMs() - startedAt;
+    this.unnote();
+    if (this.#wallMs === null || tookMs <= this.#budgetMs) return false;
+    this.#overruns += 1;
+    this.#ports.metrics.count('pointsman_plugin_overruns_total', this.#labels);
+    return true;
+  }
+
+  #settle(outcome: CallOutcome): void {
+    const change = this.#breaker.settle(this.#ports.clock.now(), outcome);
+    if (change === 'tripped') this.#tripped(outcome === 'failed');
+    else if (change === 'recovered') this.#ports.log.info('a plugin is called again', { ...this.place });
   }
 
   #tripped(failed: boolean): void {
@@ -185,6 +227,11 @@ export class PluginGuards {
   /** What is done with requests while a selection policy is tripped. */
   get refusesSelection(): boolean {
     return this.#ports.settings.tripped.workerSelection === 'refuse';
+  }
+
+  /** What is done with requests while the classifier is tripped. */
+  get refusesClassification(): boolean {
+    return this.#ports.settings.tripped.classifier === 'refuse';
   }
 
   /** The guard of a plugin, made when it is first asked for. */

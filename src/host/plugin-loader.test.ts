@@ -131,12 +131,28 @@ export const probe = defineWorkerSelectionPolicy({
     }
   });
 
+  it('leaves the zod of a folder alone and brings its own where there is none', async () => {
+    const named = `import { defineHintPolicy } from 'pointsman/plugin';
+import { z } from 'zod';
+export default defineHintPolicy({ type: 'zod-' + (z.mark ?? 'ours'), create: () => ({ buildHints: () => [] }) });
+`;
+    const own = {
+      'node_modules/zod/package.json':
+        '{ "name": "zod", "version": "9.0.0", "type": "module", "main": "./main.js" }',
+      'node_modules/zod/main.js': "export const z = { mark: 'theirs' };\n",
+    };
+    expect(await knownHints(folderOf({ 'a.ts': named, ...own }), './a.ts')).toContain('zod-theirs');
+    expect(await knownHints(folderOf({ 'a.ts': named }), './a.ts')).toContain('zod-ours');
+  });
+
   it('takes an object exported under two names, or by two listed files, once', async () => {
     const folder = folderOf({
       'a.ts': `${hint('twice')}export { default as again } from './b.ts';\n`,
       'b.ts': hint('b'),
     });
-    expect(await knownHints(folder, './a.ts', './b.ts', './a.ts')).toContain('known: kv_fetch, b, twice');
+    expect(await knownHints(folder, './a.ts', './b.ts', './a.ts')).toBe(
+      'unknown hint policy "zzzzzz"; known: kv_fetch, b, twice',
+    );
   });
 
   it('takes what register registers', async () => {
@@ -246,7 +262,7 @@ describe('a plugin that cannot be used', () => {
       { 'a.ts': 'export const a = 1;\n' },
       ['./a.ts'],
       [
-        './a.ts exports no definitions; export what defineWorkerSelectionPolicy or defineHintPolicy returns, or a register function',
+        './a.ts exports no definitions; export what defineWorkerSelectionPolicy, defineHintPolicy or defineRequestClassifier returns, or a register function',
       ],
     ],
     [
@@ -290,11 +306,11 @@ describe('a plugin that cannot be used', () => {
       'is of a kind that does not exist here',
       {
         'a.ts':
-          "export const a = { '~pointsman': { kind: 'request-classifier', apiVersion: '0.1' }, type: 'a', create() {} };\n",
+          "export const a = { '~pointsman': { kind: 'cache-warmer', apiVersion: '0.1' }, type: 'a', create() {} };\n",
       },
       ['./a.ts'],
       [
-        'export a of ./a.ts is a request-classifier; this Pointsman knows the kinds worker-selection, hint-policy',
+        'export a of ./a.ts is a cache-warmer; this Pointsman knows the kinds worker-selection, hint-policy, request-classifier',
       ],
     ],
     [
@@ -302,7 +318,7 @@ describe('a plugin that cannot be used', () => {
       { 'a.ts': hint('a').replace('create:', "inputs: ['kv-copy-location'], create:") },
       ['./a.ts'],
       [
-        'export default of ./a.ts: inputs: unknown input "kv-copy-location"; known: cache, load, kv-copy-locations (did you mean "kv-copy-locations"?)',
+        'export default of ./a.ts: inputs: unknown input "kv-copy-location"; known: cache, load, kv-copy-locations, session-lineage, residency (did you mean "kv-copy-locations"?)',
       ],
     ],
     [
@@ -310,6 +326,14 @@ describe('a plugin that cannot be used', () => {
       { 'a.ts': hint('a').replace('create:', "actions: ['kv.fetch'], create:") },
       ['./a.ts'],
       ['export default of ./a.ts: actions must be a list of type@version'],
+    ],
+    [
+      'registers a reserved type',
+      {
+        'a.ts': "export const register = (registry) => registry.registerHintPolicy('default', () => ({}));\n",
+      },
+      ['./a.ts'],
+      ['a registration in ./a.ts: the type default is reserved; choose another name'],
     ],
     [
       'has a register that throws',
@@ -402,7 +426,9 @@ describe('a plugin that waits for something that never comes', () => {
   it('in dispose does not keep a router from stopping', async () => {
     const clock = new ManualClock();
     const text = hint('slow').replace('buildHints:', `dispose: () => ${NEVER}, buildHints:`);
-    const host = await load(folderOf({ 'a.mjs': text }), `${listing('./a.mjs')}${HINTS}`, clock);
+    // Neither that of the trial keeps it from starting.
+    const start = () => load(folderOf({ 'a.mjs': text }), `${listing('./a.mjs')}${HINTS}`, clock);
+    const host = await inTime(clock, start);
     host.roleRuntime({ model: 'm', routingGroup: 'default' }, 'decode', 16);
     await expect(inTime(clock, () => host.dispose())).resolves.toBeUndefined();
   });

@@ -4,12 +4,14 @@ import {
   errorText,
   type Logger,
   PointsmanError,
+  picksLowestCost,
   type SelectionRequest,
   type WorkerFilter,
   type WorkerPicker,
   type WorkerScorer,
 } from '../plugin/index.ts';
 import { type ComponentView, componentView, pointView } from './component-views.ts';
+import { type LowestSum, sumCosts } from './cost-sums.ts';
 import {
   absorbPromise,
   commitWithoutSource,
@@ -40,9 +42,17 @@ export class PolicyComponents {
   readonly #filterViews: readonly ComponentView[];
   readonly #scorerViews: readonly ComponentView[];
   readonly #pickerView: ComponentView;
-  #contribution = new Float64Array(0);
-  /** The part of `#contribution` handed to scorers; making one costs more than a small scan, so it is kept. */
-  #slots = new Float64Array(0);
+  readonly #picksLowest: boolean;
+  #room: readonly Float64Array[] = [];
+  /** What each scorer wrote, exactly as long as there are candidates. Making these costs more than a small scan, so they are kept. */
+  #slots: readonly Float64Array[] = [];
+  #slotCount = -1;
+  #zeros = new Float64Array(0);
+  /** What slots hold before a scorer writes; copying it is twice as fast as filling. */
+  #unwritten = new Float64Array(0);
+  #unwrittenRoom = new Float64Array(0);
+  /** The lowest sum of the last {@link score}. */
+  readonly lowest: LowestSum = { row: -1, ties: 0, tied: false };
   /** Whether the last pick commits a KV copy. */
   commitKvCopy = false;
   readonly #complained = new Set<string>();
@@ -55,6 +65,7 @@ export class PolicyComponents {
     this.#filterViews = parts.filters.map((filter) => componentView(filter.inputs));
     this.#scorerViews = parts.scorers.map((scorer) => componentView(scorer.inputs));
     this.#pickerView = componentView(parts.picker?.inputs ?? []);
+    this.#picksLowest = parts.picker !== null && picksLowestCost(parts.picker);
   }
 
   /** Points the filters at a table; before a run of {@link dropper}. */
@@ -82,41 +93,66 @@ export class PolicyComponents {
     return null;
   }
 
-  /** Adds what every scorer wrote to `totals[0 … table.count)`. */
+  /** Writes the sums of what the scorers wrote to `totals[0 … table.count)`, and the lowest of them to {@link lowest}. */
   score(table: CandidateTable, request: SelectionRequest, totals: Float64Array): void {
     const { scorers } = this.#parts;
-    const count = table.count;
-    if (this.#contribution.length < count) this.#contribution = new Float64Array(totals.length);
-    if (this.#slots.length !== count) this.#slots = this.#contribution.subarray(0, count);
+    const { count } = table;
+    this.#makeRoom(count);
     const slots = this.#slots;
     for (let at = 0; at < scorers.length; at += 1) {
       const view = this.#scorerViews[at]!;
       pointView(view, table);
-      slots.fill(Number.NaN);
+      slots[at]!.set(this.#unwritten);
       let result: unknown;
       try {
-        result = scorers[at]!.score(view as never, slots, request);
+        result = scorers[at]!.score(view as never, slots[at]!, request);
       } catch (thrown) {
+        this.#checkSums(at, count);
         throw this.#threw(`scorer ${at + 1}`, thrown);
       }
       if (result !== undefined) {
         absorbPromise(result);
+        this.#checkSums(at, count);
         throw componentBroke(this.#site, `scorer ${at + 1}`, 'must return nothing', result);
       }
+    }
+    if (!sumCosts(slots, this.#zeros, count, totals, this.lowest)) this.#checkSums(scorers.length, count);
+  }
+
+  #makeRoom(count: number): void {
+    if (this.#slotCount === count) return;
+    if (this.#zeros.length < count) {
+      this.#zeros = new Float64Array(2 * count);
+      this.#unwrittenRoom = new Float64Array(2 * count).fill(Number.NaN);
+      this.#room = this.#parts.scorers.map(() => new Float64Array(2 * count));
+    }
+    this.#slots = this.#room.map((room) => room.subarray(0, count));
+    this.#unwritten = this.#unwrittenRoom.subarray(0, count);
+    this.#slotCount = count;
+  }
+
+  /** Throws for the first of the first `scorers` scorers that made a sum not finite. */
+  #checkSums(scorers: number, count: number): void {
+    const sums = new Float64Array(count);
+    for (let at = 0; at < scorers; at += 1) {
+      const slots = this.#slots[at]!;
       for (let row = 0; row < count; row += 1) {
-        const total = totals[row]! + slots[row]!;
-        if (!Number.isFinite(total)) throw nonFiniteCost(this.#site, `scorer ${at + 1}`, total, row);
-        totals[row] = total;
+        sums[row]! += slots[row]!;
+        if (!Number.isFinite(sums[row])) {
+          throw nonFiniteCost(this.#site, `scorer ${at + 1}`, sums[row]!, row);
+        }
       }
     }
   }
 
-  /** The row the picker answers, checked. */
+  /** The row the picker answers, checked; after {@link score}. */
   pick(table: CandidateTable, request: SelectionRequest, totals: Float64Array): number {
+    this.commitKvCopy = false;
+    // Without a tie it would draw nothing and answer this.
+    if (this.#picksLowest && !this.lowest.tied) return this.lowest.row;
     const view = this.#pickerView;
     pointView(view, table);
     view.costs = totals;
-    this.commitKvCopy = false;
     let row: unknown;
     let commit: unknown = false;
     try {

@@ -6,9 +6,11 @@ import { NO_METRICS } from '../observe/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
 import { BookingHold, type GenerationHold } from './booking-hold.ts';
 import type { GenerationHost, PluginType } from './generation-host.ts';
+import type { ClassifierStage } from './classifier-types.ts';
 import { DRAIN_LIMIT_MS, Generations, type OtherState } from './generations.ts';
 import type { PluginGuard } from './plugin-guard.ts';
 import {
+  type ClassifierResolution,
   createPluginHost,
   type PluginHostOptions,
   type ResolvedPluginHost,
@@ -17,7 +19,9 @@ import {
 import { PluginLibrary, type PluginOutcome } from './plugin-library.ts';
 import type { LoadedModule } from './plugin-loader.ts';
 import type { HostModules } from './plugin-transpiler.ts';
+import { ProblemList } from './problem-list.ts';
 import { policiesOf, type RefusedVersion, RefusedVersions } from './refused-versions.ts';
+import type { SiteFailure } from './site-failures.ts';
 import type { RoleRuntime } from './types.ts';
 
 /** Calls of a plugin after which it has proved itself. */
@@ -158,6 +162,23 @@ class Reloadable implements ReloadableHost {
     return this.#host.containment();
   }
 
+  classifier(): ClassifierResolution | null {
+    return this.#host.classifier();
+  }
+
+  classifierFor(partition: Partition): ClassifierStage | null {
+    return this.#host.classifierFor(partition);
+  }
+
+  classifiersUnsettled(): boolean {
+    const { serving, other } = this.#generations;
+    return serving.host.classifiersUnsettled() || other?.value.host.classifiersUnsettled() === true;
+  }
+
+  failures(): readonly SiteFailure[] {
+    return this.#host.failures();
+  }
+
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime {
     return this.#host.roleRuntime(partition, role, blockSize);
   }
@@ -186,9 +207,9 @@ class Reloadable implements ReloadableHost {
       const problems = refuse(next.host);
       if (problems.length > 0) throw new ConfigError(source, problems);
       // Partitions may have appeared meanwhile.
-      for (const { partition, role, blockSize } of this.#generations.serving.host.sites()) {
-        next.host.roleRuntime(partition, role, blockSize);
-      }
+      const late = new ProblemList();
+      next.host.createSites(this.#host.sites(), late);
+      if (late.hasErrors) throw new ConfigError(source, late.problems);
       this.#generations.replace(next);
     } catch (thrown) {
       this.#library.use(this.#generations.serving.modules);
@@ -283,7 +304,7 @@ class Reloadable implements ReloadableHost {
     if (!onProbation || other === null || serving.hold !== hold) return;
     if (guard.calls > PROBATION_CALLS || !this.#isOnProbation(guard)) return;
     const { plugin, role, failures, overruns, version } = guard.status();
-    const reason = `generation ${number} was rolled back to ${other.number}: ${plugin} (role ${role}${version === null ? '' : `, version ${version}`}) tripped its breaker within its first ${guard.calls} calls, ${failures} of them failed and ${overruns} took too long`;
+    const reason = `generation ${number} was rolled back to ${other.number}: ${plugin} (${role === null ? 'request classifier' : `role ${role}`}${version === null ? '' : `, version ${version}`}) tripped its breaker within its first ${guard.calls} calls, ${failures} of them failed and ${overruns} took too long`;
     // The decision in which it tripped ends with the generation it began with.
     queueMicrotask(() => this.#takeBack(hold, guard, reason));
   }
@@ -308,7 +329,10 @@ class Reloadable implements ReloadableHost {
       .guards()
       .find(({ place }) => place.role === role && place.part === part && place.plugin === plugin);
     if (before === undefined || before.origin?.version !== guard.origin?.version) return true;
-    const settings = ({ config }: Built) => [config.router, config.workerSelection[role], config.instances];
+    const settings = ({ config }: Built) =>
+      role === null
+        ? [config.requestClassifier]
+        : [config.router, config.workerSelection[role], config.instances];
     return !isDeepStrictEqual(settings(serving), settings(other.value));
   }
 }

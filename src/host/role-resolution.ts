@@ -11,9 +11,10 @@ import {
 } from '../config/index.ts';
 import type { Clock, Role } from '../plugin/index.ts';
 import { DEFAULT_POLICY } from './builtin-policies.ts';
-import { type PolicyCatalog, type Preparation, type PreparedSelection, prepareWithin } from './catalog.ts';
+import type { PolicyCatalog, Preparation, PreparedSelection } from './catalog.ts';
 import { checkOneSender } from './commitments.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
+import { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
 
 /** A role with its policies found and their parameters parsed. */
@@ -41,7 +42,7 @@ export class RoleResolver {
   readonly #config: RouterConfig;
   readonly #catalog: PolicyCatalog;
   readonly #problems: ProblemList;
-  readonly #clock: Clock;
+  readonly #preparations: Preparations;
   readonly #hints: HintResolver;
   /** Named instances, each parsed once however many roles use it. */
   readonly #instances = new Map<string, Preparation<PreparedSelection> | null>();
@@ -51,8 +52,8 @@ export class RoleResolver {
     this.#config = config;
     this.#catalog = catalog;
     this.#problems = problems;
-    this.#clock = clock;
-    this.#hints = new HintResolver(catalog, problems, clock);
+    this.#preparations = new Preparations(clock);
+    this.#hints = new HintResolver(catalog, problems, this.#preparations);
   }
 
   /** Resolves; a role with problems is missing from the answer. */
@@ -73,7 +74,7 @@ export class RoleResolver {
       const entry = this.#catalog.selections.get(instance.type);
       this.#instances.set(
         instance.name,
-        entry ? await prepareWithin(this.#clock, entry, instance.parameters) : null,
+        entry ? await this.#preparations.of(entry, instance.parameters) : null,
       );
     }
   }
@@ -81,7 +82,7 @@ export class RoleResolver {
   async #resolveRole(role: Role): Promise<ResolvedRole | null> {
     const entry = this.#config.workerSelection[role];
     const chosen = await this.#chooseSelection(role, entry);
-    const hints = await this.#hints.resolve(role, entry, chosen?.prepared.type ?? null);
+    const hints = await this.#hints.resolve(role, entry, chosen?.prepared ?? null);
     if (chosen === null) return null;
     const onKvPath = this.#config.router.mode === 'kv';
     // A hint that could not be read has its own error, and might have been the sender.
@@ -171,7 +172,7 @@ export class RoleResolver {
       this.#unknownType(type, isMapping ? [...path, 'type'] : path, 'error');
       return null;
     }
-    const preparation = await prepareWithin(this.#clock, entry, parameters);
+    const preparation = await this.#preparations.of(entry, parameters);
     if (preparation.faults) {
       this.#problems.parameters('error', path, preparation.faults, type);
       return null;

@@ -7,9 +7,15 @@ export interface PolicySite {
   readonly role: string;
 }
 
-/** Whether a code says that nobody is left, rather than that the policy is broken. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  'PM_SELECTION_ALL_FILTERED',
+  'PM_SELECTION_NO_ENDPOINTS',
+  'PM_SELECTION_PIN_REQUIRED',
+]);
+
+/** Whether a code says that nobody is left or that the request must name a worker, rather than that the policy is broken. */
 export function isRefusal(code: string): boolean {
-  return code === 'PM_SELECTION_ALL_FILTERED' || code === 'PM_SELECTION_NO_ENDPOINTS';
+  return REFUSALS.has(code);
 }
 
 /** Nobody can take the request. */

@@ -10,6 +10,7 @@ import {
   pickWorker,
   scoreEachWorker,
   scoreWorkers,
+  type WorkerPicker,
   type WorkerSelectionPolicy,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
@@ -149,6 +150,17 @@ describe('scorers', () => {
     expect(error.code).toBe('PM_SELECTION_NON_FINITE_COST');
   });
 
+  it('that throw or answer something are blamed only when those before them wrote finite costs', async () => {
+    const unwritten = scoreWorkers({ score: () => undefined });
+    const throwing = scoreWorkers({
+      score() {
+        throw new Error('boom');
+      },
+    });
+    const error = await failure(() => ({ scorers: [byRequests, unwritten, throwing], picker: first }));
+    expect(error.message).toContain('scorer 2 of worker-selection policy mine left row 0 without a number');
+  });
+
   it('must not be asynchronous', async () => {
     const scorer = scoreWorkers({ score: (async () => Promise.reject(new Error('late'))) as never });
     const error = await failure(() => ({ scorers: [scorer], picker: first }));
@@ -205,6 +217,35 @@ describe('the picker', () => {
       );
     },
   );
+
+  it('that takes the lowest cost is not asked where nothing is tied, with the same rows and draws as if it were', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 12 }), { minLength: 1, maxLength: 8 }),
+        async (counts) => {
+          const asked = (lowest: WorkerPicker) =>
+            pickWorker({ pick: (table, request) => Number(lowest.pick(table as never, request)) });
+          const trial = { candidates: requests(...counts), decisions: 6 };
+          const rows = async (wrap: (lowest: WorkerPicker) => WorkerPicker) =>
+            (
+              await testWorkerSelection(
+                policy(({ rng }) => ({ scorers: [byRequests], picker: wrap(pickLowestCost(rng)) })),
+                trial,
+              )
+            ).decisions.map(({ row, ties }) => ({ row, ties }));
+          expect(await rows((lowest) => lowest)).toEqual(await rows(asked));
+        },
+      ),
+    );
+  });
+
+  it('made of that one with a pick of its own is asked', async () => {
+    const decision = await decide(
+      ({ rng }) => ({ scorers: [byRequests], picker: { ...pickLowestCost(rng), pick: () => 0 } }),
+      { candidates: requests(5, 1) },
+    );
+    expect(decision.row).toBe(0);
+  });
 
   it('answers a row among those left by the filters', async () => {
     const decision = await decide(

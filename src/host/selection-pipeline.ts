@@ -4,12 +4,14 @@ import type {
   Commitment,
   LinearCost,
   Logger,
+  PointsmanError,
   Rng,
   Role,
   SelectionRequest,
+  WorkerInput,
   WorkerTarget,
 } from '../plugin/index.ts';
-import { copyRows, createCandidateTable, gatherRows, growCandidateTable } from './candidate-table.ts';
+import { ColumnCopy, CompactCandidates } from './compact-candidates.ts';
 import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
@@ -34,11 +36,14 @@ export class SelectionPipeline {
   readonly #parts: PipelineParts;
   readonly #site: PolicySite;
   readonly #components: PolicyComponents;
+  /** The declared cost where no filter comes before it. */
+  readonly #plainCost: LinearCost<Commitment> | null;
   readonly #setting: CostSetting;
   readonly #pinnedSetting: CostSetting;
   /** The cheapest row of the last evaluation. */
   readonly #lowest = { row: -1, tied: false };
-  readonly #compact: CandidateTable = createCandidateTable(0);
+  readonly #compact: CompactCandidates;
+  readonly #costCopy = new ColumnCopy();
   /** Row of the caller's table per compact row. */
   #origin = new Int32Array(0);
   #kept = new Int32Array(0);
@@ -50,8 +55,10 @@ export class SelectionPipeline {
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#site = { policy: parts.policy, role: parts.role };
+    this.#plainCost = parts.filters.length > 0 ? null : parts.cost;
     this.#setting = { decode: parts.role === 'decode', taints: true };
     this.#pinnedSetting = { decode: parts.role === 'decode', taints: false };
+    this.#compact = new CompactCandidates(inputsOf(parts));
     this.#components = new PolicyComponents(this.#site, parts, parts.log);
   }
 
@@ -63,24 +70,36 @@ export class SelectionPipeline {
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick {
     if (table.count === 0) throw noEndpoints(this.#site, 'none is eligible');
     this.#makeRoom(table.count);
-    const pin = facts.pinnedWorker ?? this.#affinityPin(table, facts);
-    const { cost, filters } = this.#parts;
-    if (cost === null || pin !== null || filters.length > 0) return this.#selectCompacted(table, facts, pin);
-    this.#evaluate(cost, table, facts, this.#costs);
-    const choice = this.#chooseByCost(cost, this.#costs, table.count, facts);
-    const by = choice.draw === null ? 'lowest_cost' : 'sampled';
-    return this.#pickOf(choice, by, null, this.#commitsByCost(table, choice.row));
+    const { affinityTarget } = facts;
+    const pin = facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));
+    const cost = this.#plainCost;
+    if (cost === null || pin !== null) return this.#selectCompacted(table, facts, pin);
+    const costs = this.#costs;
+    const lowest = this.#lowest;
+    if (!evaluateLinearCost(cost, this.#setting, table, facts, costs, lowest)) throw this.#notFinite(costs);
+    const commits = cost.commits.length > 0;
+    const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
+    if (temperature === 0 && !lowest.tied) {
+      // Nearly every decision, so it is written out: at a few workers the calls below cost as much as the evaluation.
+      const { row } = lowest;
+      const commitKvCopy = commits && this.#commitsByCost(table, row);
+      return { row, costs, droppedBy: null, by: 'lowest_cost', ties: 1, randomDraw: null, commitKvCopy };
+    }
+    const { row, ties, draw: randomDraw } = this.#chooseByCost(costs, table.count, temperature);
+    const commitKvCopy = commits && this.#commitsByCost(table, row);
+    const by = randomDraw === null ? 'lowest_cost' : 'sampled';
+    return { row, costs, droppedBy: null, by, ties, randomDraw, commitKvCopy };
   }
 
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
     const { cost, filters, scorers } = this.#parts;
-    const compact = this.#compact;
-    const request = requestOf(facts);
+    const compact = this.#compact.table;
+    const request = requestOf(facts, pin);
     this.#load(table, pin);
-    if (facts.pinnedWorker !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
+    if (pin !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
     const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
-    const totals = this.#totals.fill(0, 0, compact.count);
-    if (cost !== null) this.#evaluate(cost, compact, facts, totals);
+    const totals = this.#totals;
+    if (cost !== null) this.#evaluate(cost, compact, facts, totals, pin !== null);
     else this.#components.score(compact, request, totals);
 
     let choice: RowChoice;
@@ -90,30 +109,25 @@ export class SelectionPipeline {
       choice = firstLowest(totals, compact.count);
       by = 'pinned';
     } else if (cost !== null) {
-      choice = this.#chooseByCost(cost, totals, compact.count, facts);
+      const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
+      choice = this.#chooseByCost(totals, compact.count, temperature);
       by = choice.draw === null ? 'lowest_cost' : 'sampled';
     } else {
       const row = this.#components.pick(compact, request, totals);
-      const ties = scorers.length > 0 ? firstLowest(totals, compact.count).ties : 1;
+      const ties = scorers.length > 0 ? this.#components.lowest.ties : 1;
       choice = { row, ties, draw: null };
       by = 'policy';
       commit = this.#components.commitKvCopy;
     }
     if (cost !== null) commit = this.#commitsByCost(compact, choice.row);
-    this.#costs.fill(Number.NaN, 0, table.count);
-    for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
-    choice.row = this.#origin[choice.row]!;
-    return this.#pickOf(choice, by, droppedBy, commit);
-  }
-
-  #pickOf(
-    choice: RowChoice,
-    by: SelectionPick['by'],
-    droppedBy: readonly (string | null)[] | null,
-    commitKvCopy: boolean,
-  ): SelectionPick {
+    if (compact.count === table.count) this.#costCopy.take(totals, null, compact.count, this.#costs);
+    else {
+      this.#costs.fill(Number.NaN, 0, table.count);
+      for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
+      choice.row = this.#origin[choice.row]!;
+    }
     const { row, ties, draw: randomDraw } = choice;
-    return { row, costs: this.#costs, droppedBy, by, ties, randomDraw, commitKvCopy };
+    return { row, costs: this.#costs, droppedBy, by, ties, randomDraw, commitKvCopy: commit };
   }
 
   /** A declared cost that credits copies commits the one it credited. */
@@ -125,7 +139,7 @@ export class SelectionPipeline {
   #makeRoom(rows: number): void {
     if (this.#costs.length >= rows) return;
     const room = Math.max(rows, this.#costs.length * 2);
-    growCandidateTable(this.#compact, room);
+    this.#compact.grow(room);
     this.#origin = new Int32Array(room);
     this.#kept = new Int32Array(room);
     this.#totals = new Float64Array(room);
@@ -134,9 +148,8 @@ export class SelectionPipeline {
   }
 
   /** The affinity target where the policy is exclusive about it and one of its ranks is a candidate. */
-  #affinityPin(table: CandidateTable, facts: SelectionFacts): WorkerTarget | null {
-    const target = facts.affinityTarget;
-    if (!this.#parts.exclusiveAffinity || target === null) return null;
+  #affinityPin(table: CandidateTable, target: WorkerTarget): WorkerTarget | null {
+    if (!this.#parts.exclusiveAffinity) return null;
     for (let row = 0; row < table.count; row += 1) if (isTarget(table, row, target)) return target;
     return null;
   }
@@ -145,19 +158,20 @@ export class SelectionPipeline {
   #load(table: CandidateTable, pin: WorkerTarget | null): void {
     const origin = this.#origin;
     if (pin === null) {
-      for (let row = 0; row < table.count; row += 1) origin[row] = row;
-      copyRows(table, this.#compact);
+      // Asked for only where a filter may drop rows.
+      if (this.#parts.filters.length > 0) for (let row = 0; row < table.count; row += 1) origin[row] = row;
+      this.#compact.take(table, null, table.count);
       return;
     }
     let count = 0;
     for (let row = 0; row < table.count; row += 1) if (isTarget(table, row, pin)) origin[count++] = row;
     if (count === 0) throw noEndpoints(this.#site, 'the pinned worker is not among the eligible ones');
-    gatherRows(table, origin, count, this.#compact);
+    this.#compact.take(table, origin, count);
   }
 
   /** Drops rows and closes the gaps; answers which filter dropped which row of the caller's table. */
   #filter(tableCount: number, request: SelectionRequest): readonly (string | null)[] {
-    const compact = this.#compact;
+    const compact = this.#compact.table;
     const droppedBy = this.#droppedBy;
     // Setting a length is a call into the runtime, even to what it is.
     if (droppedBy.length !== tableCount) droppedBy.length = tableCount;
@@ -171,7 +185,7 @@ export class SelectionPipeline {
     }
     if (kept === 0) throw allFiltered(this.#site, compact.count);
     if (kept < compact.count) {
-      gatherRows(compact, this.#kept, kept, compact);
+      this.#compact.take(compact, this.#kept, kept);
       for (let row = 0; row < kept; row += 1) this.#origin[row] = this.#origin[this.#kept[row]!]!;
     }
     return droppedBy;
@@ -182,27 +196,32 @@ export class SelectionPipeline {
     table: CandidateTable,
     facts: SelectionFacts,
     costs: Float64Array,
+    pinned: boolean,
   ): void {
-    const setting = facts.pinnedWorker === null ? this.#setting : this.#pinnedSetting;
-    if (evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) return;
-    const row = costs.findIndex((value) => !Number.isFinite(value));
-    throw nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
+    const setting = pinned ? this.#pinnedSetting : this.#setting;
+    if (!evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) throw this.#notFinite(costs);
   }
 
-  #chooseByCost(
-    cost: LinearCost<Commitment>,
-    costs: Float64Array,
-    count: number,
-    facts: SelectionFacts,
-  ): RowChoice {
-    const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
-    if (temperature > 0) return chooseSampled(costs, count, temperature, this.#parts.rng, this.#scratch);
-    return breakTies(costs, count, this.#lowest, this.#parts.rng);
+  #notFinite(costs: Float64Array): PointsmanError {
+    const row = costs.findIndex((value) => !Number.isFinite(value));
+    return nonFiniteCost(this.#site, 'the declared cost', costs[row]!, row);
+  }
+
+  /** By costs just evaluated. */
+  #chooseByCost(costs: Float64Array, count: number, temperature: number): RowChoice {
+    const { rng } = this.#parts;
+    if (temperature > 0) return chooseSampled(costs, count, temperature, rng, this.#scratch);
+    return breakTies(costs, count, this.#lowest, rng);
   }
 }
 
+/** What any part of a policy reads. */
+function inputsOf({ filters, scorers, picker, cost }: PipelineParts): ReadonlySet<WorkerInput> {
+  return new Set([...filters, ...scorers, picker, cost].flatMap((part) => part?.inputs ?? []));
+}
+
 /** The request as policies see it: a copy, so that a policy cannot change what the host goes on with. */
-function requestOf(facts: SelectionFacts): SelectionRequest {
+function requestOf(facts: SelectionFacts, pinnedWorker: WorkerTarget | null): SelectionRequest {
   return Object.freeze({
     promptTokens: facts.promptTokens,
     requestBlocks: facts.requestBlocks,
@@ -210,7 +229,7 @@ function requestOf(facts: SelectionFacts): SelectionRequest {
     tracksPrefillTokens: facts.tracksPrefillTokens,
     session: frozenSession(facts.session),
     affinityTarget: facts.affinityTarget,
-    pinnedWorker: facts.pinnedWorker,
+    pinnedWorker,
     expectedOutputTokens: facts.expectedOutputTokens,
     priority: facts.priority,
     strictPriority: facts.strictPriority,

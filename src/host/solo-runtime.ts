@@ -13,11 +13,12 @@ import {
 import { roundRobin } from '../policies/index.ts';
 import { PolicyCatalog, type Preparation, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
-import { checkDefinition } from './definition-check.ts';
+import { type AnyDefinition, checkDefinition } from './definition-check.ts';
 import type { ResolvedHint } from './hint-resolution.ts';
-import { RoleHintStage } from './hint-stage.ts';
-import { createRole, roleRuntimeOf } from './role-runtime.ts';
+import { createRole } from './role-creation.ts';
+import { roleRuntimeOf } from './role-runtime.ts';
 import type { RoleRuntime } from './types.ts';
+import { hintStageOf } from './waiting-hint-stage.ts';
 
 /** A definition with the parameters its YAML would give it. */
 export interface SoloPolicy<D> {
@@ -50,25 +51,31 @@ export interface SoloOptions {
 export async function createSoloRuntime(options: SoloOptions): Promise<RoleRuntime> {
   const { role, partition, blockSize, clock, seed, log, fleet, onCommitFailure = 'degrade' } = options;
   const { definition, parameters } = options.selection ?? { definition: roundRobin };
-  const selection = await prepare(definition, parameters, (catalog) =>
+  const selection = await prepareSolo(definition, parameters, (catalog) =>
     catalog.selections.get(definition.type),
   );
   const hints: ResolvedHint[] = [];
   for (const hint of options.hints ?? []) {
     const { type } = hint.definition;
-    const prepared = await prepare(hint.definition, hint.parameters, (catalog) => catalog.hints.get(type));
+    const prepared = await prepareSolo(hint.definition, hint.parameters, (catalog) =>
+      catalog.hints.get(type),
+    );
     hints.push({ name: hint.name ?? type, prepared, listed: true, path: [] });
   }
   const resolved = { role, selection, instance: null, hints, dormantHints: [], path: [], onCommitFailure };
   const ports = { clock, seed, log, metrics: options.metrics ?? NO_METRICS, shared: new Map() };
   const site = { partition, blockSize };
   const created = createRole(resolved, site, ports);
-  const stage = new RoleHintStage(created.hints, { ...ports, fleet });
+  const stage = hintStageOf(created.hints, { ...ports, fleet });
   return roleRuntimeOf(resolved, created, site, ports, stage);
 }
 
-async function prepare<P extends Prepared>(
-  definition: WorkerSelectionPolicyDefinition | HintPolicyDefinition,
+/**
+ * Reads the parameters of a definition as a catalog that holds it alone does; `find` looks it up among its own kind.
+ * @throws PointsmanError PM_PLUGIN_INVALID, PM_POLICY_PARAMETERS.
+ */
+export async function prepareSolo<P extends Prepared<never>>(
+  definition: AnyDefinition,
   parameters: unknown,
   find: (catalog: PolicyCatalog) => { prepare(given: unknown): Promise<Preparation<P>> } | undefined,
 ): Promise<P> {

@@ -1,6 +1,15 @@
 // What scheduling and the road see of the plugin host: per role a resolved selection and a hint stage.
 import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/index.ts';
-import type { KvHint, Partition, Role, SessionContext, WorkerId, WorkerRank } from '../plugin/index.ts';
+import type {
+  BlockResidency,
+  KvHint,
+  Partition,
+  Role,
+  SessionContext,
+  SessionLineage,
+  WorkerId,
+  WorkerRank,
+} from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
@@ -13,6 +22,10 @@ export interface RoleNeeds {
   readonly copies: boolean;
   /** Matched chain kept until the hint stage. */
   readonly copyLocations: boolean;
+  /** Which blocks sessions have where. */
+  readonly lineage: boolean;
+  /** Which tier holds a block on a worker. */
+  readonly residency: boolean;
 }
 
 /**
@@ -49,9 +62,9 @@ export interface CandidateTable {
   occupancy: Float64Array;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
-  /** Blocks the best source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
+  /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */
   copyableBlocks: Float64Array;
-  /** Leading device blocks of the best source on another worker. */
+  /** Leading device blocks of that source, which is on another worker. */
   sourcePrefixBlocks: Float64Array;
 }
 
@@ -95,6 +108,8 @@ export interface CommitSetting {
   readonly onFailure: 'degrade' | 'release';
   /** Actions of the one hint policy that sends them; null = any. */
   readonly senderActions: ReadonlySet<string> | null;
+  /** Whether that policy would not be called now: then no copy should be credited, as nobody would send it. */
+  senderIsSkipped(): boolean;
 }
 
 /** A copy that selection credited to a booking. */
@@ -112,6 +127,8 @@ export type CommitFailure =
   | 'no_sender'
   | 'not_capable'
   | 'stage_failed'
+  /** Client or worker was gone before the sender answered. */
+  | 'request_ended'
   | 'nothing'
   | NonNullable<HintPolicyResult['reason']>;
 
@@ -129,11 +146,15 @@ export interface CommitOutcome {
 export interface RoleRuntime {
   readonly policy: { readonly type: string; readonly instance: string | null; readonly version: string };
   readonly needs: RoleNeeds;
+  /** Whether its hint policies alone ask who holds a prompt: where no rank takes hints, nobody need be asked. */
+  readonly matchForHintsAlone?: boolean;
   /** Cost weights in force when the policy is the default cost (for explaining); null otherwise. */
   readonly costWeights: Readonly<Record<string, number>> | null;
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick;
   readonly hintStage: HintStage | null;
+  /** The stage where policies of the role run in threads of their own; then `hintStage` is null. Absent = null. */
+  readonly threadedHints?: ThreadedHintStage | null;
   /** Whether a request is refused, rather than placed by the default cost, when `select` throws PM_SELECTION_TRIPPED. */
   readonly refusesWhenTripped?: boolean;
   /** Null or absent = the policy commits nothing. */
@@ -163,6 +184,11 @@ export interface HintBooking {
    * `cache` or `load`; read only during the call. Absent = nobody selected.
    */
   readonly selected?: { readonly table: CandidateTable; readonly row: number };
+  /** For hint policies that declare `session-lineage` and `residency`; absent = switched off. */
+  readonly lineage?: SessionLineage;
+  readonly residency?: BlockResidency;
+  /** Requests in flight on a slot, to choose among near-tied sources of a copy; absent = not known. */
+  readonly loadOf?: (slot: OwnerSlot) => number;
   /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */
   readonly commit?: (CopyCommit & { readonly stopOnFailure: boolean }) | null;
 }
@@ -178,7 +204,14 @@ export interface HintPolicyResult {
     | 'undeclared_action'
     | 'unsupported_action'
     | 'promise'
-    | 'tripped';
+    /** Its thread did not answer in time. */
+    | 'timed_out'
+    /** Its thread ended during the call. */
+    | 'thread_died'
+    /** Skipped by its breaker. */
+    | 'tripped'
+    /** Skipped as its thread is being replaced. */
+    | 'restarting';
   readonly error_code?: string;
   readonly actions?: number;
   readonly us: number;
@@ -197,7 +230,25 @@ export interface HintStageResult {
 
 /** Runs the hint policies of one role; once per booking, synchronously; never throws. */
 export interface HintStage {
+  /** Whether no policy is there: then a run without a caller's envelope and a commit only says whether the rank takes hints. */
+  readonly idle?: boolean;
   run(booking: HintBooking): HintStageResult;
+}
+
+/** Answers of a stage that are waited for. */
+export interface PendingHints {
+  readonly pending: true;
+  /** Nobody waits any more: `hinted` is not called. Idempotent. */
+  cancel(): void;
+}
+
+/** Runs the hint policies of a role some of which answer from threads of their own; once per booking; never throws. */
+export interface ThreadedHintStage {
+  /**
+   * All that rests on the booking's match is read before this returns.
+   * @param hinted called once, later, when the answer is {@link PendingHints}.
+   */
+  start(booking: HintBooking, hinted: (result: HintStageResult) => void): HintStageResult | PendingHints;
 }
 
 /** The host: everything that was loaded and resolved. */
@@ -205,7 +256,7 @@ export interface PluginHost {
   /**
    * Builds or returns the runtime of a role in a partition. `blockSize` (tokens) is needed where the model's is not configured;
    * another block size is another runtime.
-   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
+   * @throws PointsmanError PM_SELECTION_BLOCK_SIZE_UNKNOWN, PM_PARTITION_NOT_READY.
    */
   roleRuntime(partition: Partition, role: Role, blockSize?: number): RoleRuntime;
   dispose(): Promise<void>;

@@ -50,6 +50,18 @@ export interface DecisionInput {
   } | null;
   /** Class it was queued in. */
   readonly policyClass: string;
+  /** What a request classifier said of it; null or absent = nobody classifies. */
+  readonly classification?: {
+    readonly classifier: string;
+    readonly asked: boolean;
+    readonly waitedMs: number;
+    readonly overrides: {
+      readonly policyClass?: string | null;
+      readonly dueAt?: number | null;
+      readonly schedulingCostTokens?: number | null;
+      readonly workerTarget?: { readonly workerId: bigint; readonly rank: number | null } | null;
+    };
+  } | null;
   readonly promptTokens: number;
   readonly blocks: number;
   readonly blockSize: number;

@@ -69,6 +69,22 @@ export interface CommitRecord {
   readonly reason: string | null;
 }
 
+/** What the request classifier made of a request. */
+export interface ClassificationRecord {
+  readonly classifier: string;
+  /** `skipped` = it is tripped, and the request passed as it is. */
+  readonly result: 'classified' | 'skipped';
+  /** From asking to the answer. */
+  readonly waited_ms: number;
+  /** What it changed: a missing member was left as it is, null = cleared. */
+  readonly overrides: {
+    readonly policy_class?: string | null;
+    readonly due_at_ms?: number | null;
+    readonly scheduling_cost_tokens?: number | null;
+    readonly worker_target?: { readonly worker_id: bigint; readonly dp_rank: number | null } | null;
+  };
+}
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
@@ -105,6 +121,8 @@ export interface DecisionRecord {
     readonly tokens_source: string;
     readonly head_hash: bigint | null;
   };
+  /** Null = no request classifier is configured. */
+  readonly classification: ClassificationRecord | null;
   readonly queue: { readonly class: string; readonly waited_ms: number; readonly outcome: 'direct' };
   readonly index: {
     readonly kind: 'events' | 'none';

@@ -25,6 +25,7 @@ const RECORD: DecisionRecord = {
     tokens_source: 'local',
     head_hash: 16900403811276279622n,
   },
+  classification: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'events', version: 88213, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [] },
   candidates_total: 4,
@@ -175,6 +176,28 @@ test('a decision at which no hint policy ran says so', () => {
   expect(renderDecision({ ...RECORD, hints })).toContain(
     '\n\nhints (message req-7f3a): no hint policy ran\n\n',
   );
+});
+
+test('a classification says what it changed, and how long it took', () => {
+  const classification = {
+    classifier: 'tenant_fair',
+    result: 'classified' as const,
+    waited_ms: 120.5,
+    overrides: {
+      policy_class: 'batch',
+      due_at_ms: null,
+      worker_target: { worker_id: 2n, dp_rank: null },
+    },
+  };
+  const lines = renderDecision({ ...RECORD, classification }).split('\n');
+  expect(lines[6]).toBe(
+    'classifier tenant_fair: classified after 120.5 ms, policy class batch, due at cleared, target worker 2',
+  );
+  const skipped = renderDecision({
+    ...RECORD,
+    classification: { ...classification, result: 'skipped', waited_ms: 0, overrides: {} },
+  });
+  expect(skipped).toContain('\nclassifier tenant_fair: skipped after 0 ms\n');
 });
 
 test('policies without cost terms leave their columns empty', () => {

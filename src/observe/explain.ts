@@ -1,6 +1,6 @@
 // A decision record as text for people: every candidate with every cost term, then what was picked, booked, hinted, predicted
 // and what came of it.
-import type { CandidateRecord, DecisionRecord } from './decision-record.ts';
+import type { CandidateRecord, ClassificationRecord, DecisionRecord } from './decision-record.ts';
 import { type TextCell, textTable } from './text-table.ts';
 
 /** The text of one record, several lines without one at the end. */
@@ -34,12 +34,28 @@ function heading(record: DecisionRecord): string {
       (ages.length === 0 ? '' : `, last event: ${ages.join(', ')}`) +
       (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
   ];
+  // A router of an earlier version says nothing of it.
+  const classification = record.classification ?? null;
+  if (classification !== null) lines.push(classified(classification));
   if (session !== null) {
     const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
     const trigger = session.trigger === null ? '' : `, trigger ${session.trigger}`;
     lines.push(`session ${session.id_hash}${parent}${trigger}${session.final ? ', final request' : ''}`);
   }
   return lines.join('\n');
+}
+
+function classified({ classifier, overrides, result, waited_ms }: ClassificationRecord): string {
+  const target = overrides.worker_target;
+  const changes = Object.entries({
+    'policy class': overrides.policy_class,
+    'due at': overrides.due_at_ms,
+    'cost in tokens': overrides.scheduling_cost_tokens,
+    target: target && `worker ${target.worker_id}${target.dp_rank === null ? '' : ` rank ${target.dp_rank}`}`,
+  })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `, ${name} ${value ?? 'cleared'}`);
+  return `classifier ${classifier}: ${result} after ${number(waited_ms)} ms${changes.join('')}`;
 }
 
 const CANDIDATE_COLUMNS = [

@@ -33,6 +33,11 @@ export const METRICS = {
   },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
+  pointsman_classifications_waiting: {
+    kind: 'gauge',
+    help: 'Requests that wait for the answer of a request classifier now.',
+    labels: [],
+  },
   pointsman_time_to_first_token_seconds: {
     kind: 'histogram',
     help: 'From arrival to the first output token relayed, of streams: a whole answer does not show when its first token was out.',
@@ -72,7 +77,7 @@ export const METRICS = {
   },
   pointsman_selection_fallbacks_total: {
     kind: 'counter',
-    help: 'Decisions in which the worker-selection policy failed and the default cost chose instead, by policy and error code.',
+    help: 'Decisions that the default cost made in the place of a worker-selection policy that is broken, or skipped (PM_SELECTION_TRIPPED), by policy and error code; a refusal such as filters that drop everybody is not one.',
     labels: ['policy', 'code'],
   },
   pointsman_kv_copy_commits_made_total: {
@@ -108,12 +113,22 @@ export const METRICS = {
   },
   pointsman_selection_failures_total: {
     kind: 'counter',
-    help: 'Decisions that a worker-selection policy failed to make, by policy and error code.',
+    help: 'Calls of a worker-selection policy that ended in an error, by policy and error code: refusals such as filters that drop everybody are counted, decisions while the policy is skipped are not.',
     labels: ['policy', 'code'],
+  },
+  pointsman_classifications_total: {
+    kind: 'counter',
+    help: 'Requests given to the request classifier, by what became of them (classified, refused, failed, left, skipped) and error code.',
+    labels: ['classifier', 'result', 'code'],
+  },
+  pointsman_classifier_event_failures_total: {
+    kind: 'counter',
+    help: 'Lifecycle events that the request classifier failed to take: its onEvent threw, was rejected, or did not end in time.',
+    labels: ['classifier'],
   },
   pointsman_plugin_overruns_total: {
     kind: 'counter',
-    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin, role and part (selection, hint).',
+    help: 'Calls of a plugin that took longer than containment.soft_budget, by plugin, role (none for a classifier) and part (selection, hint, classifier).',
     labels: ['plugin', 'role', 'part'],
   },
   pointsman_plugin_trips_total: {
@@ -123,7 +138,7 @@ export const METRICS = {
   },
   pointsman_plugin_skips_total: {
     kind: 'counter',
-    help: 'Calls of a plugin that were not made because its breaker had tripped, by plugin, role and part.',
+    help: 'Calls of a plugin that were not made because its breaker had tripped or its thread was being replaced, by plugin, role and part.',
     labels: ['plugin', 'role', 'part'],
   },
   pointsman_plugin_rollbacks_total: {
@@ -145,6 +160,21 @@ export const METRICS = {
     kind: 'gauge',
     help: 'Number of the generation of plugins and policies that serves, counted from 1 at the start.',
     labels: [],
+  },
+  pointsman_plugin_threads_lost_total: {
+    kind: 'counter',
+    help: 'Threads of isolated plugins that were ended because a call passed its deadline (timed_out), or that ended by themselves (died), by plugin and reason.',
+    labels: ['plugin', 'reason'],
+  },
+  pointsman_plugin_counts_total: {
+    kind: 'counter',
+    help: 'What plugins count themselves, by plugin, its own name for the count, and its label.',
+    labels: ['plugin', 'name', 'label'],
+  },
+  pointsman_plugin_gauge: {
+    kind: 'gauge',
+    help: 'Readings of plugins, by plugin, its own name for the reading, and its label; those of several partitions and roles added up.',
+    labels: ['plugin', 'name', 'label'],
   },
   // --- kv ---
   // --- events ---

@@ -20,6 +20,7 @@ const NOTHING = new Float64Array(0);
 const BASE_BYTES = 1024;
 const BYTES_PER_ACTION = 192;
 const BYTES_PER_POLICY = 160;
+const BYTES_PER_CLASSIFICATION = 320;
 
 /** A decision under way or complete. Every method may be called at any time; after the end, late hint outcomes still count. */
 export class StoredDecision {
@@ -74,7 +75,8 @@ export class StoredDecision {
     this.#workerHigh = candidates.idWords[2 * row + 1] ?? 0;
     this.#rank = candidates.ranks[row] ?? 0;
     this.#candidatesTotal = candidates.count + input.excluded.count;
-    this.bytes = BASE_BYTES + 2 * (input.requestId.length + input.eventAges.length * 32);
+    const classified = input.classification == null ? 0 : BYTES_PER_CLASSIFICATION;
+    this.bytes = BASE_BYTES + classified + 2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
   get sessionIdHash(): string | null {
@@ -172,6 +174,7 @@ export class StoredDecision {
         tokens_source: input.tokensSource,
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
+      classification: classificationRecord(input.classification ?? null),
       queue: { class: input.policyClass, waited_ms: 0, outcome: 'direct' },
       index: {
         kind: input.indexVersion === null ? 'none' : 'events',
@@ -273,6 +276,29 @@ function sessionRecord(
     parent_hash: session.parentSessionId === undefined ? null : hashId(session.parentSessionId),
     final: session.sessionFinal ?? false,
     trigger: session.inputTrigger ?? null,
+  };
+}
+
+function classificationRecord(
+  classification: NonNullable<DecisionInput['classification']> | null,
+): DecisionRecord['classification'] {
+  if (classification === null) return null;
+  const { classifier, asked, waitedMs, overrides } = classification;
+  const { policyClass, dueAt, schedulingCostTokens, workerTarget } = overrides;
+  return {
+    classifier,
+    result: asked ? 'classified' : 'skipped',
+    waited_ms: waitedMs,
+    overrides: {
+      ...(policyClass === undefined ? {} : { policy_class: policyClass }),
+      ...(dueAt === undefined ? {} : { due_at_ms: dueAt }),
+      ...(schedulingCostTokens === undefined ? {} : { scheduling_cost_tokens: schedulingCostTokens }),
+      ...(workerTarget === undefined
+        ? {}
+        : {
+            worker_target: workerTarget && { worker_id: workerTarget.workerId, dp_rank: workerTarget.rank },
+          }),
+    },
   };
 }
 

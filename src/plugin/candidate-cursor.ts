@@ -1,6 +1,7 @@
 // Per-worker view over columns: one cursor object whose prototype getters read the current row. Building an object per worker
 // would cost ten times the scan itself.
 import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from './inputs.ts';
+import type { SessionLineage } from './session-lineage.ts';
 
 /** Columns as a cursor reads them; groups that were not declared are missing. */
 export interface CursorColumns {
@@ -11,6 +12,7 @@ export interface CursorColumns {
   readonly preferredTaintMultiplier?: ArrayLike<number>;
   readonly occupancy?: ArrayLike<number>;
   readonly copies?: CopyColumns;
+  readonly lineage?: SessionLineage | null;
 }
 
 /** Where a cursor stands; shared by its groups. */
@@ -123,6 +125,9 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   if (inputs.includes('kv-copy-locations')) {
     const copies = new CopyRow(at);
     getters.copies = { get: () => copies, enumerable: true };
+  }
+  if (inputs.includes('session-lineage')) {
+    getters.lineage = { get: () => at.columns.lineage ?? null, enumerable: true };
   }
   Object.defineProperties(Candidate.prototype, getters);
   return {

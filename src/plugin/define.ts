@@ -2,6 +2,7 @@
 import type { Clock } from './clock.ts';
 import type { Partition, Role } from './ids.ts';
 import type { Logger } from './logger.ts';
+import type { PluginMetrics } from './plugin-metrics.ts';
 import type { Rng } from './rng.ts';
 import type { ParameterSchema, Parameters } from './schema.ts';
 
@@ -9,15 +10,24 @@ import type { ParameterSchema, Parameters } from './schema.ts';
 export const PLUGIN_API_VERSION = '0.1';
 
 /** Kinds of definitions. */
-export type PluginKind = 'worker-selection' | 'hint-policy';
+export type PluginKind = 'worker-selection' | 'hint-policy' | 'request-classifier';
 
 /** Marks a definition: a string key, so that definitions made with two copies of the package fit each other. */
 export interface Branded<K extends PluginKind> {
   readonly '~pointsman': { readonly kind: K; readonly apiVersion: string };
 }
 
-/** `partition`: one instance per partition and role; `shared`: one per configured instance and process. */
+/** `partition`: one instance per partition and role (classifiers: per partition); `shared`: one per configured instance and process. */
 export type Scope = 'partition' | 'shared';
+
+/**
+ * Where a plugin runs. `in-process`: on the router's own thread. `thread`: on a thread of its own, where an endless loop costs
+ * nobody but the plugin; each call then takes some 0.1 ms longer.
+ */
+export type Isolation = 'in-process' | 'thread';
+
+/** Every isolation, in the order error messages list them. */
+export const ISOLATIONS: readonly Isolation[] = ['in-process', 'thread'];
 
 /** What every `create` is given. */
 export interface CreateBase<P> {
@@ -27,6 +37,7 @@ export interface CreateBase<P> {
   /** Seeded for this instance: use it instead of Math.random, so that decisions can be replayed. */
   readonly rng: Rng;
   readonly log: Logger;
+  readonly metrics: PluginMetrics;
 }
 
 /** What `create` is given for one partition and role. */

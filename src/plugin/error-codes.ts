@@ -59,6 +59,11 @@ export const ERROR_CODES = {
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
   PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
+  PM_PLUGIN_FOLDER: {
+    status: 500,
+    retryable: false,
+    meaning: 'The folder of a plugin cannot be read or written, or holds a file that would be overwritten.',
+  },
   PM_PLUGIN_THREW: { status: 500, retryable: true, meaning: 'A plugin callback threw.' },
   PM_PLUGIN_DUPLICATE_TYPE: {
     status: 500,
@@ -202,6 +207,42 @@ export const ERROR_CODES = {
     meaning:
       'The worker-selection policy failed or overran too often and is skipped for a while; ends a request only under containment.tripped.worker_selection: refuse.',
   },
+  PM_CLASSIFIER_CAPACITY: {
+    status: 429,
+    retryable: true,
+    meaning: 'The request classifier refused the request: there is no room for it now.',
+  },
+  PM_CLASSIFIER_RATE_LIMITED: {
+    status: 429,
+    retryable: true,
+    meaning: 'The request classifier refused the request: its sender has used up its share.',
+  },
+  PM_CLASSIFIER_THREW: {
+    status: 500,
+    retryable: true,
+    meaning: 'The request classifier threw, or its promise was rejected.',
+  },
+  PM_CLASSIFIER_INVALID: {
+    status: 500,
+    retryable: true,
+    meaning: 'The request classifier answered something that is not a set of overrides.',
+  },
+  PM_CLASSIFIER_TIMEOUT: {
+    status: 503,
+    retryable: true,
+    meaning: 'The request classifier did not answer within request_classifier.max_wait.',
+  },
+  PM_CLASSIFIER_TRIPPED: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The request classifier failed or overran too often and is skipped for a while; ends a request only under containment.tripped.classifier: refuse.',
+  },
+  PM_CLASSIFIER_DUPLICATE_ID: {
+    status: 409,
+    retryable: true,
+    meaning: 'A request with the same id is under way, so a classifier could not tell the two apart.',
+  },
   PM_SELECTION_NON_FINITE_COST: {
     status: 500,
     retryable: true,
@@ -222,6 +263,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning:
       'A worker-selection policy commits KV copies, but not exactly one hint policy of its role sends them.',
+  },
+  PM_PARTITION_NOT_READY: {
+    status: 503,
+    retryable: true,
+    meaning: 'The policies of a model cannot be created, so it is not served for now; others are.',
   },
   PM_SELECTION_BLOCK_SIZE_UNKNOWN: {
     status: 503,

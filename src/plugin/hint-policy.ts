@@ -6,6 +6,7 @@ import {
   type CommitmentOptions,
   type CommonOptions,
   type CreateContext,
+  type Isolation,
   PLUGIN_API_VERSION,
   type Scope,
 } from './define.ts';
@@ -15,6 +16,7 @@ import type { CommittedKvCopy, KvCopyLocations } from './kv-copy.ts';
 import type { HintAction } from './kv-hint.ts';
 import type { NoParameters, ParameterSchema } from './schema.ts';
 import type { SessionContext } from './session.ts';
+import type { BlockResidency, SessionLineage } from './session-lineage.ts';
 
 /** What each input of a hint policy adds to its context. */
 export interface HintInputs {
@@ -24,13 +26,23 @@ export interface HintInputs {
   readonly load: { readonly load: Row<LoadColumns> };
   /** Who else holds the prompt's blocks. */
   readonly 'kv-copy-locations': { readonly copyLocations: KvCopyLocations };
+  /** Which blocks sessions have where; null = switched off. */
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
+  /** Which tier holds a block on a worker; null = switched off. */
+  readonly residency: { readonly residency: BlockResidency | null };
 }
 
 /** Names a hint policy may list under `inputs`. */
 export type HintInput = keyof HintInputs;
 
 /** Every hint input, in the order error messages list them. */
-export const HINT_INPUTS: readonly HintInput[] = ['cache', 'load', 'kv-copy-locations'];
+export const HINT_INPUTS: readonly HintInput[] = [
+  'cache',
+  'load',
+  'kv-copy-locations',
+  'session-lineage',
+  'residency',
+];
 
 /** What every hint policy knows of a booking. */
 export interface HintContextBase {
@@ -88,6 +100,8 @@ export interface HintPolicyOptions<
   readonly actions?: readonly string[];
   /** Where it runs without being listed; absent or empty = nowhere. */
   readonly defaultHosts?: readonly DefaultHost[];
+  /** Where it runs unless the configuration says otherwise; default `in-process`. */
+  readonly isolation?: Isolation;
   readonly create: (context: CreateContext<S, X>) => HintPolicy<I, NoInfer<C>>;
 }
 
@@ -106,6 +120,7 @@ export interface HintPolicyDefinition extends Branded<'hint-policy'> {
   readonly actions?: readonly string[];
   readonly defaultHosts: readonly DefaultHost[];
   readonly commitments?: readonly Commitment[];
+  readonly isolation?: Isolation;
   commitsWhen?(parameters: unknown): boolean;
   create(context: AnyCreateContext): AnyHintPolicy;
 }

@@ -10,6 +10,8 @@ export {
   type CreateBase,
   type CreateContext,
   type CreatePartition,
+  ISOLATIONS,
+  type Isolation,
   PLUGIN_API_VERSION,
   type PluginKind,
   type Scope,
@@ -70,11 +72,40 @@ export {
   MAX_LINEAR_COST_WEIGHT,
 } from './linear-cost.ts';
 export { type LogFields, type Logger, NO_LOG } from './logger.ts';
-export type { HintPolicyFactory, PluginRegistry, WorkerSelectionFactory } from './plugin-registry.ts';
+export type { PluginMetrics } from './plugin-metrics.ts';
+export type {
+  HintPolicyFactory,
+  PluginRegistry,
+  RequestClassifierFactory,
+  WorkerSelectionFactory,
+} from './plugin-registry.ts';
+export { CapacityExhausted, RateLimited } from './refusals.ts';
+export {
+  type AnyClassifierCreateContext,
+  type ClassifierCreateContext,
+  type ClassifierEvent,
+  type ClassifierPartition,
+  type ClassifierWorker,
+  type ClassifyAnswer,
+  type ClassifyRequest,
+  defineRequestClassifier,
+  type Overrides,
+  type RequestClassifier,
+  type RequestClassifierDefinition,
+  type RequestClassifierOptions,
+} from './request-classifier.ts';
 export { type Rng, seededRng } from './rng.ts';
 export type { NoParameters, ParameterSchema, Parameters, SchemaIssue, SchemaResult } from './schema.ts';
 export type { SelectionRequest, WorkerTarget } from './selection-request.ts';
 export type { SessionContext } from './session.ts';
+export type {
+  BlockResidency,
+  LineageNode,
+  LineageNodeId,
+  SessionFrontier,
+  SessionLineage,
+  StorageTier,
+} from './session-lineage.ts';
 export {
   type Candidate,
   type CandidateFor,
@@ -84,6 +115,7 @@ export {
   filterWorkers,
   type Pick,
   pickLowestCost,
+  picksLowestCost,
   pickWorker,
   scoreEachWorker,
   scoreWorkers,

@@ -1,5 +1,6 @@
 // What plugins may declare to read, and the shape each declaration adds. What is not declared is not on the type, not on the
 // object at run time, and not prepared by the host.
+import type { SessionLineage } from './session-lineage.ts';
 
 /** One number per candidate. A Float64Array at run time, read-only to the compiler; may be longer than `count`. */
 export type Column = ArrayLike<number>;
@@ -34,11 +35,14 @@ export interface LoadColumns {
   readonly activeRequests: Column;
 }
 
-/** What each candidate could fetch from a peer. Zero where nobody is eligible, or the candidate takes no hints. */
+/**
+ * What each candidate could fetch from a peer. Zero where nobody is eligible, or the candidate takes no hints. The source is the least
+ * loaded of those on other workers whose prefix is within 1/16 of the longest.
+ */
 export interface CopyColumns {
-  /** Blocks the best source holds beyond the candidate's own device and host blocks. */
+  /** Blocks the source holds beyond the candidate's own device and host blocks. */
   readonly copyableBlocks: Column;
-  /** Leading blocks on the device tier of the best source: the longest prefix on another worker that can serve this one. */
+  /** Leading blocks on the device tier of the source. */
   readonly sourcePrefixBlocks: Column;
 }
 
@@ -52,6 +56,8 @@ export interface WorkerInputs {
   readonly occupancy: { readonly occupancy: Column };
   /** Copies that a hint could bring from a peer. */
   readonly 'kv-copy-locations': { readonly copies: CopyColumns };
+  /** Which blocks sessions have where; null = switched off. */
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
 
 /** Names a worker-selection component may list under `inputs`. */
@@ -64,6 +70,7 @@ export interface WorkerRowInputs {
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: number };
   readonly occupancy: { readonly occupancy: number };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
+  readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
 
 /** Every worker-selection input, in the order error messages list them. */
@@ -73,6 +80,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = [
   'preferred-taint',
   'occupancy',
   'kv-copy-locations',
+  'session-lineage',
 ];
 
 /** The names in a literal list; a list whose length the compiler does not know grants nothing. */

@@ -25,8 +25,8 @@ export interface KvCopyLocations {
   /** Device and host blocks the booked rank holds itself. */
   readonly localPrefixBlocks: number;
   /**
-   * The source with the longest prefix that adds at least `minAdditional` blocks (≥ 1), ties to the smallest (worker id, rank);
-   * null when there is none.
+   * A source that adds at least `minAdditional` blocks (≥ 1): of those within 1/16 of the longest prefix the one with the fewest
+   * requests in flight, then the longest, then the smallest (worker id, rank); null when there is none.
    */
   bestSource(minAdditional: number): KvCopy | null;
 }

@@ -1,6 +1,7 @@
 // The imperative way to offer policies: a module exports `register(registry)` instead of definitions.
-import type { AnyCreateContext, Commitment } from './define.ts';
+import type { AnyCreateContext, Commitment, Isolation } from './define.ts';
 import type { AnyHintPolicy, DefaultHost, HintInput } from './hint-policy.ts';
+import type { AnyClassifierCreateContext, RequestClassifier } from './request-classifier.ts';
 import type { WorkerSelectionPolicy } from './worker-selection.ts';
 
 /** Makes worker-selection policies with parameters already read. */
@@ -15,7 +16,14 @@ export interface HintPolicyFactory {
   readonly inputs?: readonly HintInput[];
   readonly actions?: readonly string[];
   readonly commitments?: readonly Commitment[];
+  /** As of `defineHintPolicy`. */
+  readonly isolation?: Isolation;
   create(context: AnyCreateContext): AnyHintPolicy;
+}
+
+/** Makes request classifiers with parameters already read. */
+export interface RequestClassifierFactory {
+  create(context: AnyClassifierCreateContext): RequestClassifier;
 }
 
 /** Handed to a module's `register`. A provider gets the raw parameters and throws when they are wrong. */
@@ -26,4 +34,5 @@ export interface PluginRegistry {
     provider: (parameters: unknown) => HintPolicyFactory,
     defaultHosts?: readonly DefaultHost[],
   ): void;
+  registerRequestClassifier(type: string, provider: (parameters: unknown) => RequestClassifierFactory): void;
 }

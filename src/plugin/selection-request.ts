@@ -20,7 +20,10 @@ export interface SelectionRequest {
   readonly session: SessionContext | null;
   /** Where the session went before; advice, and it may be missing from the candidates. */
   readonly affinityTarget: WorkerTarget | null;
-  /** The worker the request must go to; the host keeps to it whatever a policy answers. */
+  /**
+   * The worker the request must go to, by a pin or by an eligible affinity target that the policy is exclusive about; the host keeps
+   * to it whatever a policy answers.
+   */
   readonly pinnedWorker: WorkerTarget | null;
   readonly expectedOutputTokens: number | null;
   /** Larger goes first. */

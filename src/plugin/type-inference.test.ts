@@ -3,6 +3,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import {
+  type BlockResidency,
   type CacheColumns,
   type Clock,
   type CommittedKvCopy,
@@ -12,14 +13,17 @@ import {
   filterWorkers,
   type HintPolicyDefinition,
   type KvCopyLocations,
+  type LineageNode,
   linearCost,
   linearCostWithCopies,
   type ParameterSchema,
+  type PluginMetrics,
   pickLowestCost,
   pickWorker,
   type Rng,
   type Row,
   type SessionContext,
+  type SessionLineage,
   scoreEachWorker,
   scoreWorkers,
   type WorkerPicker,
@@ -37,10 +41,13 @@ describe('parameters', () => {
     const definition = defineHintPolicy({
       type: 'a',
       parameters,
-      create: ({ parameters: parsed, clock, rng }) => {
+      create: ({ parameters: parsed, clock, rng, metrics }) => {
         expectTypeOf(parsed).toEqualTypeOf<{ max_blocks: number; at: Date }>();
         expectTypeOf(clock).toEqualTypeOf<Clock>();
         expectTypeOf(rng).toEqualTypeOf<Rng>();
+        expectTypeOf(metrics).toEqualTypeOf<PluginMetrics>();
+        // @ts-expect-error a count has a name
+        void (() => metrics.count());
         // @ts-expect-error the parameter is called max_blocks
         void parsed.maxBlocks;
         return { buildHints: () => [] };
@@ -113,6 +120,42 @@ describe('hint inputs', () => {
         },
       }),
     });
+  });
+
+  it('that may be switched off are null then, and must be asked for', () => {
+    const definition = defineHintPolicy({
+      type: 'a',
+      inputs: ['session-lineage', 'residency'],
+      create: () => ({
+        buildHints({ lineage, residency, session, worker }) {
+          expectTypeOf(lineage).toEqualTypeOf<SessionLineage | null>();
+          expectTypeOf(residency).toEqualTypeOf<BlockResidency | null>();
+          // @ts-expect-error lineage may be switched off
+          void lineage.frontiers('s');
+          // @ts-expect-error residency may be switched off
+          void residency.tierOf(worker, 1n);
+          const hashes = lineage?.paths(session?.sessionId ?? '', worker).flatMap((path) => [...path]);
+          expectTypeOf(hashes).toEqualTypeOf<bigint[] | undefined>();
+          const node = lineage?.node(lineage.nodeOf(1n) ?? 0);
+          expectTypeOf(node).toEqualTypeOf<LineageNode | null | undefined>();
+          return [];
+        },
+      }),
+    });
+    expect(definition.inputs).toEqual(['session-lineage', 'residency']);
+    defineHintPolicy({
+      type: 'a',
+      inputs: ['load'],
+      create: () => ({
+        buildHints(context) {
+          // @ts-expect-error session-lineage is not declared
+          void context.lineage;
+          return [];
+        },
+      }),
+    });
+    // @ts-expect-error the input is called session-lineage
+    defineHintPolicy({ type: 'a', inputs: ['session-linage'], create: () => ({ buildHints: () => [] }) });
   });
 
   it('are known names in a literal list', () => {
@@ -197,6 +240,23 @@ describe('worker-selection components', () => {
       }),
     });
     expectTypeOf(definition).toEqualTypeOf<WorkerSelectionPolicyDefinition>();
+  });
+
+  it('may ask for lineage, all at once and one by one, but not for residency', () => {
+    scoreWorkers({
+      inputs: ['session-lineage'],
+      score({ lineage }, costs) {
+        expectTypeOf(lineage).toEqualTypeOf<SessionLineage | null>();
+        costs.fill(lineage === null ? 0 : 1);
+      },
+    });
+    filterWorkers({
+      inputs: ['session-lineage'],
+      // @ts-expect-error lineage may be switched off
+      keep: ({ lineage, workerId, rank }) => lineage.paths('s', { workerId, rank }).length > 0,
+    });
+    // @ts-expect-error residency is for hint policies
+    expect(pickWorker({ inputs: ['residency'], pick: () => 0 }).component).toBe('picker');
   });
 
   it('return what their contract says', () => {

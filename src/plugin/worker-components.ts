@@ -144,15 +144,18 @@ export function pickWorker<
 
 /** The usual picker: the lowest cost, ties uniformly at random from `rng` (the k-th tie replaces the choice with probability 1/k). */
 export function pickLowestCost(rng: Rng): WorkerPicker {
-  return pickWorker({
+  const picker = pickWorker({
     pick({ count, costs }) {
       let best = 0;
+      let least = costs[0]!;
       let ties = 1;
       for (let row = 1; row < count; row += 1) {
-        if (costs[row]! < costs[best]!) {
+        const cost = costs[row]!;
+        if (cost < least) {
           best = row;
+          least = cost;
           ties = 1;
-        } else if (costs[row] === costs[best]) {
+        } else if (cost === least) {
           ties += 1;
           if (rng.integer(ties) === 0) best = row;
         }
@@ -160,4 +163,15 @@ export function pickLowestCost(rng: Rng): WorkerPicker {
       return best;
     },
   });
+  // Tells the host, which knows the lowest cost from summing, that asking is needed for ties alone. On the function, so that a
+  // picker made of this one with a `pick` of its own does not carry it.
+  Object.defineProperty(picker.pick, PICKS_LOWEST, { value: true });
+  return picker;
+}
+
+const PICKS_LOWEST = Symbol.for('pointsman.picksLowestCost');
+
+/** Whether a picker is one of {@link pickLowestCost}, of any copy of this package. For the host. */
+export function picksLowestCost(picker: WorkerPicker<Commitment>): boolean {
+  return Reflect.get(picker.pick, PICKS_LOWEST) === true;
 }

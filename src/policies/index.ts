@@ -1,9 +1,11 @@
 // Built-in policies, for the host to register.
 export { direct } from './direct/policy.ts';
 export { dynamoDefaultCostFn } from './dynamo-default-cost-fn/policy.ts';
+export { dynamoTwoTierCostFn } from './dynamo-two-tier-cost-fn/policy.ts';
 export { kvFetch } from './kv-fetch/policy.ts';
 export { kvcr } from './kvcr/policy.ts';
 export { leastLoaded } from './least-loaded/policy.ts';
+export { passThrough } from './pass-through/policy.ts';
 export { powerOfTwo } from './power-of-two/policy.ts';
 export { random } from './random/policy.ts';
 export { roundRobin } from './round-robin/policy.ts';

@@ -4,6 +4,7 @@ export { readTrace } from './read-trace.ts';
 export { checkReplaySettings, type ReplayOptions, replay } from './replay.ts';
 export { busiestOverMean, reportTable } from './report-table.ts';
 export { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
+export { traceOfRows } from './trace-rows.ts';
 export type {
   ComposeReplayRouter,
   PolicyFault,

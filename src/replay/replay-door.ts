@@ -86,7 +86,7 @@ export class ReplayDoor {
         expectedOutputTokens: null,
         loraName: null,
         cacheSalt: null,
-        session: null,
+        session: trace.sessions.get(request) ?? null,
         constraints: NO_CONSTRAINTS,
         incomingHint: null,
         tokenizeMicros: 0,

@@ -8,6 +8,7 @@ const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => numb
   ['  larger than the KV cache', (run) => run.rejected],
   ['  ended by the router', (run) => run.failed],
   ['policy failed, default cost chose', (run) => faults(run, 'choice')],
+  ['classifier failed or skipped', (run) => faults(run, 'classification')],
   ['hint outputs dropped', (run) => faults(run, 'actions')],
 ];
 

@@ -1,6 +1,7 @@
 // Checks one line of a Mooncake trace and adds it to the columns.
 import { TRACE_BLOCK_SIZE, type TraceBuilder } from './trace.ts';
 import { wrong } from './trace-error.ts';
+import { sessionOfLine } from './trace-session.ts';
 
 /** As many tokens as a prompt that is hashed may have. */
 const MAX_LENGTH = 4_194_304;
@@ -53,7 +54,8 @@ export function parseTraceLine(bytes: Uint8Array, context: TraceLineContext): vo
       `timestamp ${timestamp} is before that of the request above, ${builder.lastTimestamp}; requests stand in order of arrival`,
     );
   }
-  builder.add(timestamp, inputLength, outputLength, ids as readonly number[]);
+  const session = sessionOfLine(row, (text) => wrong(name, line, text));
+  builder.add(timestamp, inputLength, outputLength, ids as readonly number[], session);
 }
 
 function objectOf(bytes: Uint8Array, context: TraceLineContext): Readonly<Record<string, unknown>> {

@@ -1,6 +1,8 @@
 // A Mooncake trace in memory, as columns: timed requests whose prompts are lists of 512-token block ids. An id stands for its
 // block and everything before it (kvcache-ai/Mooncake, FAST25-release/traces).
 
+import type { SessionContext } from '../plugin/index.ts';
+
 /** Tokens per id of a Mooncake trace. */
 export const TRACE_BLOCK_SIZE = 512;
 
@@ -16,6 +18,8 @@ export interface Trace {
   /** Ids of request i are `hashIds` [idOffsets[i], idOffsets[i + 1]). */
   readonly idOffsets: Uint32Array;
   readonly hashIds: Uint32Array;
+  /** By request, of those that name one. */
+  readonly sessions: ReadonlyMap<number, SessionContext>;
 }
 
 /** How prompts are made from ids: cut at the input length, or every id a whole block. */
@@ -43,6 +47,7 @@ export class TraceBuilder {
   #outputLengths = new Uint32Array(1024);
   #idOffsets = new Uint32Array(1025);
   #hashIds = new Uint32Array(16_384);
+  readonly #sessions = new Map<number, SessionContext>();
 
   get requests(): number {
     return this.#requests;
@@ -55,8 +60,15 @@ export class TraceBuilder {
   /** Timestamp of the last request as written; −∞ before the first. */
   lastTimestamp = Number.NEGATIVE_INFINITY;
 
-  add(timestamp: number, inputLength: number, outputLength: number, hashIds: readonly number[]): void {
+  add(
+    timestamp: number,
+    inputLength: number,
+    outputLength: number,
+    hashIds: readonly number[],
+    session: SessionContext | null = null,
+  ): void {
     const row = this.#requests;
+    if (session !== null) this.#sessions.set(row, session);
     if (row === this.#arrivals.length) {
       this.#arrivals = widened(this.#arrivals, new Float64Array(2 * row));
       this.#inputLengths = widened(this.#inputLengths, new Uint32Array(2 * row));
@@ -88,6 +100,7 @@ export class TraceBuilder {
       outputLengths: this.#outputLengths.slice(0, rows),
       idOffsets: this.#idOffsets.slice(0, rows + 1),
       hashIds: this.#hashIds.slice(0, this.#ids),
+      sessions: this.#sessions,
     };
   }
 }

@@ -27,11 +27,11 @@ export interface ReplayRouterOptions {
 
 /** Failures of one policy for one reason. */
 export interface PolicyFault {
-  /** Type of the worker-selection policy, or name of the hint policy. */
+  /** Type of the worker-selection policy or request classifier, or name of the hint policy. */
   readonly policy: string;
-  /** What was lost: its choice, in whose place the default cost decided, or its actions. */
-  readonly lost: 'choice' | 'actions';
-  /** Error code of a lost choice; reason for which actions were dropped. */
+  /** What was lost: its choice, in whose place the default cost decided, its actions, or its word on a request. */
+  readonly lost: 'choice' | 'actions' | 'classification';
+  /** Error code of a lost choice or classification; reason for which actions were dropped. */
   readonly reason: string;
   readonly count: number;
 }

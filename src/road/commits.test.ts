@@ -169,24 +169,36 @@ describe('a committed copy', () => {
     built.finish();
   });
 
+  const pinnedTo2 = {
+    pinnedWorker: { workerId: 2n, rank: null },
+    allowedWorkers: null,
+    requiredTaints: [],
+    preferredTaints: new Map<string, number>(),
+    temperature: null,
+    priority: 0,
+    strictPriority: 0,
+  };
+
+  it('is asked of the peer with fewer requests in flight where two hold the same', async () => {
+    const built = await golden({ hints: [{ definition: kvFetch }] });
+    built.cache(3n, TOKENS.subarray(0, 1024));
+    const request = built.arrive({ tokens: TOKENS, constraints: pinnedTo2 });
+    expect(commitOf(request.record())).toMatchObject({
+      source: { worker_id: 3n, dp_rank: 0 },
+      result: 'sent',
+    });
+    built.finish();
+  });
+
   it('moves to the next source that covers what was credited when the first cannot be named', async () => {
     const built = await golden({ hints: [{ definition: kvFetch }] });
     built.cache(3n, TOKENS.subarray(0, 1024));
     const index = built.index!;
     const externalHashes = index.externalHashes.bind(index);
-    index.externalHashes = (owner, ...rest) => (owner === 0 ? 0 : externalHashes(owner, ...rest));
-    const constraints = {
-      pinnedWorker: { workerId: 2n, rank: null },
-      allowedWorkers: null,
-      requiredTaints: [],
-      preferredTaints: new Map<string, number>(),
-      temperature: null,
-      priority: 0,
-      strictPriority: 0,
-    };
-    const request = built.arrive({ tokens: TOKENS, constraints });
+    index.externalHashes = (owner, ...rest) => (owner === 2 ? 0 : externalHashes(owner, ...rest));
+    const request = built.arrive({ tokens: TOKENS, constraints: pinnedTo2 });
     expect(commitOf(request.record())).toMatchObject({
-      source: { worker_id: 3n, dp_rank: 0 },
+      source: { worker_id: 1n, dp_rank: 0 },
       result: 'sent',
     });
     built.finish();

@@ -1,6 +1,6 @@
 // Takes a decision down: gathers what the steps of the road know into the one input of the decision ring.
 import type { Fleet } from '../fleet/index.ts';
-import type { HintStageResult } from '../host/index.ts';
+import type { Classification, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type {
   DecisionExclusions,
@@ -23,6 +23,8 @@ const NO_AGES: readonly never[] = [];
 export interface BookingFacts {
   readonly request: RoadRequest;
   readonly policyClass: string;
+  /** Null = nobody classifies. */
+  readonly classification: Classification | null;
   /** 1 = the request's first booking. */
   readonly attempt: number;
   readonly lookup: PromptLookup;
@@ -59,7 +61,17 @@ export class DecisionWriter {
 
   /** Opens the record of a booking that was just made. */
   open(facts: BookingFacts): StoredDecision {
-    const { request, policyClass, attempt, lookup, placement, predictedTokens, atMs, nowMicros } = facts;
+    const {
+      request,
+      policyClass,
+      classification,
+      attempt,
+      lookup,
+      placement,
+      predictedTokens,
+      atMs,
+      nowMicros,
+    } = facts;
     const { runtime, hashes, match } = lookup;
     const { pick, table } = placement;
     this.#excluded.rows = placement.excluded;
@@ -75,6 +87,7 @@ export class DecisionWriter {
       policy: runtime.policy,
       session: request.session,
       policyClass,
+      classification,
       promptTokens: request.tokens.length,
       blocks: Math.floor(request.tokens.length / lookup.blockSize),
       blockSize: lookup.blockSize,

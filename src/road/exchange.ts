@@ -1,10 +1,11 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
-import type { GenerationHold } from '../host/index.ts';
+import type { GenerationHold, RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason, StoredDecision } from '../observe/index.ts';
-import type { KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
+import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { lossOf } from './engine-loss.ts';
+import { FollowedLifecycle } from './followed-lifecycle.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -33,10 +34,15 @@ export class Exchange implements RoadTicket, EngineSink {
   readonly #state: RoadState;
   readonly #request: RoadRequest;
   readonly #sink: ResponseSink;
-  readonly #arrivedAt: number;
+  /** Ms of the clock. */
+  readonly arrivedAt: number;
   #over = false;
   #booking: ExchangeBooking | null = null;
+  /** Told what becomes of the request; null = nobody classifies. */
+  #lifecycle: FollowedLifecycle | null = null;
   #engine: EngineExchange | null = null;
+  /** Lets go of hint policies that are waited for; null = none is. */
+  #stopWaiting: (() => void) | null = null;
   #hints: SentHints | null = null;
   #predictedTokens: number | null = null;
   #status = 200;
@@ -52,7 +58,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#state = state;
     this.#request = request;
     this.#sink = sink;
-    this.#arrivedAt = state.clock.now();
+    this.arrivedAt = state.clock.now();
   }
 
   /** Whether the request has ended. */
@@ -67,9 +73,15 @@ export class Exchange implements RoadTicket, EngineSink {
 
   // --- what the road tells ---
 
+  /** It is classified; the classifier hears what becomes of it. */
+  follow(lifecycle: RequestLifecycle): void {
+    this.#lifecycle = new FollowedLifecycle(lifecycle, this.#request.tokens.length);
+  }
+
   /** Refused before booking. */
   refuse(error: PointsmanError): void {
     this.#over = true;
+    this.#lifecycle?.ended(null, error.code);
     try {
       this.#sink.failed(error, false);
     } catch {
@@ -107,11 +119,22 @@ export class Exchange implements RoadTicket, EngineSink {
   announce(rank: number): void {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
+    this.#lifecycle?.booked(booking.workerId, rank);
     try {
       this.#sink.booked({ workerId: booking.workerId, rank }, booking.decision?.id ?? '');
     } catch {
       this.#doorFailed();
     }
+  }
+
+  /** The booking is held until hint policies have answered; `stopWaiting` is called if the exchange ends before. */
+  waitsFor(stopWaiting: () => void): void {
+    this.#stopWaiting = stopWaiting;
+  }
+
+  /** They have answered. */
+  waitedFor(): void {
+    this.#stopWaiting = null;
   }
 
   /** A hint envelope goes out with the request. */
@@ -126,6 +149,7 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#over) engine.abort();
     else {
       this.#engine = engine;
+      this.#lifecycle?.sent();
       if (this.#paused) engine.pause();
     }
   }
@@ -165,6 +189,7 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#over) return;
     this.#status = status;
     this.#headPassed = true;
+    this.#lifecycle?.responding(0);
     if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
     for (const { actionId, outcome, blocksDone } of outcomes)
       this.#hints?.report(actionId, outcome, blocksDone);
@@ -190,6 +215,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler } = this.#state;
     if (this.#generated === 0) this.#firstToken(booking);
     this.#generated += count;
+    this.#lifecycle?.responding(count);
     const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
       scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
@@ -232,11 +258,11 @@ export class Exchange implements RoadTicket, EngineSink {
     scheduler.prefillCompleted(booking.attempt);
     booking.decision?.firstToken(now);
     const labels = this.#state.modelLabels(this.#request.partition.model);
-    metrics.observe('pointsman_time_to_first_token_seconds', (now - this.#arrivedAt) / 1000, labels);
+    metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
   }
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
-    this.#end(reason, error.status, null);
+    this.#end(reason, error.status, null, error.code);
     try {
       this.#sink.failed(error, this.#headPassed);
     } catch {
@@ -249,7 +275,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#state.metrics.count('pointsman_door_errors_total');
     if (this.#over) return;
     this.#abortEngine();
-    this.#end('failed', 500, null);
+    this.#end('failed', 500, null, 'PM_INTERNAL');
   }
 
   #abortEngine(): void {
@@ -262,17 +288,33 @@ export class Exchange implements RoadTicket, EngineSink {
     }
   }
 
-  /** Ends once: booking freed, hints closed, record completed. */
-  #end(reason: ReleaseReason, status: number, report: EngineReport | null): void {
+  /** Ends once: booking freed, hints closed, record completed, the classifier told. */
+  #end(
+    reason: ReleaseReason,
+    status: number,
+    report: EngineReport | null,
+    code: ErrorCode | null = null,
+  ): void {
     this.#over = true;
     this.#engine = null;
-    const { scheduler, decisions, exchanges, hintOutcomes, clock } = this.#state;
-    exchanges.delete(this);
-    const booking = this.#booking;
-    if (booking === null) return;
+    this.#state.exchanges.delete(this);
+    if (this.#booking !== null) this.#endBooking(this.#booking, reason, status, report);
+    // The last thing: a request of the same id may start from here.
+    this.#lifecycle?.ended(report, code);
+  }
+
+  #endBooking(
+    booking: ExchangeBooking,
+    reason: ReleaseReason,
+    status: number,
+    report: EngineReport | null,
+  ): void {
+    const { scheduler, decisions, hintOutcomes, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
     booking.hold?.release();
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
     if (report !== null) this.#account(booking, report);
     if (booking.decision === null) return;

@@ -68,6 +68,32 @@ describe('hints on the road', () => {
     });
   });
 
+  it('are recorded as none, with whether the rank takes any, where no policy is there', async () => {
+    const built = await testRoad();
+    const { sink, record } = built.arrive();
+    expect(sink.heard).toEqual(['booked 1/0']);
+    expect(record()?.hints).toMatchObject({ capable: true, sent: [], policies: [], commit: null });
+  });
+
+  it('of a trusted caller go out where no policy is there, recorded or not', async () => {
+    const action = {
+      action_id: 'x',
+      action_type: 'kv.retain',
+      action_version: '1.0',
+      payload: { ttl_ms: 5 },
+    };
+    const incomingHint = { protocol_version: '0.1', message_id: 'mine', actions: [action] } as const;
+    for (const built of [await testRoad(), await testRoad({ decisions: null })]) {
+      built.arrive({ incomingHint });
+      expect(built.transport.last.request.hint).toMatchObject({
+        message_id: 'mine',
+        actions: [{ action_type: 'kv.retain' }],
+      });
+      built.arrive();
+      expect(built.transport.last.request.hint).toBeNull();
+    }
+  });
+
   it('are recorded with what the head, later events and silence say of them', async () => {
     const { request, transport, road } = await fetching();
     const outcomes = () =>

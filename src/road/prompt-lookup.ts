@@ -1,5 +1,5 @@
 // What is known of a prompt before anyone chooses: its block hashes and who holds them, as far as the role's policies ask.
-import type { BlockSizes } from '../fleet/index.ts';
+import type { BlockSizes, Fleet } from '../fleet/index.ts';
 import type { RoleRuntime } from '../host/index.ts';
 import {
   type BlockHasher,
@@ -14,6 +14,7 @@ import type { RoadRequest } from './types.ts';
 
 /** What looking a prompt up takes. */
 export interface LookupDeps {
+  readonly fleet: Fleet;
   readonly blockSizes: BlockSizes;
   /** Null when no role reads cache facts. */
   readonly index: PrefixIndex | null;
@@ -63,7 +64,8 @@ export class PromptLookups {
     const blockSize = knownBlockSize ?? NOMINAL_BLOCK_SIZE;
     const runtime = runtimeFor(request.partition, request.role, blockSize);
     const { needs } = runtime;
-    const wantsMatch = needs.cache || needs.copies || needs.copyLocations;
+    const asked = needs.cache || needs.copies || needs.copyLocations;
+    const wantsMatch = asked && !(runtime.matchForHintsAlone === true && !this.#anyTakesHints(request));
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
@@ -86,5 +88,16 @@ export class PromptLookups {
       lookupMicros: found - hashed,
       doneMicros: found,
     };
+  }
+
+  /** Whether any rank that may get the request takes hints. */
+  #anyTakesHints({ partition, role }: RoadRequest): boolean {
+    const { fleet } = this.#deps;
+    const { ranks, slots } = fleet.candidates(partition, role);
+    for (let row = 0; row < slots.length; row += 1) {
+      const worker = fleet.workerOfSlot(slots[row]!);
+      if (worker?.capabilities?.ranks.get(ranks[row]!)?.routerHint === true) return true;
+    }
+    return false;
   }
 }

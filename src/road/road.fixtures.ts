@@ -9,9 +9,15 @@ import type {
   EngineTransport,
 } from '../engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, WorkerHealth, type WorkerSpec } from '../fleet/index.ts';
-import { createSoloRuntime, type SoloOptions } from '../host/index.ts';
+import {
+  createSoloClassifier,
+  createSoloRuntime,
+  type RoleRuntime,
+  type SoloClassifierOptions,
+  type SoloOptions,
+} from '../host/index.ts';
 import { blockHashSeed, createBlockHasher, createPrefixIndex } from '../kv/index.ts';
-import { type DecisionRecord, DecisionRing, NO_METRICS } from '../observe/index.ts';
+import { type DecisionRecord, DecisionRing, type Metrics, NO_METRICS } from '../observe/index.ts';
 import {
   defineWorkerSelectionPolicy,
   linearCost,
@@ -159,17 +165,24 @@ export function prompt(seed: number, count: number): Uint32Array {
 
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
-  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions'>> {
+  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
   readonly workers?: readonly WorkerSpec[];
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
   readonly onCommitFailure?: 'degrade' | 'release';
   readonly blockSize?: number | null;
+  readonly classifier?: Pick<SoloClassifierOptions, 'definition' | 'parameters' | 'policyClasses' | 'guards'>;
+  /** Default: a minute. */
+  readonly maxWaitMs?: number;
+  readonly metrics?: Metrics;
+  readonly clock?: ManualClock;
+  /** The runtime of the one role; default: one made of the options above. */
+  readonly runtime?: (parts: { readonly fleet: Fleet; readonly clock: ManualClock }) => Promise<RoleRuntime>;
 }
 
 /** Builds the road. */
 export async function testRoad(options: TestRoadOptions = {}) {
-  const clock = new ManualClock(1000);
+  const clock = options.clock ?? new ManualClock(1000);
   const fleet = new Fleet();
   const hasher = createBlockHasher();
   const index = options.index === undefined ? createPrefixIndex({ hasher }) : options.index;
@@ -196,22 +209,38 @@ export async function testRoad(options: TestRoadOptions = {}) {
       held -= 1;
     },
   };
-  const solo = await createSoloRuntime({
-    selection: options.selection ?? { definition: DEFAULT_COST },
-    ...(options.hints === undefined ? {} : { hints: options.hints }),
-    onCommitFailure: options.onCommitFailure ?? 'degrade',
-    partition: PARTITION,
-    role: 'aggregated',
-    blockSize: BLOCK,
-    clock,
-    seed: 7,
-    log: NO_LOG,
-    fleet,
-  });
-  const runtime = { ...solo, hold };
+  const unheld = await (options.runtime?.({ fleet, clock }) ??
+    createSoloRuntime({
+      selection: options.selection ?? { definition: DEFAULT_COST },
+      ...(options.hints === undefined ? {} : { hints: options.hints }),
+      onCommitFailure: options.onCommitFailure ?? 'degrade',
+      partition: PARTITION,
+      role: 'aggregated',
+      blockSize: BLOCK,
+      clock,
+      seed: 7,
+      log: NO_LOG,
+      fleet,
+    }));
+  const runtime = { ...unheld, hold };
   const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
   const blockSizes = new BlockSizes(fleet, () => configured);
+  const classifiers =
+    options.classifier === undefined
+      ? null
+      : await createSoloClassifier({
+          ...options.classifier,
+          partition: PARTITION,
+          blockSize: BLOCK,
+          maxWaitMs: options.maxWaitMs ?? 60_000,
+          clock,
+          seed: 7,
+          log: NO_LOG,
+          fleet,
+          ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+        });
   const road = createRoad({
+    ...(classifiers === null ? {} : { classifiers }),
     fleet,
     scheduler,
     blockSizes,
@@ -225,7 +254,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     mode: 'kv',
     concurrentRequests: options.concurrentRequests ?? 100,
     clock,
-    metrics: NO_METRICS,
+    metrics: options.metrics ?? NO_METRICS,
     wallMicros: () => 0,
   });
   for (const spec of options.workers ?? [workerSpec(1n), workerSpec(2n)]) {
@@ -234,7 +263,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
   }
   let arrivals = 0;
   const arrive = (changes: Partial<RoadRequest> = {}, sink = new RecordingSink()) => {
-    const ticket = road.arrive(request(`r${++arrivals}`, changes), sink);
+    arrivals += 1;
+    const ticket = road.arrive(request(`r${arrivals}`, changes), sink);
     return { ticket, sink, record: (): DecisionRecord | null => decisions?.get(sink.decisionId) ?? null };
   };
   /** Lets a worker announce the blocks of a prompt under hashes of its own. */

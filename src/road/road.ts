@@ -1,25 +1,28 @@
-// The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk; what follows comes
-// through the exchange. No promise is made or awaited here.
-import type { EngineExchange, EngineRequest, EngineTransport } from '../engines/index.ts';
-import type { Fleet, Worker, WorkerHealth } from '../fleet/index.ts';
-import type { HintBooking, HintStage, HintStageResult } from '../host/index.ts';
+// The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
+// request is classified; what follows comes through the exchange. No promise is made or awaited here.
+import type { EngineExchange, EngineTransport } from '../engines/index.ts';
+import type { Worker, WorkerHealth } from '../fleet/index.ts';
+import type { Classification, ClassifierSource, HintBooking, HintStageResult } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
-import { type Clock, type KvHint, PointsmanError } from '../plugin/index.ts';
+import type { Clock, KvHint } from '../plugin/index.ts';
 import type { Placement, Scheduler } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
-import { classifyPassThrough } from './classify.ts';
+import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
+import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
+import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
 import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
+import { asPointsmanError, workerLost } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
 
 /** What a road is made of. */
 export interface RoadDeps extends LookupDeps {
-  readonly fleet: Fleet;
   readonly scheduler: Scheduler;
   readonly transportFor: (worker: Worker) => EngineTransport;
   /** Null = worker health is nobody's business. */
@@ -27,7 +30,9 @@ export interface RoadDeps extends LookupDeps {
   readonly decisions: DecisionRing | null;
   /** Router mode, for the record; read at each decision, as `concurrentRequests` is at each arrival. */
   readonly mode: string;
-  /** Most requests booked at once. */
+  /** Who classifies requests; absent = nobody. */
+  readonly classifiers?: ClassifierSource;
+  /** Most requests under way at once, booked or waiting for their classification. */
   readonly concurrentRequests: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -39,6 +44,29 @@ export interface RoadDeps extends LookupDeps {
 
 /** The booking's committed copy cannot be sent and the booking is to be given up. */
 const COMMIT_RELEASED = Symbol('commit released');
+
+/** The booking waits for hint policies in threads of their own. */
+const HELD = Symbol('held');
+
+/** What all bookings of a request share. */
+interface Walk {
+  readonly exchange: Exchange;
+  readonly request: RoadRequest;
+  readonly classification: Classification | null;
+}
+
+/** What is known of a booking when its hint stage answers, then or later. */
+interface StagedBooking {
+  readonly exchange: Exchange;
+  readonly decision: StoredDecision | null;
+  readonly predictedTokens: number | null;
+  readonly policy: string;
+  readonly requestId: string;
+  readonly promptTokens: number;
+  readonly blockSize: number;
+  readonly commit: ReturnType<typeof commitFor>;
+  readonly startedMicros: number;
+}
 
 const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
@@ -61,10 +89,17 @@ class SynchronousRoad implements Road {
   readonly #state: RoadState;
   readonly #writer: DecisionWriter | null;
   readonly #lookups: PromptLookups;
+  readonly #classify: ClassifyStep<Exchange>;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
+    this.#classify = new ClassifyStep({
+      source: deps.classifiers ?? null,
+      goOn: (exchange: Exchange, request, classification) => this.#walk(exchange, request, classification),
+      asError: asPointsmanError,
+    });
+    deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
     const labels = new Map<string, MetricLabels>();
     this.#state = {
       clock: deps.clock,
@@ -91,10 +126,10 @@ class SynchronousRoad implements Road {
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
-    const { policyClass } = classifyPassThrough();
-    const refusal = admitDirectly(this.#state.exchanges.size, this.#deps.concurrentRequests);
+    const underWay = this.#state.exchanges.size + this.#classify.waiting;
+    const refusal = admitDirectly(underWay, this.#deps.concurrentRequests);
     if (refusal !== null) exchange.refuse(refusal);
-    else this.#walk(exchange, request, policyClass);
+    else this.#classify.run(exchange, request);
     return exchange;
   }
 
@@ -109,37 +144,61 @@ class SynchronousRoad implements Road {
     this.#state.hintOutcomes.report(event);
   }
 
+  unsettled(): boolean {
+    return this.#classify.unsettled;
+  }
+
   activeBookings(): number {
     return this.#deps.scheduler.loads.activeBookings;
   }
 
-  #walk(exchange: Exchange, request: RoadRequest, policyClass: string): void {
-    const { fleet, transportFor } = this.#deps;
+  #walk(exchange: Exchange, request: RoadRequest, classification: Classification | null): void {
     let lookup: PromptLookup;
     let placement: Placement;
     try {
       lookup = this.#lookups.of(request);
-      placement = this.#place(request, lookup, true);
+      placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
       exchange.refuse(asPointsmanError(thrown));
       return;
     }
-    let { slot, rank, workerId: placedOn } = placement;
-    let outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 1);
-    if (outcome === COMMIT_RELEASED) {
-      // What was counted on cannot be had: choose once more without counting on any copy.
-      exchange.giveUpBooking();
-      if (exchange.over) return;
-      try {
-        placement = this.#place(request, lookup, false);
-      } catch (thrown) {
-        exchange.refuse(asPointsmanError(thrown));
-        return;
-      }
-      ({ slot, rank, workerId: placedOn } = placement);
-      outcome = this.#bookAndHint(exchange, request, policyClass, lookup, placement, 2);
+    this.#bookAndSend({ exchange, request, classification }, lookup, placement, 1);
+  }
+
+  /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
+  #bookAndSend(walk: Walk, lookup: PromptLookup, placement: Placement, bookings: number): void {
+    const { slot, rank, workerId } = placement;
+    const outcome = this.#bookAndHint(walk, lookup, placement, bookings);
+    if (outcome === HELD) return;
+    if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, lookup);
+    else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+  }
+
+  /** What was counted on cannot be had: chooses once more without counting on any copy. `lookup` null = its match is gone. */
+  #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
+    const { exchange, request, classification } = walk;
+    exchange.giveUpBooking();
+    if (exchange.over) return;
+    let again: PromptLookup;
+    let placement: Placement;
+    try {
+      again = lookup ?? this.#lookups.of(request);
+      placement = this.#place(request, classification, again, false);
+    } catch (thrown) {
+      exchange.refuse(asPointsmanError(thrown));
+      return;
     }
-    const hint = outcome === COMMIT_RELEASED ? null : outcome;
+    this.#bookAndSend(walk, again, placement, 2);
+  }
+
+  #send(
+    { exchange, request }: Walk,
+    slot: OwnerSlot,
+    rank: number,
+    placedOn: bigint,
+    hint: KvHint | null,
+  ): void {
+    const { fleet, transportFor } = this.#deps;
     // From here on others are told, and each of them may end the exchange or start another walk.
     exchange.announce(rank);
     const worker = fleet.workerOfSlot(slot);
@@ -158,7 +217,12 @@ class SynchronousRoad implements Road {
     exchange.dispatched(engine);
   }
 
-  #place(request: RoadRequest, lookup: PromptLookup, copyCredit: boolean): Placement {
+  #place(
+    request: RoadRequest,
+    classification: Classification | null,
+    lookup: PromptLookup,
+    copyCredit: boolean,
+  ): Placement {
     return this.#deps.scheduler.place({
       requestId: request.requestId,
       partition: request.partition,
@@ -171,19 +235,19 @@ class SynchronousRoad implements Road {
       session: request.session,
       constraints: request.constraints,
       expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit,
+      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
+      affinityTarget: softTargetOf(classification) ?? null,
     });
   }
 
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
   #bookAndHint(
-    exchange: Exchange,
-    request: RoadRequest,
-    policyClass: string,
+    walk: Walk,
     lookup: PromptLookup,
     placement: Placement,
     bookings: number,
-  ): KvHint | typeof COMMIT_RELEASED | null {
+  ): KvHint | typeof COMMIT_RELEASED | typeof HELD | null {
+    const { exchange, request, classification } = walk;
     const { runtime, blockSize, hashes, match } = lookup;
     const { attempt, workerId, slot, rank, table, row } = placement;
     const promptTokens = request.tokens.length;
@@ -191,7 +255,8 @@ class SynchronousRoad implements Road {
     const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
     const decision = this.#takeDown({
       request,
-      policyClass,
+      policyClass: policyClassOf(classification),
+      classification,
       attempt: bookings,
       lookup,
       placement,
@@ -203,9 +268,20 @@ class SynchronousRoad implements Road {
     exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted, hold });
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
-    if (runtime.hintStage === null && commit === null) return null;
-    const before = this.#deps.wallMicros();
-    const result = runHintStage(runtime.hintStage, {
+    if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
+    const { hintStage, threadedHints = null } = runtime;
+    const staged: StagedBooking = {
+      exchange,
+      decision,
+      predictedTokens: predicted,
+      policy: runtime.policy.type,
+      requestId: request.requestId,
+      promptTokens,
+      blockSize,
+      commit,
+      startedMicros: this.#deps.wallMicros(),
+    };
+    const booking: HintBooking = {
       requestId: request.requestId,
       slot,
       workerId,
@@ -220,24 +296,42 @@ class SynchronousRoad implements Road {
       index: this.#deps.index,
       incomingHint: request.incomingHint,
       selected: { table, row },
+      loadOf: this.#deps.scheduler.requestsOn,
       commit,
+    };
+    if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
+    const result = startHintStage(threadedHints, booking, (late) => {
+      exchange.waitedFor();
+      try {
+        const outcome = this.#hinted(staged, late);
+        if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);
+        else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+      } catch (thrown) {
+        // Nobody is above to whom it could go.
+        exchange.failed(asPointsmanError(thrown));
+      }
     });
+    if (result === null || !('pending' in result)) return this.#hinted(staged, result);
+    exchange.waitsFor(() => {
+      result.cancel();
+      this.#hinted(staged, endedEarly(commit));
+    });
+    return HELD;
+  }
+
+  /** Takes down what the hint stage made of a booking; returns the envelope to send, if any. */
+  #hinted(staged: StagedBooking, result: HintStageResult | null): KvHint | typeof COMMIT_RELEASED | null {
+    const { exchange, decision, predictedTokens: predicted, commit, promptTokens, blockSize } = staged;
     const settled =
-      commit === null ? null : settleCommit(this.#deps.metrics, runtime.policy.type, commit, result?.commit);
+      commit === null ? null : settleCommit(this.#deps.metrics, staged.policy, commit, result?.commit);
     const released = settled?.result === 'released';
     if (result === null) return released ? COMMIT_RELEASED : null;
     const { hint } = result;
     const fetched = hint === null ? 0 : predictedTokens(fetchedBlocks(hint), promptTokens, blockSize);
     const withHints = predicted === null ? null : Math.max(predicted, fetched);
     if (decision !== null) {
-      this.#writer?.hinted(
-        decision,
-        request.requestId,
-        result,
-        settled,
-        withHints,
-        this.#deps.wallMicros() - before,
-      );
+      const micros = this.#deps.wallMicros() - staged.startedMicros;
+      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, withHints);
@@ -253,49 +347,4 @@ class SynchronousRoad implements Road {
       return null;
     }
   }
-}
-
-/** The stage contains its policies; should it fail itself, the request goes on without a hint. */
-function runHintStage(stage: HintStage | null, booking: HintBooking): HintStageResult | null {
-  try {
-    return stage?.run(booking) ?? null;
-  } catch {
-    return null;
-  }
-}
-
-function engineRequest(
-  request: RoadRequest,
-  worker: Worker,
-  rank: number,
-  hint: KvHint | null,
-): EngineRequest {
-  return {
-    requestId: request.requestId,
-    partition: request.partition,
-    role: request.role,
-    worker,
-    rank,
-    servedAs: request.servedAs,
-    api: request.api,
-    body: request.body,
-    stream: request.stream,
-    tokens: request.tokensSource === 'estimate' ? null : request.tokens,
-    maxOutputTokens: request.maxOutputTokens,
-    session: request.session,
-    hint,
-  };
-}
-
-function workerLost(workerId: bigint): PointsmanError {
-  return new PointsmanError(
-    'PM_ENGINE_LOST',
-    `worker ${workerId} was lost before its answer was complete; send the request again`,
-    { details: { worker_id: String(workerId) } },
-  );
-}
-
-function asPointsmanError(thrown: unknown): PointsmanError {
-  if (thrown instanceof PointsmanError) return thrown;
-  return new PointsmanError('PM_INTERNAL', 'something failed inside the router', { cause: thrown });
 }

@@ -40,6 +40,8 @@ export interface RoadRequest {
   readonly cacheSalt: string | null;
   readonly session: SessionContext | null;
   readonly constraints: RoutingConstraints;
+  /** Policy class a trusted caller asked for; null or absent = none. */
+  readonly policyClass?: string | null;
   /** A hint envelope from a trusted caller. */
   readonly incomingHint: KvHint | null;
   /** Microseconds spent on tokenizing, for the record. */
@@ -81,12 +83,17 @@ export interface LateHintOutcome {
 
 /** The one way through the router. */
 export interface Road {
-  /** Walks classify → queue → select → book → hint → dispatch synchronously; refusals come through `sink.failed`. */
+  /**
+   * Walks classify → queue → select → book → hint → dispatch, synchronously unless a request classifier takes its time; refusals come
+   * through `sink.failed`, at once or later.
+   */
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket;
   /** The worker is lost: its exchanges fail, its bookings are released. */
   workerGone(workerId: bigint): void;
   /** An engine reported on a hint action by event; unknown messages are ignored. */
   hintOutcome(event: LateHintOutcome): void;
+  /** Whether a plugin waits for something that only a promise can bring: virtual time lets promises run before it goes on. */
+  unsettled(): boolean;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }

@@ -47,6 +47,8 @@ function runtimeOf(pick: (table: CandidateTable) => number): RoleRuntime {
       occupancy: true,
       copies: false,
       copyLocations: false,
+      lineage: false,
+      residency: false,
     },
     costWeights: null,
     select: (table): SelectionPick => ({

@@ -4,10 +4,12 @@ import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
 import {
   type CopyCommit,
   CopySources,
+  isRefusal,
   type RoleRuntime,
   type SelectionFacts,
   type SelectionPick,
 } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
@@ -30,13 +32,6 @@ export interface SchedulerOptions {
   readonly metrics?: Metrics;
 }
 
-/** Codes with which a policy says that nobody is left or that the request must name a worker, rather than that it is broken. */
-const REFUSALS: ReadonlySet<string> = new Set([
-  'PM_SELECTION_ALL_FILTERED',
-  'PM_SELECTION_NO_ENDPOINTS',
-  'PM_SELECTION_PIN_REQUIRED',
-]);
-
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
 /** Chooses workers and keeps account of what was booked on them. */
@@ -58,7 +53,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#fleet = options.fleet;
-    this.#copySources = new CopySources(options.fleet);
+    this.#copySources = new CopySources(options.fleet, this.requestsOn);
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
@@ -103,6 +98,9 @@ export class Scheduler {
   get loads(): SlotLoads {
     return this.#loads;
   }
+
+  /** Requests booked on a slot now. */
+  readonly requestsOn = (slot: OwnerSlot): number => this.#loads.activeRequests[slot] ?? 0;
 
   /**
    * Chooses a worker for a request and books it.
@@ -233,7 +231,7 @@ export class Scheduler {
     try {
       return inRange(runtime.select(this.#table, facts), this.#table.count);
     } catch (thrown) {
-      if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;
+      if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;
       const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
       if (code === 'PM_SELECTION_TRIPPED' && runtime.refusesWhenTripped) throw thrown;
       this.#metrics.count('pointsman_selection_fallbacks_total', { policy: runtime.policy.type, code });
@@ -274,7 +272,7 @@ function factsOf(request: PlacementRequest, tracksPrefillTokens: boolean): Selec
     blockSize: request.blockSize,
     tracksPrefillTokens,
     session: request.session,
-    affinityTarget: null,
+    affinityTarget: request.affinityTarget ?? null,
     pinnedWorker: constraints.pinnedWorker,
     expectedOutputTokens: request.expectedOutputTokens,
     priority: constraints.priority,

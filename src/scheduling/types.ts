@@ -1,5 +1,11 @@
 // What a placement asks and answers.
-import type { CandidateTable, CopyCommit, RoleRuntime, SelectionPick } from '../host/index.ts';
+import type {
+  CandidateTable,
+  CopyCommit,
+  RoleRuntime,
+  SelectionFacts,
+  SelectionPick,
+} from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { IneligibleReason } from '../observe/index.ts';
 import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
@@ -33,6 +39,8 @@ export interface PlacementRequest {
   readonly session: SessionContext | null;
   readonly constraints: PlacementConstraints;
   readonly expectedOutputTokens: number | null;
+  /** Where the request had better go; advice to policies. Null or absent = nowhere in particular. */
+  readonly affinityTarget?: SelectionFacts['affinityTarget'];
   /** False = policies see no copies and none is committed; default true. */
   readonly copyCredit?: boolean;
 }

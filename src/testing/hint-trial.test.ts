@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHintPolicy, type HintAction } from '../plugin/index.ts';
-import { testHintPolicy } from './index.ts';
+import { type TrialBooking, testHintPolicy } from './index.ts';
 
 const mark = defineHintPolicy({
   type: 'mark',
@@ -66,4 +66,26 @@ describe('testHintPolicy', () => {
       'mark: parameters.copis: unknown key "copis" (did you mean "copies"?)',
     );
   });
+});
+
+it('shows the policy the cache and the load of the booked rank', async () => {
+  const seen = defineHintPolicy({
+    type: 'seen',
+    inputs: ['cache', 'load'],
+    create: () => ({
+      buildHints: ({ cache, load }) => [
+        {
+          type: 'acme.seen',
+          version: '1.0',
+          payload: { device: cache.deviceBlocks, queue: load.activePrefillTokens, known: load.available },
+        },
+      ],
+    }),
+  });
+  const payloads = async (context: TrialBooking) =>
+    (await testHintPolicy(seen, { context })).actions.map(({ payload }) => payload);
+  expect(await payloads({ cache: { deviceBlocks: 3 }, load: { activePrefillTokens: 70 } })).toEqual([
+    { device: 3, queue: 70, known: 1 },
+  ]);
+  expect(await payloads({})).toEqual([{ device: 0, queue: 0, known: 0 }]);
 });

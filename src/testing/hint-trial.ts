@@ -1,15 +1,21 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
-import { createSoloRuntime, type HintBooking, type HintFleet } from '../host/index.ts';
+import { createSoloRuntime, type HintBooking, type HintFleet, type HintPolicyResult } from '../host/index.ts';
 import {
+  type BlockResidency,
+  type CacheColumns,
   type HintPolicyDefinition,
   type KvHintAction,
+  type LoadColumns,
   ManualClock,
   NO_LOG,
   type Partition,
   type Role,
+  type Row,
   type SessionContext,
+  type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
+import { trialTable } from './trial-table.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
 export interface TrialCopySource {
@@ -36,12 +42,20 @@ export interface TrialBooking {
   readonly capabilities?: readonly string[] | null;
   /** Whether the rank takes hints at all; default true. */
   readonly routerHint?: boolean;
+  /** What the booked rank had cached of the prompt at selection; what is left out is 0. */
+  readonly cache?: Partial<Row<CacheColumns>>;
+  /** Its load at selection; what is left out is 0, and it counts as observed when given. */
+  readonly load?: Partial<Row<LoadColumns>>;
   /** Device blocks of the prompt that the booked rank holds; default 0. */
   readonly localPrefixBlocks?: number;
   /** Others that hold the prompt's blocks. */
   readonly copySources?: readonly TrialCopySource[];
   /** Position in `copySources` of the copy that selection committed; default none. */
   readonly committedSource?: number;
+  /** Absent = switched off: `context.lineage` is null. */
+  readonly lineage?: SessionLineage;
+  /** Absent = switched off: `context.residency` is null. */
+  readonly residency?: BlockResidency;
 }
 
 /** What {@link testHintPolicy} works with. */
@@ -83,6 +97,14 @@ export async function testHintPolicy(
   definition: HintPolicyDefinition,
   trial: HintTrial = {},
 ): Promise<HintTrialResult> {
+  return (await openHints(definition, trial))();
+}
+
+/** Creates the policy of a trial; each call of the result is one booking. @throws as {@link testHintPolicy}. */
+export async function openHints(
+  definition: HintPolicyDefinition,
+  trial: HintTrial,
+): Promise<() => HintTrialResult> {
   const context = trial.context ?? {};
   const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
   const role = context.role ?? 'aggregated';
@@ -105,7 +127,7 @@ export async function testHintPolicy(
     fleet: trialFleet(context, blockSize),
   });
   const worker = context.worker ?? { workerId: 1n, rank: 0 };
-  const result = runtime.hintStage?.run({
+  const booking: HintBooking = {
     requestId: context.requestId ?? 'test',
     slot: 0,
     workerId: worker.workerId,
@@ -116,17 +138,33 @@ export async function testHintPolicy(
     blockSize,
     session: context.session ?? null,
     incomingHint: null,
+    ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
+    ...(context.residency === undefined ? {} : { residency: context.residency }),
     commit: trialCommit(context),
+    selected: {
+      row: 0,
+      table: trialTable([{ cache: context.cache ?? {}, ...(context.load && { load: context.load }) }]),
+    },
     ...trialMatch(context),
-  });
-  const reason = result?.policies[0]?.reason ?? null;
-  return {
-    actions: result?.hint?.actions ?? [],
-    // A trial has no breaker that could trip.
-    dropped: reason === 'tripped' ? null : reason,
-    error,
-    ran: result?.capable === true,
   };
+  return () => {
+    error = null;
+    const result = runtime.hintStage?.run(booking);
+    const reason = result?.policies[0]?.reason ?? null;
+    return {
+      actions: result?.hint?.actions ?? [],
+      dropped: isOfTrial(reason) ? reason : null,
+      error,
+      ran: result?.capable === true,
+    };
+  };
+}
+
+/** A trial has no breaker that could trip, and runs in process whatever the policy says. */
+function isOfTrial(
+  reason: HintPolicyResult['reason'] | null,
+): reason is NonNullable<HintTrialResult['dropped']> {
+  return reason != null && !['tripped', 'restarting', 'timed_out', 'thread_died'].includes(reason);
 }
 
 function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {

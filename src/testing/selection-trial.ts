@@ -1,11 +1,5 @@
 // Drives a worker-selection policy through the router's own pipeline with candidates written by hand.
-import {
-  type CandidateTable,
-  createCandidateTable,
-  createSoloRuntime,
-  type RoleNeeds,
-  type SelectionFacts,
-} from '../host/index.ts';
+import { createSoloRuntime, type SelectionFacts } from '../host/index.ts';
 import {
   type CacheColumns,
   type CopyColumns,
@@ -18,6 +12,10 @@ import {
   type SelectionRequest,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
+import { trialTable } from './trial-table.ts';
+
+/** Tokens per block where a trial does not say. */
+const DEFAULT_BLOCK_SIZE = 16;
 
 /** One candidate; what is left out is 0, a taint multiplier 1, and the load counts as observed when given. */
 export interface TrialCandidate {
@@ -64,12 +62,24 @@ export interface TrialDecision {
   readonly commitKvCopy: boolean;
 }
 
+/** What the router would prepare for a policy; what no part of it declares is false. */
+export interface SelectionTrialNeeds {
+  readonly cache: boolean;
+  readonly load: boolean;
+  readonly preferredTaint: boolean;
+  readonly occupancy: boolean;
+  /** Copy sources per candidate. */
+  readonly copies: boolean;
+  /** What the prompt matched, kept until the hint policies ran. */
+  readonly copyLocations: boolean;
+}
+
 /** What came out of a trial. */
 export interface SelectionTrialResult {
   /** One per decision asked for; at least one. */
   readonly decisions: readonly [TrialDecision, ...TrialDecision[]];
   /** What the router would prepare for this policy. */
-  readonly needs: RoleNeeds;
+  readonly needs: SelectionTrialNeeds;
 }
 
 /**
@@ -91,39 +101,56 @@ export async function testWorkerSelection(
       'testWorkerSelection needs candidates, a list with one entry per worker, for example { candidates: [{}, { cache: { deviceBlocks: 8 } }] }',
     );
   }
-  const facts = trialFacts(trial.request ?? {});
+  const { decide, needs } = await openSelection(definition, trial);
+  const next = (): TrialDecision => decide(trial.candidates, trial.request);
+  const first = next();
+  const more = Array.from({ length: (trial.decisions ?? 1) - 1 }, next);
+  return { decisions: [first, ...more], needs };
+}
+
+/** A policy created once, for any number of decisions about different candidates. */
+export interface OpenSelection {
+  readonly needs: SelectionTrialNeeds;
+  decide(candidates: readonly TrialCandidate[], request?: Partial<SelectionRequest>): TrialDecision;
+}
+
+/** Creates the policy of a trial. @throws as {@link testWorkerSelection}. */
+export async function openSelection(
+  definition: WorkerSelectionPolicyDefinition,
+  trial: Omit<SelectionTrial, 'candidates'>,
+): Promise<OpenSelection> {
   const runtime = await createSoloRuntime({
     selection: { definition, parameters: trial.parameters },
     partition: trial.partition ?? { model: 'test', routingGroup: 'default' },
     role: trial.role ?? 'aggregated',
-    blockSize: facts.blockSize,
+    blockSize: trial.request?.blockSize ?? DEFAULT_BLOCK_SIZE,
     clock: new ManualClock(),
     seed: trial.seed ?? 1,
     log: NO_LOG,
     fleet: { workerOfSlot: () => null, slotRank: () => -1 },
   });
-  const table = trialTable(trial.candidates);
-  const decide = (): TrialDecision => {
-    const pick = runtime.select(table, facts);
-    return {
-      row: pick.row,
-      workerId: table.workerIds[pick.row]!,
-      rank: table.ranks[pick.row]!,
-      by: pick.by,
-      ties: pick.ties,
-      costs: [...pick.costs.subarray(0, table.count)],
-      droppedBy: pick.droppedBy ? [...pick.droppedBy] : trial.candidates.map(() => null),
-      commitKvCopy: pick.commitKvCopy === true,
-    };
+  return {
+    needs: runtime.needs,
+    decide(candidates, request = {}) {
+      const table = trialTable(candidates);
+      const pick = runtime.select(table, trialFacts(request));
+      return {
+        row: pick.row,
+        workerId: table.workerIds[pick.row]!,
+        rank: table.ranks[pick.row]!,
+        by: pick.by,
+        ties: pick.ties,
+        costs: [...pick.costs.subarray(0, table.count)],
+        droppedBy: pick.droppedBy ? [...pick.droppedBy] : candidates.map(() => null),
+        commitKvCopy: pick.commitKvCopy === true,
+      };
+    },
   };
-  const first = decide();
-  const more = Array.from({ length: (trial.decisions ?? 1) - 1 }, decide);
-  return { decisions: [first, ...more], needs: runtime.needs };
 }
 
 function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
   const promptTokens = request.promptTokens ?? 2048;
-  const blockSize = request.blockSize ?? 16;
+  const blockSize = request.blockSize ?? DEFAULT_BLOCK_SIZE;
   return {
     requestId: 'test',
     promptTokens,
@@ -139,31 +166,4 @@ function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
     temperatureOverride: null,
     ...request,
   };
-}
-
-function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
-  const table = createCandidateTable(candidates.length);
-  table.count = candidates.length;
-  table.hasCopies = true;
-  for (const [row, candidate] of candidates.entries()) {
-    const { cache = {}, copies, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
-    table.slots[row] = row;
-    table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
-    table.ranks[row] = candidate.rank ?? 0;
-    table.effectiveOverlapBlocks[row] = cache.effectiveOverlapBlocks ?? 0;
-    table.cachedTokens[row] = cache.cachedTokens ?? 0;
-    table.deviceBlocks[row] = cache.deviceBlocks ?? 0;
-    table.hostBlocks[row] = cache.hostBlocks ?? 0;
-    table.diskBlocks[row] = cache.diskBlocks ?? 0;
-    if (cache.hasTierMatches === true) table.hasTierMatches = true;
-    table.loadAvailable[row] = load?.available ?? (load === undefined ? 0 : 1);
-    table.activePrefillTokens[row] = load?.activePrefillTokens ?? 0;
-    table.decodeCostBlocks[row] = load?.decodeCostBlocks ?? 0;
-    table.activeRequests[row] = load?.activeRequests ?? 0;
-    table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
-    table.occupancy[row] = occupancy;
-    table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
-    table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
-  }
-  return table;
 }

@@ -4,6 +4,8 @@ import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 
 const STDERR = 2;
+/** What each part of PluginPlace is called. */
+const KINDS = { hint: 'hint policy', selection: 'worker-selection policy', classifier: 'request classifier' };
 /** @type {{ shared: SharedArrayBuffer, limitMs: number, intervalMs: number, plugins: [number, object][] }} */
 const { shared, limitMs, intervalMs, plugins: known } = workerData;
 // Layout: watchdog.ts.
@@ -34,7 +36,7 @@ setInterval(() => {
     part: place?.part ?? null,
     blocked_ms: Math.round(blockedMs),
     msg: place
-      ? `${place.part === 'hint' ? 'hint policy' : 'worker-selection policy'} ${place.plugin} of role ${place.role} blocked the router: ending the process`
+      ? `${KINDS[place.part]} ${place.plugin}${place.role === null ? '' : ` of role ${place.role}`} blocked the router: ending the process`
       : 'the router was blocked, and no callback of a plugin was running: ending the process',
   };
   try {

@@ -145,6 +145,22 @@ describe('dynamo-default-cost-fn', () => {
     expect(decision.by).toBe('sampled');
   });
 
+  it('credits nothing in a shared cache while there is none', async () => {
+    const trial = (shared_cache_multiplier: number) =>
+      testWorkerSelection(dynamoDefaultCostFn, {
+        parameters: {
+          shared_cache_multiplier,
+          decode_active_request_weight: 1,
+          overlap_score_credit_decay: 1,
+        },
+        candidates: [
+          { copies: { copyableBlocks: 8, sourcePrefixBlocks: 8 }, load: { activeRequests: 1 } },
+          {},
+        ],
+      });
+    expect((await trial(2)).decisions[0]).toEqual((await trial(0)).decisions[0]);
+  });
+
   it('refuses unknown parameters with the nearest name, and negative ones', async () => {
     await expect(decide([{}], { overlap_score_credt: 1 })).rejects.toThrow(
       'dynamo-default-cost-fn: parameters.overlap_score_credt: unknown key "overlap_score_credt" (did you mean "overlap_score_credit"?)',

@@ -13,6 +13,8 @@ it('takes the fewest requests in flight and asks for occupancy alone', async () 
     occupancy: true,
     copies: false,
     copyLocations: false,
+    lineage: false,
+    residency: false,
   });
 });
 

@@ -11,6 +11,8 @@ const ALONE = {
   occupancy: true,
   copies: false,
   copyLocations: false,
+  lineage: false,
+  residency: false,
 };
 
 const busy = (...requests: number[]) => requests.map((occupancy) => ({ occupancy }));

@@ -9,7 +9,7 @@ it('gives every worker its turn in order and asks for nothing', async () => {
   });
   expect(decisions.map(({ row }) => row)).toEqual([0, 1, 2, 0, 1, 2, 0]);
   expect(decisions[0].by).toBe('policy');
-  expect(Object.values(needs)).toEqual([false, false, false, false, false, false]);
+  expect(Object.values(needs).some(Boolean)).toBe(false);
 });
 
 it('takes no parameters', async () => {

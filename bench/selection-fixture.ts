@@ -1,0 +1,50 @@
+// The candidates of Dynamo's published `default_worker_selection` benchmark, as columns.
+import { createCandidateTable, type SelectionFacts } from '../src/host/index.ts';
+import type { PlacementTable } from '../src/scheduling/index.ts';
+
+/** Tokens per block. */
+export const BLOCK_SIZE = 16;
+/** Tokens of the prompt. */
+export const PROMPT_TOKENS = 2048;
+
+/** What is known of the request. */
+export const FACTS: SelectionFacts = {
+  requestId: 'bench',
+  promptTokens: PROMPT_TOKENS,
+  requestBlocks: PROMPT_TOKENS / BLOCK_SIZE,
+  blockSize: BLOCK_SIZE,
+  tracksPrefillTokens: true,
+  session: null,
+  affinityTarget: null,
+  pinnedWorker: null,
+  expectedOutputTokens: 256,
+  priority: 0,
+  strictPriority: 0,
+  temperatureOverride: null,
+};
+
+/** The candidates, as scheduling says of a fleet with blocks on the device tier only and a request without taints. */
+export function candidates(workers: number): PlacementTable {
+  const columns = createCandidateTable(workers);
+  const table: PlacementTable = {
+    ...columns,
+    count: workers,
+    hasLowerTierMatches: false,
+    hasUnknownLoads: false,
+    hasTaintMultipliers: false,
+    idWords: new Uint32Array(columns.workerIds.buffer),
+    activeDecodeBlocks: new Float64Array(workers),
+    additionalBlocks: new Float64Array(workers),
+  };
+  for (let i = 0; i < workers; i += 1) {
+    table.slots[i] = i;
+    table.workerIds[i] = BigInt(i);
+    table.cachedTokens[i] = (i % 32) * 64;
+    table.effectiveOverlapBlocks[i] = ((i % 32) * 64) / BLOCK_SIZE;
+    table.loadAvailable[i] = 1;
+    table.activePrefillTokens[i] = 16 * i;
+    table.decodeCostBlocks[i] = i % 127;
+    table.activeRequests[i] = i % 17;
+  }
+  return table;
+}

@@ -1,0 +1,41 @@
+// Run with: pointsman plugins test
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkHintPolicy, conversationTrace, replayTrial, testHintPolicy } from 'pointsman/testing';
+import policy from './fetch-when-busy.ts';
+
+const context = {
+  copySources: [{ source: { workerId: 2n, rank: 0 }, blockHashes: [11n, 12n, 13n, 14n] }],
+};
+
+test('a busy worker fetches', async () => {
+  const { actions, dropped } = await testHintPolicy(policy, {
+    context: { ...context, load: { activePrefillTokens: 4096 } },
+  });
+  assert.equal(dropped, null);
+  assert.equal(actions.length, 1);
+});
+
+test('an idle worker computes', async () => {
+  const { actions } = await testHintPolicy(policy, { context });
+  assert.deepEqual(actions, []);
+});
+
+test('under load some requests are fetched for, in a calm none is', async () => {
+  const fetches = async (speedup: number) => {
+    const { decisions, faults } = await replayTrial({
+      selection: 'round-robin',
+      hints: [{ definition: policy }],
+      trace: conversationTrace({ conversations: 32 }),
+      speedup,
+    });
+    assert.deepEqual(faults, []);
+    return decisions.filter(({ actions }) => actions.length > 0).length;
+  };
+  assert.ok((await fetches(50)) > 0);
+  assert.equal(await fetches(0.01), 0);
+});
+
+test('keeps what the router expects of every hint policy', async () => {
+  assert.deepEqual(await checkHintPolicy(policy), []);
+});

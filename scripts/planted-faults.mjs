@@ -1,0 +1,107 @@
+// Breaks each rule of the plugin contract in a copy of the repository and demands that the test named for it fails.
+// Usage: node scripts/planted-faults.mjs [--only ID,ID…] [--json]; an ID that ends in `*` stands for all that begin so.
+// --json writes a report in the form of vitest's to stdout, one test per rule. Exit 1: a rule is not held; 2: a fault or test is not there.
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { contractProblems, readContract } from './contract-rules.mjs';
+import { root } from './docs-tables.mjs';
+import { FaultLane } from './fault-lane.mjs';
+
+/** Each copy keeps a processor busy for two thirds of the time. */
+const LANES = 1 + Math.max(1, Math.min(2, availableParallelism()));
+
+const { values } = parseArgs({ options: { only: { type: 'string' }, json: { type: 'boolean' } } });
+const say = (text) => process.stderr.write(`${text}\n`);
+
+const all = (await readContract()).flatMap(({ rules }) => rules);
+const rules = wanted(all, values.only?.split(',') ?? null);
+const problems = contractProblems(root, rules);
+if (rules.length === 0) problems.push('there is no rule to try');
+for (const problem of problems) say(problem);
+if (problems.length > 0) process.exit(2);
+
+const startedAt = performance.now();
+const lanes = [];
+const end = () => {
+  for (const lane of lanes.splice(0)) lane.close();
+};
+process.on('exit', end);
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+])
+  process.once(signal, () => process.exit(code));
+
+const verdicts = new Map();
+lanes.push(new FaultLane(root));
+say(`running the tests of ${rules.length} rules without a fault`);
+const sound = await baseline(lanes[0]);
+const queue = rules
+  .filter((rule) => sound.has(rule))
+  // The slow ones first, so that no copy waits for another at the end.
+  .sort((a, b) => Number(b.test.by === 'process') - Number(a.test.by === 'process'));
+while (lanes.length < Math.min(LANES, queue.length)) {
+  const lane = new FaultLane(root);
+  lane.takeBuild(lanes[0]);
+  lanes.push(lane);
+}
+await Promise.all(lanes.map(work));
+end();
+
+const failed = rules.filter(({ id }) => verdicts.get(id) !== null);
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+say(`${rules.length - failed.length} of ${rules.length} rules are held by their tests (${seconds} s)`);
+for (const { id, test } of failed) say(`  ${id} (${test.file}: ${test.name}): ${verdicts.get(id)}`);
+if (values.json) {
+  const assertionResults = rules.map(({ id, rule }) => ({
+    fullName: `contract rule ${id}: ${rule}`,
+    status: verdicts.get(id) === null ? 'passed' : 'failed',
+    failureMessages: verdicts.get(id) === null ? [] : [verdicts.get(id)],
+  }));
+  const counts = { numPassedTests: rules.length - failed.length, numFailedTests: failed.length };
+  process.stdout.write(`${JSON.stringify({ ...counts, testResults: [{ assertionResults }] })}\n`);
+}
+process.exitCode = failed.length === 0 ? 0 : 1;
+
+/** Rules whose test passes without the fault. */
+async function baseline(lane) {
+  const results = await lane.run(rules.map(({ test }) => test));
+  const passing = new Set();
+  for (const rule of rules) {
+    const { status, reason } = results.get(`${rule.test.file}: ${rule.test.name}`);
+    if (status === 'passed') passing.add(rule);
+    else if (status === 'failed') verdicts.set(rule.id, `its test fails without the fault too: ${reason}`);
+    else verdicts.set(rule.id, `its test did not run: ${reason}`);
+  }
+  return passing;
+}
+
+/** Tries one rule after the other in one copy, until none is left. */
+async function work(lane) {
+  for (let rule = queue.shift(); rule !== undefined; rule = queue.shift()) {
+    const restore = lane.plant(rule.fault);
+    const results = await lane.run([rule.test]);
+    restore();
+    const [{ status, reason }] = results.values();
+    let verdict = null;
+    if (status === 'passed') verdict = 'its test passes although the fault is planted';
+    else if (status === 'missing')
+      verdict = `its test did not run with the fault, so it says nothing: ${reason}`;
+    verdicts.set(rule.id, verdict);
+    const done = `${verdicts.size}/${rules.length}`.padStart(9);
+    say(`${done} ${verdict === null ? 'held    ' : 'NOT HELD'} ${rule.id}`);
+  }
+}
+
+function wanted(known, ids) {
+  if (ids === null) return known;
+  const matching = (id) =>
+    known.filter((rule) => (id.endsWith('*') ? rule.id.startsWith(id.slice(0, -1)) : rule.id === id));
+  const unknown = ids.filter((id) => matching(id).length === 0);
+  if (unknown.length > 0) {
+    say(`no rule is named ${unknown.join(', ')}; docs/plugin-contract.md lists them`);
+    process.exit(2);
+  }
+  const chosen = new Set(ids.flatMap(matching));
+  return known.filter((rule) => chosen.has(rule));
+}

@@ -1,0 +1,151 @@
+// An envelope in the making: what a policy may still put in, what was taken of whom, and what is counted and logged of the rest.
+import type { Metrics } from '../observe/index.ts';
+import { type KvHint, type KvHintAction, type Logger, MAX_HINT_ACTIONS } from '../plugin/index.ts';
+import { type CheckedAction, type DropReason, judgeOutput, type OutputLimits } from './hint-output.ts';
+import { MAX_ENVELOPE_BYTES } from './hint-payload.ts';
+import type { CommitFailure, CommitOutcome, CopyCommit, HintPolicyResult, HintStageResult } from './types.ts';
+
+/** Name under which a trusted caller's envelope stands in records. */
+export const INCOMING = 'incoming';
+
+/** What a policy's output came to: its actions, or why there are none. */
+export type Verdict = readonly CheckedAction[] | DropReason;
+
+/** Room of an empty envelope. */
+export const WHOLE_ROOM: Pick<OutputLimits, 'room' | 'roomBytes'> = {
+  room: MAX_HINT_ACTIONS,
+  roomBytes: MAX_ENVELOPE_BYTES,
+};
+
+/** Says once per policy and reason what goes wrong; the counter tells how often. */
+export class HintComplaints {
+  readonly #log: Logger;
+  readonly #made = new Set<string>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  complain(policy: string, reason: DropReason, error: string | null): void {
+    const key = `${policy}\u0000${reason}`;
+    if (this.#made.has(key)) return;
+    this.#made.add(key);
+    this.#log.warn('the actions of a hint policy were dropped', { policy, reason, error });
+  }
+}
+
+/** The draft of one booking. */
+export class HintDraft {
+  readonly #metrics: Metrics;
+  readonly #complaints: HintComplaints;
+  readonly #actions: KvHintAction[] = [];
+  readonly #actionPolicies: string[] = [];
+  readonly #policies: HintPolicyResult[] = [];
+  /** Of all payloads so far. */
+  #bytes = 0;
+
+  constructor(metrics: Metrics, complaints: HintComplaints) {
+    this.#metrics = metrics;
+    this.#complaints = complaints;
+  }
+
+  /** What the envelope still takes. Written out: spreading costs more than a policy that asks for nothing. */
+  limitsFor(declared: ReadonlySet<string> | null, accepted: ReadonlySet<string> | null): OutputLimits {
+    const room = MAX_HINT_ACTIONS - this.#actions.length;
+    return { room, roomBytes: MAX_ENVELOPE_BYTES - this.#bytes, declared, accepted };
+  }
+
+  /** Notes that a policy was not called. */
+  skip(name: string, reason: 'tripped' | 'restarting'): void {
+    this.#policies.push({ name, result: 'skipped', reason, us: 0 });
+  }
+
+  /** Enters a verdict; answers whether the output was taken. One judged by more room than is left is dropped for it. */
+  settle(name: string, judged: Verdict, micros: number): boolean {
+    const verdict = typeof judged === 'string' || this.#fits(judged) ? judged : 'no_room';
+    if (typeof verdict === 'string') {
+      const failed = verdict === 'threw' ? { error_code: 'PM_PLUGIN_THREW' } : {};
+      this.#policies.push({ name, result: 'dropped', reason: verdict, ...failed, us: micros });
+      this.#metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });
+      this.#complaints.complain(name, verdict, null);
+      return false;
+    }
+    if (verdict.length === 0) {
+      this.#policies.push({ name, result: 'nothing', us: micros });
+      return false;
+    }
+    for (const { type, version, payload, bytes } of verdict) {
+      this.#bytes += bytes;
+      const action = { action_type: type, action_version: version, payload };
+      this.#actions.push({ action_id: `a${this.#actions.length + 1}`, ...action });
+      this.#actionPolicies.push(name);
+    }
+    this.#policies.push({ name, result: 'sent', actions: verdict.length, us: micros });
+    this.#metrics.count('pointsman_hint_actions_total', { policy: name }, verdict.length);
+    return true;
+  }
+
+  /** A trusted caller's actions come first, under the same rules as a policy's. Answers whether they were taken. */
+  takeIncoming(incoming: KvHint, accepted: ReadonlySet<string> | null): boolean {
+    const output = incoming.actions.map(({ action_type: type, action_version: version, payload }) => ({
+      type,
+      version,
+      payload,
+    }));
+    return this.settle(INCOMING, judgeOutput(output, this.limitsFor(null, accepted)), 0);
+  }
+
+  /** @param messageId null = nothing is sent, whatever the draft holds. */
+  result(messageId: string | null, commit: CommitOutcome | null): HintStageResult {
+    return {
+      hint: messageId !== null && this.#actions.length > 0 ? envelope(messageId, this.#actions) : null,
+      capable: true,
+      policies: this.#policies,
+      actionPolicies: this.#actionPolicies,
+      commit,
+    };
+  }
+
+  #fits(actions: readonly CheckedAction[]): boolean {
+    let bytes = this.#bytes;
+    for (const action of actions) bytes += action.bytes;
+    return this.#actions.length + actions.length <= MAX_HINT_ACTIONS && bytes <= MAX_ENVELOPE_BYTES;
+  }
+}
+
+/** Whether a verdict is the policy's own fault: not when others took the room, or when the rank does not take the action. */
+export function isFailure(verdict: Verdict, room: number): boolean {
+  if (typeof verdict !== 'string' || verdict === 'unsupported_action') return false;
+  return verdict !== 'no_room' || room === MAX_HINT_ACTIONS;
+}
+
+/** A commit that failed before a source was looked for. */
+export function failedCommit(
+  { prefixBlocks, additionalBlocks }: CopyCommit,
+  failure: CommitFailure,
+): CommitOutcome {
+  return { source: null, prefixBlocks, additionalBlocks, failure };
+}
+
+/** Result for a rank that takes no hints. */
+export function notCapable(commit: CopyCommit | null): HintStageResult {
+  return commit === null ? NOT_CAPABLE : { ...NOT_CAPABLE, commit: failedCommit(commit, 'not_capable') };
+}
+
+const NOT_CAPABLE: HintStageResult = Object.freeze({
+  hint: null,
+  capable: false,
+  policies: [],
+  actionPolicies: [],
+});
+
+/** Result for a rank that takes hints when nobody has any. */
+export const NOTHING_TO_RUN: HintStageResult = Object.freeze({ ...NOT_CAPABLE, capable: true, commit: null });
+
+function envelope(messageId: string, actions: readonly KvHintAction[]): KvHint {
+  return Object.freeze({
+    protocol_version: '0.1',
+    message_id: messageId,
+    actions: Object.freeze(actions.map((action) => Object.freeze(action))),
+  });
+}

@@ -1,0 +1,109 @@
+// All threads of a host, one per configured instance.
+import type { Metrics } from '../../observe/index.ts';
+import { type Clock, type Logger, PointsmanError } from '../../plugin/index.ts';
+import { IsolatedInstance } from './isolated-instance.ts';
+import type { IsolatedPolicy, ThreadSite } from './isolated-policy.ts';
+
+/** An instance that is to run in a thread. */
+export interface ThreadPlan {
+  /** Names the configured instance: entries of one key share a thread. */
+  readonly key: string;
+  /** As the configuration names it. */
+  readonly name: string;
+  readonly specifier: string;
+  /** Digests of the module's files as the router loaded them, by absolute path. */
+  readonly files: ReadonlyMap<string, string>;
+  readonly type: string;
+  readonly parameters: unknown;
+  readonly deadlineMs: number;
+}
+
+/** What threads of plugins are made with. */
+export interface ThreadPorts {
+  /** Where the plugins are looked up; absolute. */
+  readonly folder: string;
+  readonly modules: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+/** Threads of one host at most. */
+export const MOST_THREADS = 16;
+
+/** Makes policies that run in threads. */
+export interface PolicyThreads {
+  /**
+   * A policy in the thread of its instance.
+   * @param sharedBy what all who give the same share one policy by; it lives as long as the threads. Null = a policy of its own.
+   */
+  create(plan: ThreadPlan, site: ThreadSite, sharedBy: object | null): IsolatedPolicy;
+}
+
+/** Stands in while roles are tried out: each thread tries its own policies, see {@link ThreadInstances.try}. */
+export const TRIED_ELSEWHERE: PolicyThreads = {
+  create: ({ deadlineMs }) => ({
+    deadlineMs,
+    ready: false,
+    call: (_context, answered) => answered({ kind: 'lost' }),
+    dispose: () => Promise.resolve(),
+  }),
+};
+
+/** The threads. */
+export class ThreadInstances implements PolicyThreads {
+  readonly #ports: ThreadPorts;
+  readonly #instances = new Map<string, IsolatedInstance>();
+  readonly #shared = new Map<object, IsolatedPolicy>();
+
+  readonly #most: number;
+
+  /** @param most threads at once. */
+  constructor(ports: ThreadPorts, most = MOST_THREADS) {
+    this.#ports = ports;
+    this.#most = most;
+  }
+
+  /** Starts the thread of an instance unless it runs. @throws PointsmanError PM_PLUGIN_LOAD. */
+  async start({ key, name, specifier, files, type, parameters }: ThreadPlan): Promise<void> {
+    if (this.#instances.has(key)) return;
+    if (this.#instances.size === this.#most) {
+      throw new PointsmanError(
+        'PM_PLUGIN_LOAD',
+        `at most ${this.#most} plugins run in threads of their own; let some run in process`,
+      );
+    }
+    const { folder, modules, clock, log, metrics } = this.#ports;
+    const start = { folder, specifier, files, type, parameters, modules };
+    const instance = new IsolatedInstance({ name, start, clock, log, metrics });
+    await instance.start();
+    this.#instances.set(key, instance);
+  }
+
+  /** Creates a policy and disposes it again; answers what `create` threw, or null. */
+  try(plan: ThreadPlan, site: ThreadSite): Promise<string | null> {
+    return this.#of(plan).try(site);
+  }
+
+  create(plan: ThreadPlan, site: ThreadSite, sharedBy: object | null): IsolatedPolicy {
+    const known = sharedBy === null ? undefined : this.#shared.get(sharedBy);
+    if (known !== undefined) return known;
+    const policy = this.#of(plan).create(site, plan.deadlineMs);
+    if (sharedBy !== null) this.#shared.set(sharedBy, policy);
+    return policy;
+  }
+
+  #of({ key, name }: ThreadPlan): IsolatedInstance {
+    const instance = this.#instances.get(key);
+    if (instance === undefined) throw new PointsmanError('PM_INTERNAL', `${name} has no thread`);
+    return instance;
+  }
+
+  /** Ends all threads. */
+  async close(): Promise<void> {
+    const instances = [...this.#instances.values()];
+    this.#instances.clear();
+    this.#shared.clear();
+    await Promise.all(instances.map((instance) => instance.close()));
+  }
+}

@@ -1,0 +1,75 @@
+// A hint context by value: written where the booking is, read where the policy runs.
+import { frozenSession } from '../frozen-session.ts';
+import type { AnyHintContext } from '../hint-context.ts';
+import { CopyLocationsSnapshot, frozenCopy, snapshotCopyLocations } from './copy-snapshot.ts';
+import type { WireContext } from './messages.ts';
+
+/** Members that are sent as they are, or in a form of their own. */
+const SENT: ReadonlySet<string> = new Set([
+  'requestId',
+  'worker',
+  'role',
+  'partition',
+  'promptTokens',
+  'blockSize',
+  'session',
+  'capabilities',
+  'cache',
+  'load',
+  'copyLocations',
+  'committedKvCopy',
+]);
+
+/**
+ * Writes a context; copy locations are read to the end, so that they may be closed. An input without a form of its own here is null
+ * in the thread.
+ */
+export function writeContext(context: Readonly<AnyHintContext>): WireContext {
+  const { requestId, worker, role, partition, promptTokens, blockSize, session, capabilities } = context;
+  const { cache, load, copyLocations, committedKvCopy } = context;
+  return {
+    requestId,
+    worker,
+    role,
+    partition,
+    promptTokens,
+    blockSize,
+    session,
+    capabilities: capabilities === null ? null : new Set(capabilities),
+    ...(cache === undefined ? {} : { cache }),
+    ...(load === undefined ? {} : { load }),
+    ...(copyLocations === undefined ? {} : { copyLocations: snapshotCopyLocations(copyLocations) }),
+    ...(committedKvCopy === undefined ? {} : { committedKvCopy }),
+    switchedOff: Object.keys(context).filter((name) => !SENT.has(name)),
+    lineage: null,
+  };
+}
+
+/** The context as a policy sees it in process, its members in the same order. */
+export function readContext(wire: WireContext): Readonly<AnyHintContext> {
+  const {
+    lineage: _,
+    switchedOff,
+    copyLocations,
+    session,
+    capabilities,
+    cache,
+    load,
+    committedKvCopy,
+    ...facts
+  } = wire;
+  Object.freeze(facts.worker);
+  Object.freeze(facts.partition);
+  return Object.freeze({
+    ...facts,
+    session: frozenSession(session),
+    capabilities,
+    ...(cache === undefined ? {} : { cache: Object.freeze(cache) }),
+    ...(load === undefined ? {} : { load: Object.freeze(load) }),
+    ...(copyLocations === undefined ? {} : { copyLocations: new CopyLocationsSnapshot(copyLocations) }),
+    ...Object.fromEntries(switchedOff.map((name) => [name, null])),
+    ...(committedKvCopy === undefined
+      ? {}
+      : { committedKvCopy: committedKvCopy === null ? null : frozenCopy(committedKvCopy) }),
+  });
+}

@@ -1,0 +1,54 @@
+// What the router prepares for a role because its policies ask for it, and what it refrains from: for operators, computed from
+// declarations alone.
+import type { ConfigPath } from '../config/index.ts';
+import type { ProblemList } from './problem-list.ts';
+import type { RoleNeeds } from './types.ts';
+
+/** `no`: nobody asks for it. `disabled`: a policy does, but it is switched off, or this version does not keep it. */
+export type Provision = 'yes' | 'no' | 'disabled';
+
+/** What is prepared for one role. */
+export interface RoleProvisions {
+  /** The prefix index; one for all roles that ask. */
+  readonly index: Provision;
+  /** Subscriptions to the engines' KV events, which fill the index. */
+  readonly eventSubscription: Provision;
+  /** Whether what a prompt matched is kept until its hints are built; only where a worker takes hints. */
+  readonly chainRetention: Provision;
+  /** Who could copy blocks to whom, for selection or for hints. */
+  readonly copyLocations: Provision;
+  readonly lineage: Provision;
+  readonly residency: Provision;
+  /** Whether hint policies run for its bookings. */
+  readonly hintStage: Provision;
+}
+
+/** What a role gets. */
+export function provisionsOf(needs: RoleNeeds, useKvEvents: boolean, runsHints: boolean): RoleProvisions {
+  const ofIndex = (asked: boolean): Provision => (asked ? (useKvEvents ? 'yes' : 'disabled') : 'no');
+  const disabled = (asked: boolean): Provision => (asked ? 'disabled' : 'no');
+  return {
+    index: ofIndex(needs.cache),
+    eventSubscription: ofIndex(needs.cache),
+    chainRetention: ofIndex(needs.copyLocations),
+    copyLocations: ofIndex(needs.copies || needs.copyLocations),
+    lineage: disabled(needs.lineage),
+    residency: disabled(needs.residency),
+    hintStage: runsHints ? 'yes' : 'no',
+  };
+}
+
+/** Without an index nobody knows where copies lie: policies that count on them do nothing, silently but for this. */
+export function warnOfMissingCopies(
+  role: { readonly role: string; readonly path: ConfigPath },
+  { copyLocations }: RoleProvisions,
+  problems: ProblemList,
+): void {
+  if (copyLocations !== 'disabled') return;
+  problems.warning(
+    'PM_CONFIG_CONFLICT',
+    role.path,
+    'key',
+    `the policies of role ${role.role} count on KV copies, but router.use_kv_events: false keeps no index to find them in, so none is credited or sent; set it to true, or choose policies without copies`,
+  );
+}

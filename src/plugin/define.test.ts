@@ -1,0 +1,53 @@
+// What a definition is, whichever copy of the package made it.
+import { describe, expect, it, vi } from 'vitest';
+import { defineHintPolicy, defineWorkerSelectionPolicy, PointsmanError, pickWorker } from './index.ts';
+
+const hint = defineHintPolicy({ type: 'a', create: () => ({ buildHints: () => [] }) });
+const selection = defineWorkerSelectionPolicy({
+  type: 'b',
+  create: () => ({ picker: pickWorker({ pick: () => 0 }) }),
+});
+
+/** The contract once more, as a package of its own would bring it. */
+async function secondCopy(): Promise<typeof import('./index.ts')> {
+  vi.resetModules();
+  const copy = await import('./index.ts');
+  expect(copy.PointsmanError).not.toBe(PointsmanError);
+  return copy;
+}
+
+describe('a definition', () => {
+  it('is a plain frozen object with its kind and the version of the contract', () => {
+    for (const [definition, kind] of [
+      [hint, 'hint-policy'],
+      [selection, 'worker-selection'],
+    ] as const) {
+      expect(Object.getPrototypeOf(definition)).toBe(Object.prototype);
+      expect(definition['~pointsman']).toEqual({ kind, apiVersion: expect.stringMatching(/^\d+\.\d+$/) });
+      expect(Object.isFrozen(definition)).toBe(true);
+      expect(Object.isFrozen(definition['~pointsman'])).toBe(true);
+    }
+  });
+
+  it('has a scope of its partition, no inputs and no default hosts where it says nothing', () => {
+    expect(hint).toMatchObject({ scope: 'partition', inputs: [], defaultHosts: [] });
+    expect(selection).toMatchObject({ scope: 'partition', exclusiveAffinity: false });
+  });
+
+  it('looks the same from another copy of the package', async () => {
+    const copy = await secondCopy();
+    const theirs = copy.defineHintPolicy({ type: 'a', create: hint.create });
+    expect(Object.keys(theirs).sort()).toEqual(Object.keys(hint).sort());
+    expect(theirs).toHaveProperty(['~pointsman', 'kind'], 'hint-policy');
+    expect(theirs['~pointsman']).toEqual(hint['~pointsman']);
+  });
+});
+
+describe('an error', () => {
+  it('of another copy of the package is one of ours, and the reverse', async () => {
+    const copy = await secondCopy();
+    expect(new copy.PointsmanError('PM_USAGE', 'theirs')).toBeInstanceOf(PointsmanError);
+    expect(new PointsmanError('PM_USAGE', 'ours')).toBeInstanceOf(copy.PointsmanError);
+    expect(new Error('anyone’s')).not.toBeInstanceOf(copy.PointsmanError);
+  });
+});

@@ -1,0 +1,29 @@
+// A request as it goes to an engine.
+import type { EngineRequest } from '../engines/index.ts';
+import type { Worker } from '../fleet/index.ts';
+import type { KvHint } from '../plugin/index.ts';
+import type { RoadRequest } from './types.ts';
+
+/** For a booked rank; `hint` null = none goes along. */
+export function engineRequest(
+  request: RoadRequest,
+  worker: Worker,
+  rank: number,
+  hint: KvHint | null,
+): EngineRequest {
+  return {
+    requestId: request.requestId,
+    partition: request.partition,
+    role: request.role,
+    worker,
+    rank,
+    servedAs: request.servedAs,
+    api: request.api,
+    body: request.body,
+    stream: request.stream,
+    tokens: request.tokensSource === 'estimate' ? null : request.tokens,
+    maxOutputTokens: request.maxOutputTokens,
+    session: request.session,
+    hint,
+  };
+}

@@ -1,0 +1,56 @@
+// Traffic for trials: conversations that take turns, share a system prompt and grow.
+import { seededRng } from '../plugin/index.ts';
+
+/** One request of a trace, with the fields of a line of a Mooncake trace. */
+export interface TraceRequest {
+  /** Arrival, ms; not before that of the request above. */
+  readonly timestamp: number;
+  /** Tokens of the prompt, from 1. */
+  readonly input_length: number;
+  /** Tokens to generate, from 1. */
+  readonly output_length: number;
+  /** One id per 512 tokens of the prompt, from 0; an id stands for its block and everything before it. */
+  readonly hash_ids: readonly number[];
+}
+
+/** What conversations are like; all numbers whole and from 1. */
+export interface ConversationTraceOptions {
+  /** Default 16. */
+  readonly conversations?: number;
+  /** Requests of each; default 5. */
+  readonly turns?: number;
+  /** Blocks of 512 tokens that all begin with; default 2. */
+  readonly systemBlocks?: number;
+  /** Blocks of 512 tokens that each turn adds; default 2. */
+  readonly turnBlocks?: number;
+  /** Tokens generated per turn; default 64. */
+  readonly outputTokens?: number;
+  /** Mean time between two turns of a conversation, ms; default 4,000. */
+  readonly gapMs?: number;
+  /** Default 1. */
+  readonly seed?: number;
+}
+
+/** Makes a trace; equal options make equal traces. */
+export function conversationTrace(options: ConversationTraceOptions = {}): readonly TraceRequest[] {
+  const { conversations = 16, turns = 5, systemBlocks = 2, turnBlocks = 2, outputTokens = 64 } = options;
+  const { gapMs = 4_000, seed = 1 } = options;
+  const rng = seededRng(seed);
+  const requests: TraceRequest[] = [];
+  let nextId = systemBlocks;
+  for (let conversation = 0; conversation < conversations; conversation += 1) {
+    const ids = Array.from({ length: systemBlocks }, (_, id) => id);
+    let timestamp = rng.integer(gapMs);
+    for (let turn = 0; turn < turns; turn += 1) {
+      for (let block = 0; block < turnBlocks; block += 1) ids.push(nextId++);
+      requests.push({
+        timestamp,
+        input_length: ids.length * 512,
+        output_length: outputTokens,
+        hash_ids: [...ids],
+      });
+      timestamp += Math.round(gapMs * (0.5 + rng.next()));
+    }
+  }
+  return requests.sort((a, b) => a.timestamp - b.timestamp);
+}

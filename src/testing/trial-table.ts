@@ -1,0 +1,31 @@
+// The router's own table from candidates written by hand.
+import { type CandidateTable, createCandidateTable } from '../host/index.ts';
+import type { TrialCandidate } from './selection-trial.ts';
+
+/** Candidates as the router's own table. */
+export function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
+  const table = createCandidateTable(candidates.length);
+  table.count = candidates.length;
+  table.hasCopies = true;
+  for (const [row, candidate] of candidates.entries()) {
+    const { cache = {}, copies, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
+    table.slots[row] = row;
+    table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
+    table.ranks[row] = candidate.rank ?? 0;
+    table.effectiveOverlapBlocks[row] = cache.effectiveOverlapBlocks ?? 0;
+    table.cachedTokens[row] = cache.cachedTokens ?? 0;
+    table.deviceBlocks[row] = cache.deviceBlocks ?? 0;
+    table.hostBlocks[row] = cache.hostBlocks ?? 0;
+    table.diskBlocks[row] = cache.diskBlocks ?? 0;
+    if (cache.hasTierMatches === true) table.hasTierMatches = true;
+    table.loadAvailable[row] = load?.available ?? (load === undefined ? 0 : 1);
+    table.activePrefillTokens[row] = load?.activePrefillTokens ?? 0;
+    table.decodeCostBlocks[row] = load?.decodeCostBlocks ?? 0;
+    table.activeRequests[row] = load?.activeRequests ?? 0;
+    table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
+    table.occupancy[row] = occupancy;
+    table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
+    table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
+  }
+  return table;
+}

@@ -1,0 +1,300 @@
+import { type ContractSection, fault, rule, test } from './rule.ts';
+
+const LOCATIONS = 'src/host/copy-locations.test.ts';
+const LOCATIONS_SOURCE = 'src/host/copy-locations.ts';
+const PEERS_SOURCE = 'src/host/copy-peers.ts';
+const STAGE = 'src/host/hint-stage.test.ts';
+const STAGE_SOURCE = 'src/host/hint-stage.ts';
+const INGRESS = 'src/gateway/ingress.test.ts';
+const source = (what: string) => test(LOCATIONS, `the best source > ${what}`);
+const committed = (what: string) => test('src/road/commits.test.ts', `a committed copy > ${what}`);
+
+/** Who else holds a prompt. */
+export const COPY_RULES: ContractSection = {
+  title: 'Hint policies: copy locations',
+  rules: [
+    rule(
+      'copy-owners',
+      '`owners` are all who may serve as a source, the longest prefix first, ties by worker id and rank.',
+      source('equals what a plain search finds'),
+      fault(
+        LOCATIONS_SOURCE,
+        'sources.sort((a, b) => b.prefixBlocks - a.prefixBlocks || compare(a, b));',
+        '',
+      ),
+    ),
+    rule(
+      'copy-local',
+      '`localPrefixBlocks` are the device and host blocks of the booked rank.',
+      source(
+        'counts device and host blocks of the booked rank as its own, and only device blocks of a source',
+      ),
+      fault(
+        LOCATIONS_SOURCE,
+        'depth(match, DEVICE, row) + depth(match, HOST, row);',
+        'depth(match, DEVICE, row);',
+      ),
+    ),
+    rule(
+      'copy-minimum',
+      '`bestSource(n)` adds n blocks at least, and one at least.',
+      source('ends where the source’s hashes are unknown, and is dropped when too little is left'),
+      fault(
+        LOCATIONS_SOURCE,
+        'const needed = this.localPrefixBlocks + Math.max(1, minAdditional);',
+        'const needed = this.localPrefixBlocks + 1;',
+      ),
+    ),
+    rule(
+      'copy-unknown-hash',
+      'A position whose engine hash is unknown ends the list of hashes.',
+      source('ends where the source’s hashes are unknown, and is dropped when too little is left'),
+      fault(LOCATIONS_SOURCE, 'known === prefix ? out : out.slice(0, known)', 'out'),
+    ),
+    rule(
+      'copy-next',
+      'A source whose hashes are unknown gives way to the next.',
+      source('gives way to the next when its hashes are unknown or its match is not of this prompt'),
+      fault(LOCATIONS_SOURCE, 'const MOST_TRIES = 8;', 'const MOST_TRIES = 1;'),
+    ),
+    rule(
+      'copy-peers',
+      'A source is of the same model, block size, hash scheme and worker type.',
+      source('is never one that hashes otherwise'),
+      fault(PEERS_SOURCE, 'a.hashScheme === b.hashScheme &&', ''),
+    ),
+    rule(
+      'copy-reachable',
+      'It is in reach: not suspect, not gone.',
+      source('is never one that is suspect'),
+      fault(PEERS_SOURCE, "state === 'gone' || state === 'suspect'", "state === 'gone'"),
+    ),
+    rule(
+      'copy-endpoint',
+      'It names an endpoint.',
+      test(
+        'src/host/copy-sources.test.ts',
+        'finds for every candidate what a plain search over all others finds',
+      ),
+      fault(
+        PEERS_SOURCE,
+        'return Boolean(capabilities?.ranks.get(rank)?.sourceControlEndpoint);',
+        'return capabilities?.ranks.has(rank) === true;',
+      ),
+    ),
+    rule(
+      'copy-draining',
+      'A draining worker still serves as a source.',
+      source('may be draining: it still has what it has'),
+      fault(PEERS_SOURCE, "state === 'gone' || state === 'suspect'", "state !== 'ready'"),
+    ),
+    rule(
+      'copy-during-call',
+      'Copy locations may be read only while `buildHints` runs.',
+      test(LOCATIONS, 'cannot be read after buildHints'),
+      fault(LOCATIONS_SOURCE, 'this.#booking = null;', ''),
+    ),
+  ],
+};
+
+/** What becomes of committed copies. */
+export const COMMIT_RULES: ContractSection = {
+  title: 'Hint policies: committed copies',
+  rules: [
+    rule(
+      'commit-first',
+      'The actions of a committed copy’s sender come first, whatever its place in the list, and have their room before others run.',
+      test(
+        'src/host/committing-picks.test.ts',
+        'a committed copy in the envelope > has its room and its place before whatever others or a trusted caller send',
+      ),
+      fault(
+        STAGE_SOURCE,
+        'sender = this.#hints.find((hint) => hint.sends) ?? null;',
+        'sender = this.#hints.find((hint) => !hint.sends) ?? null;',
+      ),
+    ),
+    rule(
+      'commit-recheck',
+      'The source is looked at again: one that cannot serve what was credited gives way to the next that can.',
+      committed('moves to the next source that covers what was credited when the first cannot be named'),
+      fault(LOCATIONS_SOURCE, 'return this.bestSource(additionalBlocks);', 'return null;'),
+    ),
+    rule(
+      'commit-source-gone',
+      'Without a source the commit fails.',
+      committed(
+        'is not made again after its source has gone: the booking degrades, and the sender runs without it',
+      ),
+      fault(
+        STAGE_SOURCE,
+        "if (copy === null) return failedCommit(commit, 'source_gone');",
+        'if (copy === null) return { source: null, ...commit, failure: null };',
+      ),
+    ),
+    rule(
+      'commit-sent-nothing',
+      'It fails when the sender returns nothing.',
+      committed('that the sender fails to send (nothing) is dispatched without, by default'),
+      fault(
+        STAGE_SOURCE,
+        "return typeof verdict === 'string' ? verdict : 'nothing';",
+        "return typeof verdict === 'string' ? verdict : null;",
+      ),
+    ),
+    rule(
+      'commit-sender-throws',
+      'It fails when the sender throws, or its output is dropped.',
+      committed('that the sender fails to send (threw) is dispatched without, by default'),
+      fault(
+        STAGE_SOURCE,
+        'if (taken) return null;',
+        "if (taken || typeof verdict === 'string') return null;",
+      ),
+    ),
+    rule(
+      'commit-degrade',
+      '`on_commit_failure` is `degrade` by default: the request goes out without the copy.',
+      test('src/config/schema-selection.test.ts', 'a file of policy sections alone is valid'),
+      fault(
+        'src/config/schema-selection.ts',
+        "or(word(['degrade', 'release']), 'degrade')",
+        "or(word(['degrade', 'release']), 'release')",
+      ),
+    ),
+    rule(
+      'commit-release',
+      '`release` frees the booking and selects once more.',
+      committed(
+        'that cannot be sent frees its booking once under release, and selection decides again without the credit',
+      ),
+      fault(
+        'src/road/commits.ts',
+        "stopOnFailure: setting?.onFailure === 'release'",
+        'stopOnFailure: setting === null',
+      ),
+    ),
+    rule(
+      'commit-release-credit',
+      'The second selection sees no copies.',
+      committed(
+        'that cannot be sent frees its booking once under release, and selection decides again without the credit',
+      ),
+      fault(
+        'src/road/road.ts',
+        'placement = this.#place(request, lookup, false);',
+        'placement = this.#place(request, lookup, true);',
+      ),
+    ),
+    rule(
+      'commit-release-abort',
+      'A client that leaves meanwhile frees the booking once, and nothing is booked again.',
+      committed('that fails while its client leaves frees the booking once, and nothing is booked again'),
+      fault(
+        'src/road/road.ts',
+        'exchange.giveUpBooking();\n      if (exchange.over) return;',
+        'exchange.giveUpBooking();',
+      ),
+    ),
+    rule(
+      'commit-sum',
+      'Every commit is counted once when made and once when settled: made = sent + degraded + released.',
+      test('src/road/commit-counts.test.ts', 'made = sent + degraded + released, under release'),
+      fault(
+        'src/road/commits.ts',
+        "failure === null ? 'sent' : commit",
+        "failure === 'threw' ? 'sent' : commit",
+      ),
+    ),
+  ],
+};
+
+/** Envelopes that clients send. */
+export const INCOMING_RULES: ContractSection = {
+  title: 'Hints of trusted callers',
+  rules: [
+    rule(
+      'incoming-trusted',
+      'An envelope is kept only from networks in `router.trust_incoming_hints_from`.',
+      test(
+        'src/gateway/generate.test.ts',
+        'a generate request > honours routing fields and hints only from trusted networks',
+      ),
+      fault(
+        'src/gateway/callers.ts',
+        'trustsHints: networkCheck(config.router.trustIncomingHintsFrom),',
+        'trustsHints: () => true,',
+      ),
+    ),
+    rule(
+      'incoming-nobody',
+      'By default there are none.',
+      test('src/config/load.test.ts', 'the defaults are those of an empty file'),
+      fault(
+        'src/config/build.ts',
+        'trustIncomingHintsFrom: router.trust_incoming_hints_from,',
+        "trustIncomingHintsFrom: ['127.0.0.0/8'],",
+      ),
+    ),
+    rule(
+      'incoming-removed',
+      'From anyone else the field is removed at ingress and counted.',
+      test(INGRESS, 'ingress > drops and counts body field kv_hints of an untrusted caller'),
+      fault('src/gateway/ingress.ts', 'else this.#removed(field);', ''),
+    ),
+    rule(
+      'incoming-malformed',
+      'So is a malformed one, as a whole.',
+      test(INGRESS, 'ingress > drops and counts a malformed envelope of a trusted caller as a whole (2)'),
+      fault('src/gateway/hint-envelope.ts', "value.protocol_version !== '0.1' ||", ''),
+    ),
+    rule(
+      'incoming-nested',
+      'It may stand in `kv_transfer_params.kv_hint` as well as in `kv_hints`.',
+      test(
+        INGRESS,
+        'ingress > keeps a hint in kv_transfer_params from a trusted caller and drops what else stands there',
+      ),
+      fault('src/gateway/router-only-fields.ts', "NESTED_HINT = 'kv_hint'", "NESTED_HINT = 'kv_hints'"),
+    ),
+    rule(
+      'incoming-first',
+      'Its actions come before those of policies, count toward 32 and are renumbered with the rest.',
+      test(
+        STAGE,
+        'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
+      ),
+      fault(
+        STAGE_SOURCE,
+        'judgeOutput(output, limits), draft, 0);',
+        'judgeOutput(output.slice(1), limits), draft, 0);',
+      ),
+    ),
+    rule(
+      'incoming-message-id',
+      'Its message id is kept.',
+      test(
+        STAGE,
+        'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
+      ),
+      fault(
+        STAGE_SOURCE,
+        'envelope(kept ? incoming.message_id : booking.requestId, draft.actions)',
+        'envelope(booking.requestId, draft.actions)',
+      ),
+    ),
+    rule(
+      'incoming-gate',
+      'It is sent even where no policy runs, and passes the same gate of capabilities.',
+      test(
+        STAGE,
+        'a trusted caller’s envelope > is sent even where no policy runs, and dropped where the rank does not accept it',
+      ),
+      fault(
+        STAGE_SOURCE,
+        'const limits = { ...roomIn(draft), declared: null, accepted: rank.actions };',
+        'const limits = { ...roomIn(draft), declared: null, accepted: null };',
+      ),
+    ),
+  ],
+};

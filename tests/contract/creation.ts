@@ -1,0 +1,122 @@
+import { type ContractSection, fault, rule, test, types } from './rule.ts';
+
+const CREATION = 'src/host/creation.test.ts';
+const PLUGIN_HOST = 'src/host/plugin-host.test.ts';
+const PLUGIN_LOADER = 'src/host/plugin-loader.test.ts';
+const CREATED_POLICY = 'src/host/created-policy.test.ts';
+const ROLE_RESOLUTION = 'src/host/role-resolution.test.ts';
+
+/** Creation. */
+export const CREATION_RULES: ContractSection = {
+  title: 'Creation',
+  rules: [
+    rule(
+      'create-context',
+      '`create` is given the parsed parameters, clock, seeded random numbers and log, and the partition, role and block size it is called for.',
+      test(CREATION, 'create > is given what it is made for'),
+      fault(
+        'src/host/role-runtime.ts',
+        'role: resolved.role, blockSize: site.blockSize };',
+        'role: resolved.role };',
+      ),
+    ),
+    rule(
+      'create-once',
+      '`create` runs once per partition, role and block size.',
+      test(PLUGIN_HOST, 'runtimes > are made once per partition, role and block size'),
+      fault('src/host/plugin-host.ts', 'if (known) return known;', ''),
+    ),
+    rule(
+      'create-shared',
+      'With `scope: shared` it runs once for all partitions and roles.',
+      test(
+        PLUGIN_LOADER,
+        'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
+      ),
+      fault('src/host/role-runtime.ts', 'if (isShared) ports.shared.set(prepared, created);', ''),
+    ),
+    rule(
+      'create-shared-context',
+      'A shared policy is given no partition, role and block size.',
+      test(
+        PLUGIN_LOADER,
+        'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
+      ),
+      fault('src/host/role-runtime.ts', 'const context = isShared', 'const context = false'),
+    ),
+    rule(
+      'create-shared-type',
+      'Nor does the type of its context have them.',
+      types('scope > shared takes partition, role and block size away'),
+      fault(
+        'src/plugin/define.ts',
+        '  : CreateBase<Parameters<S>>;',
+        '  : CreateBase<Parameters<S>> & CreatePartition;',
+      ),
+    ),
+    rule(
+      'create-dispose',
+      'The `dispose` of what `create` returned is called when the router stops.',
+      test(
+        PLUGIN_LOADER,
+        'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
+      ),
+      fault('src/host/plugin-host.ts', 'this.#disposers.unshift(...created.disposers);', ''),
+    ),
+    rule(
+      'create-trial',
+      'A start creates every policy once on trial and disposes it again.',
+      test(
+        PLUGIN_LOADER,
+        'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
+      ),
+      fault(
+        'src/host/plugin-host.ts',
+        'for (const dispose of created.disposers) quietly(dispose, this.#ports.log);',
+        '',
+      ),
+    ),
+    rule(
+      'create-members',
+      'A member of the result that the contract does not know ends the start and names the nearest known one.',
+      test(CREATED_POLICY, 'what create returns > is refused with disopse'),
+      fault('src/host/created-policy.ts', 'if (members.includes(name)) continue;', 'continue;'),
+    ),
+    rule(
+      'create-throws',
+      'A `create` that throws ends the start with its text.',
+      test(
+        ROLE_RESOLUTION,
+        'a refusal names file, line, column and what would be right > a create that throws, with its text',
+      ),
+      fault(
+        'src/host/plugin-host.ts',
+        "problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);",
+        "problems.error(code, resolved.path, 'key', errorText(thrown));",
+      ),
+    ),
+    rule(
+      'create-later',
+      'When it throws for a partition that appears after the start, that partition answers with the reason, and others serve.',
+      test(CREATION, 'create > that throws for a partition that appears later costs that partition alone'),
+      fault(
+        'src/host/role-runtime.ts',
+        "throw new PointsmanError('PM_PLUGIN_THREW', `create of",
+        "throw new PointsmanError('PM_INTERNAL', `create of",
+      ),
+    ),
+    rule(
+      'create-random',
+      'Its random numbers follow from the seed of the router: the same seed gives the same decisions.',
+      test(
+        PLUGIN_HOST,
+        'runtimes > repeat with the same router.seed, differ with another, and differ between roles',
+      ),
+      fault(
+        'src/host/plugin-host.ts',
+        'this.seed = options.seed || config.router.seed || systemSeed();',
+        'this.seed = options.seed || systemSeed();',
+      ),
+    ),
+  ],
+};

@@ -1,0 +1,43 @@
+// Every rule of the plugin contract, in the order of the page.
+import { COMMITMENT_RULES } from './commitments.ts';
+import { GRAMMAR_RULES } from './configuration.ts';
+import { AUTHOR_RULES, CONTAINMENT_RULES } from './containment.ts';
+import { COMMIT_RULES, COPY_RULES, INCOMING_RULES } from './copies.ts';
+import { CREATION_RULES } from './creation.ts';
+import { DEFINITIONS_RULES } from './definitions.ts';
+import { CONTEXT_RULES, STAGE_RULES } from './hints.ts';
+import { INPUTS_RULES } from './inputs.ts';
+import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
+import { OUTPUT_RULES } from './outputs.ts';
+import { PARAMETERS_RULES } from './parameters.ts';
+import { PICKING_RULES } from './picking.ts';
+import { KVCR_RULES, POLICY_RULES } from './policies.ts';
+import type { ContractSection } from './rule.ts';
+import { COLUMN_RULES, COMPONENT_RULES } from './selection.ts';
+import { START_RULES } from './start.ts';
+
+/** The contract. */
+export const CONTRACT: readonly ContractSection[] = [
+  DEFINITIONS_RULES,
+  PARAMETERS_RULES,
+  INPUTS_RULES,
+  CREATION_RULES,
+  REGISTER_RULES,
+  LOADING_RULES,
+  COMPONENT_RULES,
+  COLUMN_RULES,
+  PICKING_RULES,
+  COMMITMENT_RULES,
+  POLICY_RULES,
+  KVCR_RULES,
+  CONTEXT_RULES,
+  OUTPUT_RULES,
+  COPY_RULES,
+  STAGE_RULES,
+  COMMIT_RULES,
+  INCOMING_RULES,
+  GRAMMAR_RULES,
+  START_RULES,
+  CONTAINMENT_RULES,
+  AUTHOR_RULES,
+];

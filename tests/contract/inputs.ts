@@ -1,0 +1,184 @@
+import { type ContractSection, fault, rule, test, types } from './rule.ts';
+
+const PLUGIN_LOADER = 'src/host/plugin-loader.test.ts';
+const DEFINITION_CHECK = 'src/host/definition-check.test.ts';
+const CREATED_POLICY = 'src/host/created-policy.test.ts';
+const HINT_STAGE = 'src/host/hint-stage.test.ts';
+const COMPONENT_VIEWS = 'src/host/component-views.test.ts';
+const COMPOSE_ROUTER = 'src/cli/compose-router.test.ts';
+const ROAD = 'src/road/road.test.ts';
+const PLUGIN_HOST = 'src/host/plugin-host.test.ts';
+
+/** Inputs. */
+export const INPUTS_RULES: ContractSection = {
+  title: 'Inputs',
+  rules: [
+    rule(
+      'inputs-literal',
+      '`inputs` is a literal list of known names; the compiler refuses other names, and lists it cannot read.',
+      types('hint inputs > are known names in a literal list'),
+      fault(
+        'src/plugin/hint-policy.ts',
+        'export type HintInput = keyof HintInputs;',
+        "export type HintInput = keyof HintInputs | 'kv-copy-location';",
+      ),
+    ),
+    rule(
+      'inputs-known',
+      'A name that is no input for that kind of plugin ends the start, with the known names and the nearest.',
+      test(
+        PLUGIN_LOADER,
+        'a plugin that cannot be used > declares an input that does not exist: the listing says so',
+      ),
+      fault(
+        'src/host/definition-check.ts',
+        "if (typeof input === 'string' && known.includes(input)) continue;",
+        "if (typeof input === 'string') continue;",
+      ),
+    ),
+    rule(
+      'inputs-of-kind',
+      '`preferred-taint` and `occupancy` are inputs of worker selection alone: a hint policy that lists one is refused.',
+      test(DEFINITION_CHECK, 'inputs of a hint policy > are those of its kind'),
+      fault(
+        'src/host/definition-check.ts',
+        'HINT_INPUTS, `${label}: inputs`',
+        'WORKER_INPUTS, `${label}: inputs`',
+      ),
+    ),
+    rule(
+      'inputs-component',
+      'Filters, scorers and pickers each declare inputs of their own; an unknown one ends the start.',
+      test(
+        CREATED_POLICY,
+        'what create returns > is refused when a component declares an input that does not exist',
+      ),
+      fault('src/host/created-policy.ts', 'if (fault !== null) throw invalid(fault);', ''),
+    ),
+    rule(
+      'inputs-type',
+      'What is declared, and nothing else, stands on the type of the context.',
+      types('hint inputs > put onto the context exactly what is declared'),
+      fault(
+        'src/plugin/hint-policy.ts',
+        'unknown : Merge<HintInputs[I]>) &',
+        'unknown : Merge<HintInputs[HintInput]>) &',
+      ),
+    ),
+    rule(
+      'inputs-component-type',
+      'Each component sees the types of its own inputs.',
+      types('worker-selection components > get the types of their own inputs, also inside create'),
+      fault(
+        'src/plugin/worker-components.ts',
+        'unknown : Merge<WorkerRowInputs[I]>);',
+        'unknown : Merge<WorkerRowInputs[WorkerInput]>);',
+      ),
+    ),
+    rule(
+      'inputs-choice',
+      'A choice between literal lists is allowed; what only one of them has must then be asked for with `in`.',
+      types('hint inputs > may be a choice, which then has to be asked for'),
+      fault(
+        'src/plugin/hint-policy.ts',
+        '> = L extends readonly HintInput[] ? HintContext<Granted<L>, C> : never;',
+        '> = [L] extends [readonly HintInput[]] ? HintContext<Granted<L>, C> : never;',
+      ),
+    ),
+    rule(
+      'inputs-object',
+      'What is declared, and nothing else, stands on the object a hint policy is given.',
+      test(
+        HINT_STAGE,
+        'the context > holds the base facts, frozen, and of the inputs only the declared ones',
+      ),
+      fault(
+        'src/host/hint-context.ts',
+        "...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),",
+        '...{ cache: cacheRow(booking) },',
+      ),
+    ),
+    rule(
+      'inputs-component-object',
+      'What is declared, and nothing else, stands on the objects that components are given.',
+      test(COMPONENT_VIEWS, 'what a component sees > is what it declared and nothing else'),
+      fault(
+        'src/host/component-views.ts',
+        "if (inputs.includes('load')) {",
+        "if (inputs.includes('load') || inputs.includes('cache')) {",
+      ),
+    ),
+    rule(
+      'inputs-prepared',
+      'The host prepares what is declared and nothing else.',
+      test(COMPONENT_VIEWS, 'what a component sees > is exactly what the host prepares'),
+      fault(
+        'src/host/role-runtime.ts',
+        "preferredTaint: inputs.has('preferred-taint'),",
+        'preferredTaint: true,',
+      ),
+    ),
+    rule(
+      'inputs-cache-index',
+      'Only when somebody declares `cache` or `kv-copy-locations` is an index kept and are events heard.',
+      test(
+        COMPOSE_ROUTER,
+        'a composed router > keeps no index when nobody reads one, and no records when there is no room for any',
+      ),
+      fault(
+        'src/cli/compose-router.ts',
+        'router.useKvEvents && host.resolution().some(({ needs }) => needs.cache)',
+        'router.useKvEvents',
+      ),
+    ),
+    rule(
+      'inputs-cache-lookup',
+      'A prompt is looked up only for a role that declares it.',
+      test(ROAD, 'the road > asks nobody for cache facts when the policy reads none, and still books'),
+      fault(
+        'src/road/prompt-lookup.ts',
+        'const asked = needs.cache || needs.copies || needs.copyLocations;',
+        'const asked = true;',
+      ),
+    ),
+    rule(
+      'inputs-copies-index',
+      '`kv-copy-locations` of a hint policy starts the index although the selection looks at no cache.',
+      test(
+        PLUGIN_HOST,
+        'what a role gets > needs the index for copy locations even if its policy looks at no cache',
+      ),
+      fault(
+        'src/host/role-runtime.ts',
+        "hinted.has('cache') || copies || copyLocations,",
+        "hinted.has('cache') || copies,",
+      ),
+    ),
+    rule(
+      'inputs-cache-row',
+      '`context.cache` of a hint policy is what the booked rank held of the prompt at selection.',
+      test(
+        HINT_STAGE,
+        'the context > holds the base facts, frozen, and of the inputs only the declared ones',
+      ),
+      fault(
+        'src/host/hint-context.ts',
+        'deviceBlocks: table?.deviceBlocks[row] ?? 0,',
+        'deviceBlocks: table?.deviceBlocks[0] ?? 0,',
+      ),
+    ),
+    rule(
+      'inputs-load-row',
+      '`context.load` of a hint policy is the load of the booked rank at selection.',
+      test(
+        HINT_STAGE,
+        'the context > holds the base facts, frozen, and of the inputs only the declared ones',
+      ),
+      fault(
+        'src/host/hint-context.ts',
+        'activeRequests: table?.activeRequests[row] ?? 0,',
+        'activeRequests: table?.activeRequests[0] ?? 0,',
+      ),
+    ),
+  ],
+};

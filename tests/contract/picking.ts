@@ -1,0 +1,249 @@
+import { type ContractSection, fault, rule, test } from './rule.ts';
+
+const PIPELINE = 'src/host/selection-pipeline.test.ts';
+const PINS = 'src/host/selection-pins.test.ts';
+const SCHEDULER = 'src/scheduling/scheduler.test.ts';
+const COMPONENTS = 'src/host/policy-components.ts';
+const PIPELINE_SOURCE = 'src/host/selection-pipeline.ts';
+const AFFINITY = test(
+  PINS,
+  'pins > by affinity hold only for policies that are exclusive about it, and only while the target is there',
+);
+const ELIGIBLE = test(
+  SCHEDULER,
+  'placing a request > turns away whoever may not take the request, and says why',
+);
+
+/** What the host holds a worker-selection policy to. */
+export const PICKING_RULES: ContractSection = {
+  title: 'Worker selection: what the host sees to',
+  rules: [
+    rule(
+      'pick-filter-order',
+      'Filters run in list order.',
+      test(PIPELINE, 'filters > keep what all keep; the first to drop a candidate is the one on record'),
+      fault(
+        COMPONENTS,
+        'for (let at = 0; at < filters.length; at += 1) {',
+        'for (let at = filters.length - 1; at >= 0; at -= 1) {',
+      ),
+    ),
+    rule(
+      'pick-filter-first',
+      'The first filter that drops a candidate ends its turn.',
+      test(PIPELINE, 'filters > stop at the first that drops a candidate'),
+      fault(
+        COMPONENTS,
+        'if (keeps === false) return name;',
+        'if (keeps === false) {\n        for (const later of filters.slice(at + 1)) later.keep(this.#filterViews[at] as never, row, request);\n        return name;\n      }',
+      ),
+    ),
+    rule(
+      'pick-filter-answer',
+      'A filter answers true or false; anything else, a promise included, breaks the contract.',
+      test(PIPELINE, 'filters > must answer true or false'),
+      fault(COMPONENTS, 'if (keeps !== true) {', 'if (keeps == null) {'),
+    ),
+    rule(
+      'pick-nobody-left',
+      'When the filters leave nobody, the request fails with PM_SELECTION_ALL_FILTERED.',
+      test(PIPELINE, 'filters > that leave nobody fail the request'),
+      fault(PIPELINE_SOURCE, 'if (kept === 0) throw allFiltered(this.#site, compact.count);', ''),
+    ),
+    rule(
+      'pick-nobody-eligible',
+      'Where nobody is eligible no policy runs: the request fails with PM_SELECTION_NO_ENDPOINTS.',
+      test(PIPELINE, 'nobody eligible is an error before any policy runs'),
+      fault(PIPELINE_SOURCE, "if (table.count === 0) throw noEndpoints(this.#site, 'none is eligible');", ''),
+    ),
+    rule(
+      'pick-scorers-summed',
+      'Each scorer runs once over all survivors, and costs are summed.',
+      test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
+      fault(COMPONENTS, 'totals[row] = total;', 'totals[row] = slots[row]!;'),
+    ),
+    rule(
+      'pick-scorer-slots',
+      'The slots a scorer fills start as NaN, so that one left out shows.',
+      test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
+      fault(COMPONENTS, 'slots.fill(Number.NaN);', 'slots.fill(0);'),
+    ),
+    rule(
+      'pick-scorer-length',
+      'They are exactly as many as there are candidates.',
+      test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
+      fault(
+        COMPONENTS,
+        'this.#slots = this.#contribution.subarray(0, count);',
+        'this.#slots = this.#contribution;',
+      ),
+    ),
+    rule(
+      'pick-scorer-finite',
+      'A cost that is missing or not finite is PM_SELECTION_NON_FINITE_COST and names scorer and row.',
+      test(PIPELINE, 'scorers > fail the request when one writes infinity'),
+      fault(COMPONENTS, 'if (!Number.isFinite(total)) throw', 'if (Number.isNaN(total)) throw'),
+    ),
+    rule(
+      'pick-sum-finite',
+      'So is a sum that is not finite although its parts are.',
+      test(PIPELINE, 'scorers > fail the request when finite costs sum to infinity'),
+      fault(COMPONENTS, 'if (!Number.isFinite(total)) throw', 'if (!Number.isFinite(slots[row]!)) throw'),
+    ),
+    rule(
+      'pick-scorer-synchronous',
+      'A scorer is synchronous and returns nothing.',
+      test(PIPELINE, 'scorers > must not be asynchronous'),
+      fault(COMPONENTS, 'if (result !== undefined) {', 'if (result === null) {'),
+    ),
+    rule(
+      'pick-range',
+      'The picker answers a row among those left; anything else is PM_SELECTION_INVALID_PICK.',
+      test(PIPELINE, 'the picker > is refused when it answers 2'),
+      fault(COMPONENTS, 'row >= 0 && row < table.count) {', 'row >= 0) {'),
+    ),
+    rule(
+      'pick-free',
+      'The picker need not follow the costs.',
+      test(PIPELINE, 'the picker > may take any row, whatever it costs'),
+      fault(
+        PIPELINE_SOURCE,
+        'const row = this.#components.pick(compact, request, totals);',
+        'const row = firstLowest(totals, compact.count).row;',
+      ),
+    ),
+    rule(
+      'pick-throws',
+      'What a callback throws is PM_PLUGIN_THREW with the component named and the thrown value as its cause.',
+      test(PIPELINE, 'a policy that throws > in the picker is named, and what it threw stays the cause'),
+      fault(
+        'src/host/selection-errors.ts',
+        '{ cause: thrown, details: { ...site, component } },',
+        '{ details: { ...site, component } },',
+      ),
+    ),
+    rule(
+      'pick-default-instead',
+      'A policy that breaks its contract loses that decision to the default cost, and the request goes on.',
+      test(SCHEDULER, 'placing a request > falls back on the default cost when the policy throws'),
+      fault(
+        'src/scheduling/scheduler.ts',
+        'if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;',
+        'throw thrown;',
+      ),
+    ),
+    rule(
+      'pick-refusal',
+      'That nobody is left is an answer and not a breach: the default cost does not overrule it.',
+      test('src/road/road.test.ts', 'the road > passes a refusal of the policy on instead of overruling it'),
+      fault(
+        'src/scheduling/scheduler.ts',
+        'if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;',
+        '',
+      ),
+    ),
+    rule(
+      'pick-candidate-order',
+      'Candidates stand in (worker id, rank) order, whatever the order in which they joined.',
+      test(
+        'src/fleet/fleet.test.ts',
+        'the fleet > lists the candidates of a partition in (worker id, rank) order, ids exact, whatever the order of joining',
+      ),
+      fault(
+        'src/fleet/partition-candidates.ts',
+        '(a.spec.id < b.spec.id ? -1 : 1)',
+        '(a.spec.id < b.spec.id ? 1 : -1)',
+      ),
+    ),
+    rule(
+      'pick-ties',
+      'Ties go uniformly at random by the injected generator.',
+      test(
+        'src/host/row-choice.test.ts',
+        'choosing the lowest cost > spreads ties uniformly: chi-square over 5 equal rows stays below the 0.1 % bound',
+      ),
+      fault('src/host/row-choice.ts', 'if (rng.integer(ties) === 0) row = at;', 'row = at;'),
+    ),
+    rule(
+      'pick-ties-picker',
+      'So they do with `pickLowestCost`.',
+      test('src/policies/least-loaded/policy.test.ts', 'reaches every one of several equals'),
+      fault('src/plugin/worker-components.ts', 'if (rng.integer(ties) === 0) best = row;', ''),
+    ),
+    rule(
+      'pick-sampling',
+      'A temperature samples by softmax over costs normalised to their range.',
+      test(
+        'src/host/row-choice.test.ts',
+        'sampling by temperature > gives the published probabilities for costs 10, 20, 40 at 0.7',
+      ),
+      fault('src/host/row-choice.ts', 'Math.exp(-above / temperature)', 'Math.exp(-above * temperature)'),
+    ),
+    rule(
+      'pick-replay',
+      'The same candidates and draws give the same choices.',
+      test('src/cli/compose-router.test.ts', 'a composed router > makes the same choices for the same seed'),
+      fault(
+        'src/plugin/rng.ts',
+        'integer: (n) => Math.floor((step() / 4294967296) * n),',
+        'integer: (n) => Math.floor(Math.random() * n),',
+      ),
+    ),
+    rule(
+      'pick-pin',
+      'A pin decides without the picker.',
+      test(PINS, 'pins > decide without the picker'),
+      fault(
+        PIPELINE_SOURCE,
+        '    if (pin !== null) {',
+        '    if (pin === facts.affinityTarget && pin !== null) {',
+      ),
+    ),
+    rule(
+      'pick-pin-eligible',
+      'A pin to a worker that is not eligible fails the request; no policy can widen it.',
+      test(PINS, 'pins > to a worker that is not eligible fail'),
+      fault(
+        PIPELINE_SOURCE,
+        'if (isTarget(table, row, pin)) origin[count++] = row;',
+        'origin[count++] = row;',
+      ),
+    ),
+    rule(
+      'pick-allow-list',
+      'Workers outside an allow-list are no candidates.',
+      ELIGIBLE,
+      fault(
+        'src/scheduling/eligibility.ts',
+        'if (rules.allowed !== null && !rules.allowed.has(id)) return REASON.not_allowed;',
+        '',
+      ),
+    ),
+    rule(
+      'pick-required-taints',
+      'Nor are those without a required taint.',
+      ELIGIBLE,
+      fault(
+        'src/scheduling/eligibility.ts',
+        'for (const taint of rules.requiredTaints) if (!taints.includes(taint)) return REASON.missing_taint;',
+        '',
+      ),
+    ),
+    rule(
+      'pick-exclusive-affinity',
+      'Only a policy with `exclusiveAffinity` is narrowed to the affinity target before anything else.',
+      AFFINITY,
+      fault(
+        PIPELINE_SOURCE,
+        'if (!this.#parts.exclusiveAffinity || target === null) return null;',
+        'if (target === null) return null;',
+      ),
+    ),
+    rule(
+      'pick-affinity-eligible',
+      'It is narrowed only to a target that is eligible.',
+      AFFINITY,
+      fault(PIPELINE_SOURCE, 'if (isTarget(table, row, target)) return target;', 'return target;'),
+    ),
+  ],
+};

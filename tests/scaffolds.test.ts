@@ -1,0 +1,165 @@
+// New plugins as `pointsman plugins` writes, tests and types them, in a folder where nothing is installed.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { runCli } from '../src/cli/run.ts';
+import { SCAFFOLD_ROLES } from '../src/cli/scaffold.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'pointsman-authors-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const printed = { out: '', err: '' };
+  const code = await runCli(args, {
+    out: (text) => {
+      printed.out += text;
+    },
+    err: (text) => {
+      printed.err += text;
+    },
+    env: process.env,
+    fancy: false,
+    exit: () => {},
+  });
+  return { code, ...printed };
+}
+
+function replaceIn(file: string, text: string, by: string): void {
+  const before = readFileSync(file, 'utf8');
+  expect(before).toContain(text);
+  writeFileSync(file, before.replace(text, by));
+}
+
+/** Per role: a text of its scaffold, what stands there instead, and what the compiler says. */
+const MISTAKES: Readonly<Record<string, readonly [string, string, string]>> = {
+  'hint-policy': ["['kv-copy-locations']", "['load']", "Property 'copyLocations' does not exist"],
+  'worker-selection': ["inputs: ['cache', 'load']", "inputs: ['load']", "Property 'cache' does not exist"],
+  'request-classifier': ['parameters.at_once) {', 'parameters.atOnce) {', "Property 'atOnce' does not exist"],
+};
+
+// A compiler reads half the world's types first, on a busy machine for more than a minute.
+describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => {
+  const place = join(folder, role);
+  const name = `mine_${role}`;
+
+  it('writes a plugin and says what comes next', async () => {
+    const { code, out } = await run('plugins', 'new', role, name, '--folder', place, '--json');
+    expect(code).toBe(0);
+    const told = JSON.parse(out);
+    expect(told).toMatchObject({ role, name, folder: place });
+    expect(told.written).toEqual(expect.arrayContaining([`${name}.ts`, 'tsconfig.json', '.pointsman/']));
+    expect(told.next[0]).toContain(`plugins test ${place}`);
+  });
+
+  it('has tests that pass and types that hold', async () => {
+    const { code, out, err } = await run('plugins', 'test', place, '--types', '--json');
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    const { ok, tests } = JSON.parse(out);
+    expect(ok).toBe(true);
+    expect(tests.length).toBeGreaterThan(1);
+  });
+
+  it('has a configuration that passes check', async () => {
+    const { code, out } = await run('check', join(place, 'router.yaml'));
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('no errors, 0 warnings') });
+    expect(out).toContain(name);
+  });
+
+  it('is told by the compiler and by its tests when it is wrong', async () => {
+    const policy = join(place, `${name}.ts`);
+    const [text = '', by = '', complaint = ''] = MISTAKES[role] ?? [];
+    replaceIn(policy, text, by);
+    const { code, err, out } = await run('plugins', 'test', place, '--types');
+    expect(code).toBe(1);
+    expect(err).toContain(complaint);
+    expect(out).toMatch(/fail [1-9]/);
+  });
+});
+
+describe('plugins test', () => {
+  it('counts a file that cannot be loaded as a failure and runs the others', async () => {
+    const place = join(folder, 'broken');
+    mkdirSync(join(place, 'deeper'), { recursive: true });
+    const passing =
+      "import { test } from 'node:test';\nconsole.log('said');\ntest('passes', () => undefined);\n";
+    writeFileSync(join(place, 'a.test.ts'), "import { gone } from './gone.ts';\ngone();\n");
+    writeFileSync(join(place, 'deeper', 'b.test.mjs'), passing);
+    const { code, err, out } = await run('plugins', 'test', place, '--json');
+    expect({ code, err }).toEqual({ code: 1, err: 'said\n' });
+    expect(JSON.parse(out)).toMatchObject({
+      ok: false,
+      tests: [
+        {
+          name: 'load a.test.ts',
+          passed: false,
+          error: 'cannot load ./a.test.ts: a.test.ts imports ./gone.ts, which cannot be found',
+        },
+        { name: 'passes', passed: true, error: null },
+      ],
+    });
+  });
+
+  it('says so when there is nothing to run', async () => {
+    const place = join(folder, 'empty');
+    mkdirSync(place);
+    expect(await run('plugins', 'test', place)).toEqual({
+      code: 2,
+      out: '',
+      err: `error: ${place} has no *.test.ts file, so there is nothing to run [PM_USAGE]\n`,
+    });
+    const { code, err } = await run('plugins', 'test', join(folder, 'nowhere'));
+    expect([code, err]).toEqual([2, expect.stringContaining('[PM_PLUGIN_FOLDER]')]);
+  });
+});
+
+describe('plugins test --types', { timeout: 300_000 }, () => {
+  it('fails for a wrong type alone, and says what it lacks', async () => {
+    const place = join(folder, 'typed');
+    mkdirSync(place);
+    writeFileSync(
+      join(place, 'a.test.ts'),
+      "import { test } from 'node:test';\ntest('passes', () => { const n: number = 'one'; void n; });\n",
+    );
+    expect(await run('plugins', 'test', place, '--types')).toMatchObject({
+      code: 2,
+      err: `error: ${place} has no tsconfig.json, which --types needs; pointsman plugins types ${place} writes one [PM_USAGE]\n`,
+    });
+    await run('plugins', 'types', place);
+    const { code, err, out } = await run('plugins', 'test', place, '--types');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: "a.test.ts(2,30): error TS2322: Type 'string' is not assignable to type 'number'.\n",
+    });
+    expect(out).toContain('pass 1');
+  });
+});
+
+describe('plugins types', () => {
+  it('leaves a tsconfig of the author alone and says what it lacks', async () => {
+    const place = join(folder, 'own');
+    mkdirSync(place);
+    writeFileSync(join(place, 'tsconfig.json'), '{}');
+    const { code, err, out } = await run('plugins', 'types', place);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^wrote \.pointsman\/ in .*, \d+ declaration files\n$/);
+    expect(err).toBe(
+      'warning: tsconfig.json does not use them; add "extends": "./.pointsman/tsconfig.json" to it\n',
+    );
+    expect(readFileSync(join(place, 'tsconfig.json'), 'utf8')).toBe('{}');
+  });
+
+  it('copies what the contract needs and nothing of the program', async () => {
+    const place = join(folder, 'types-only');
+    const { out } = await run('plugins', 'types', place, '--json');
+    expect(JSON.parse(out)).toMatchObject({ written: ['.pointsman/', 'tsconfig.json'], connected: true });
+    const types = join(place, '.pointsman', 'types');
+    expect(readdirSync(types).sort()).toEqual([
+      'node-assert-strict.d.ts',
+      'node-test.d.ts',
+      'plugin',
+      'testing',
+      'zod',
+    ]);
+  });
+});
