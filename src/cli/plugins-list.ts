@@ -57,12 +57,12 @@ function pluginRows(status: Readonly<Record<string, unknown>>): string[][] {
     const tail = [textOf(generation), state];
     const own = listOf(types).map(fieldsOf);
     if (own.length === 0) return [[...head, '', '', ...tail, '']];
-    return own.map(({ roles, type }) => {
+    return own.map(({ classifies, roles, type }) => {
       const breakers = guards.filter((guard) => runsType(guard, textOf(type))).map(breakerText);
       return [
         ...head,
         textOf(type),
-        listOf(roles).map(textOf).join(', ') || 'not used',
+        classifies === true ? 'classifier' : listOf(roles).map(textOf).join(', ') || 'not used',
         ...tail,
         [...new Set(breakers)].join(', ') || 'ok',
       ];
@@ -72,6 +72,7 @@ function pluginRows(status: Readonly<Record<string, unknown>>): string[][] {
 
 /** A guard names an instance; its role says which type that is. */
 function runsType(guard: Readonly<Record<string, unknown>>, type: string): boolean {
+  if (guard.part === 'classifier') return guard.plugin === type;
   if (guard.part === 'selection') return textOf(fieldsOf(guard.policy).type) === type;
   return listOf(guard.hints).some((hint) => {
     const { name, type: hintType } = fieldsOf(hint);
@@ -82,7 +83,8 @@ function runsType(guard: Readonly<Record<string, unknown>>, type: string): boole
 function breakerText(guard: Readonly<Record<string, unknown>>): string {
   const { failures, overruns, role, state, trips } = guard;
   if (state === 'ok' && failures === 0 && overruns === 0 && trips === 0) return 'ok';
-  return `${textOf(role)}: ${textOf(state)} (${textOf(failures)} failures, ${textOf(overruns)} overruns, ${textOf(trips)} trips)`;
+  const where = role === null ? '' : `${textOf(role)}: `;
+  return `${where}${textOf(state)} (${textOf(failures)} failures, ${textOf(overruns)} overruns, ${textOf(trips)} trips)`;
 }
 
 function generationText(status: Readonly<Record<string, unknown>>): string[] {

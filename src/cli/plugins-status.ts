@@ -9,6 +9,7 @@ export function pluginsStatus(host: ReloadableHost, last: ReloadReport | null): 
   const guards = host.containment();
   const failures = host.failures();
   const classifier = host.classifier();
+  const ofClassifier = guards.filter((guard) => guard.part === 'classifier');
   return {
     generation,
     other,
@@ -35,14 +36,13 @@ export function pluginsStatus(host: ReloadableHost, last: ReloadReport | null): 
       reason,
       atMs,
     })),
-    roles: roles.map((role) => ({
-      ...role,
-      containment: guards.filter((guard) => guard.role === role.role),
-      notReady: failures.filter((failure) => failure.role === role.role),
-    })),
-    classifier: classifier && {
-      ...classifier,
-      containment: guards.filter((guard) => guard.part === 'classifier'),
-    },
+    roles: [
+      ...roles.map((role) => ({
+        ...role,
+        containment: guards.filter((guard) => guard.role === role.role),
+        notReady: failures.filter((failure) => failure.role === role.role),
+      })),
+      ...(classifier === null ? [] : [{ role: null, classifier, containment: ofClassifier }]),
+    ],
   };
 }

@@ -5,8 +5,8 @@ import { ConfigError, type ConfigProblem, type ConfigSource, type RouterConfig }
 import { NO_METRICS } from '../observe/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
 import { BookingHold, type GenerationHold } from './booking-hold.ts';
-import type { GenerationHost, PluginType } from './generation-host.ts';
 import type { ClassifierStage } from './classifier-types.ts';
+import type { GenerationHost, PluginType } from './generation-host.ts';
 import { DRAIN_LIMIT_MS, Generations, type OtherState } from './generations.ts';
 import type { PluginGuard } from './plugin-guard.ts';
 import {
@@ -19,13 +19,11 @@ import {
 import { PluginLibrary, type PluginOutcome } from './plugin-library.ts';
 import type { LoadedModule } from './plugin-loader.ts';
 import type { HostModules } from './plugin-transpiler.ts';
+import { isOnProbation, PROBATION_CALLS, tripReason } from './probation.ts';
 import { ProblemList } from './problem-list.ts';
 import { policiesOf, type RefusedVersion, RefusedVersions } from './refused-versions.ts';
 import type { SiteFailure } from './site-failures.ts';
 import type { RoleRuntime } from './types.ts';
-
-/** Calls of a plugin after which it has proved itself. */
-export const PROBATION_CALLS = 200;
 
 /** A plugin that was loaded. */
 export interface LoadedPlugin {
@@ -303,8 +301,7 @@ class Reloadable implements ReloadableHost {
     const { serving, other, onProbation, number } = this.#generations;
     if (!onProbation || other === null || serving.hold !== hold) return;
     if (guard.calls > PROBATION_CALLS || !this.#isOnProbation(guard)) return;
-    const { plugin, role, failures, overruns, version } = guard.status();
-    const reason = `generation ${number} was rolled back to ${other.number}: ${plugin} (${role === null ? 'request classifier' : `role ${role}`}${version === null ? '' : `, version ${version}`}) tripped its breaker within its first ${guard.calls} calls, ${failures} of them failed and ${overruns} took too long`;
+    const reason = `generation ${number} was rolled back to ${other.number}: ${tripReason(guard)}`;
     // The decision in which it tripped ends with the generation it began with.
     queueMicrotask(() => this.#takeBack(hold, guard, reason));
   }
@@ -320,20 +317,9 @@ class Reloadable implements ReloadableHost {
     this.#rolledBack({ reason, config: other.value.config });
   }
 
-  /** Whether the reload brought this plugin, another version of it, or other settings for its role. */
   #isOnProbation(guard: PluginGuard): boolean {
     const { serving, other } = this.#generations;
-    if (other === null) return false;
-    const { role, part, plugin } = guard.place;
-    const before = other.value.host
-      .guards()
-      .find(({ place }) => place.role === role && place.part === part && place.plugin === plugin);
-    if (before === undefined || before.origin?.version !== guard.origin?.version) return true;
-    const settings = ({ config }: Built) =>
-      role === null
-        ? [config.requestClassifier]
-        : [config.router, config.workerSelection[role], config.instances];
-    return !isDeepStrictEqual(settings(serving), settings(other.value));
+    return other !== null && isOnProbation(guard, serving, other.value);
   }
 }
 

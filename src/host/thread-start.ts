@@ -3,8 +3,8 @@
 import { type Logger, PointsmanError, type Role } from '../plugin/index.ts';
 import type { ThreadInstances } from './isolation/thread-instances.ts';
 import type { ProblemList } from './problem-list.ts';
-import type { ResolvedRole } from './role-resolution.ts';
 import { type CreationSite, hintPart, threadSiteOf } from './role-creation.ts';
+import type { ResolvedRole } from './role-resolution.ts';
 
 /** What is started. */
 export interface ThreadStartPlan {

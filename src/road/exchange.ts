@@ -1,10 +1,11 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
-import type { GenerationHold, RequestLifecycle } from '../host/index.ts';
-import type { ReleaseReason, StoredDecision } from '../observe/index.ts';
+import type { RequestLifecycle } from '../host/index.ts';
+import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { lossOf } from './engine-loss.ts';
+import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
@@ -15,18 +16,6 @@ const CLIENT_GONE = 499;
 
 /** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
 const COMMIT_RELEASED = 409;
-
-/** What booking tells an exchange. */
-export interface ExchangeBooking {
-  readonly attempt: number;
-  readonly workerId: WorkerId;
-  readonly blockSize: number;
-  readonly decision: StoredDecision | null;
-  /** Cached tokens expected; null = no prediction. */
-  readonly predictedTokens: number | null;
-  /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
-  readonly hold?: GenerationHold | null;
-}
 
 /** A request under way. */
 export class Exchange implements RoadTicket, EngineSink {

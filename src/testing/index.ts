@@ -1,8 +1,6 @@
 // The public test kit (`pointsman/testing`). The declarations of what is exported import only those of the contract, so that they
 // can be copied into an author's folder.
 export { ManualClock, seededRng } from '../plugin/index.ts';
-export { type ConversationTraceOptions, conversationTrace, type TraceRequest } from './conversation-trace.ts';
-export { checkHintPolicy, type HintCheck, type HintProperty } from './hint-properties.ts';
 export {
   type ClassifierCheck,
   type ClassifierFault,
@@ -17,6 +15,8 @@ export {
   type TrialState,
   testClassifier,
 } from './classifier-trial.ts';
+export { type ConversationTraceOptions, conversationTrace, type TraceRequest } from './conversation-trace.ts';
+export { checkHintPolicy, type HintCheck, type HintProperty } from './hint-properties.ts';
 export {
   type HintTrial,
   type HintTrialResult,
