@@ -107,8 +107,8 @@ describe('at a live gateway', () => {
     ]) {
       expect(metrics).toContain(line);
     }
-    const plugins = (await (await fetch(`${on.adminUrl}/plugins`)).json()) as readonly object[];
-    expect(plugins.at(-1)).toMatchObject({
+    const plugins = (await (await fetch(`${on.adminUrl}/plugins`)).json()) as { roles: readonly object[] };
+    expect(plugins.roles.at(-1)).toMatchObject({
       role: null,
       classifier: { type: 'by_session' },
       containment: [{ part: 'classifier', plugin: 'by_session', state: 'ok', failures: 2 }],

@@ -101,10 +101,10 @@ worker_selection:
     expect(router.log()).toContain('no hints today');
     const dropped = 'pointsman_hint_outputs_dropped_total{policy="bomb",reason="threw"}';
     expect(await metric(router.admin, dropped)).toBe(1);
-    const [aggregated] = (await (await fetch(`${router.admin}/plugins`)).json()) as {
-      containment: unknown[];
-    }[];
-    expect(aggregated?.containment).toMatchObject([
+    const { roles } = (await (await fetch(`${router.admin}/plugins`)).json()) as {
+      roles: { containment: unknown[] }[];
+    };
+    expect(roles[0]?.containment).toMatchObject([
       { part: 'hint', plugin: 'bomb', state: 'ok', failures: 1, trips: 0, skips: 0, retryInMs: 0 },
       { part: 'hint', plugin: 'mark', state: 'ok', failures: 0 },
     ]);

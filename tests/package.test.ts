@@ -127,7 +127,7 @@ test('a program can run a router of its own, with a plugin that is tested by the
     'await router.stop();',
     'let refused = null;',
     "try { parseConfig('router: { mode: kw }', 'x.yaml'); } catch (error) { refused = error instanceof ConfigError; }",
-    'console.log(JSON.stringify([decisions[0].row, models.data[0].id, plugins[0].policy.type, reasons, refused]));',
+    'console.log(JSON.stringify([decisions[0].row, models.data[0].id, plugins.roles[0].policy.type, reasons, refused]));',
   );
   expect(JSON.parse(printed)).toEqual([2, 'tiny', 'last', ['there are no workers'], true]);
 });

@@ -32,6 +32,13 @@ export function guardRequest(request: IncomingMessage, token: string | null): vo
   }
 }
 
+/** Throws PM_ADMIN_HOST when a page of another site sends a request that changes something: a browser asks nobody before it does. */
+export function guardOrigin({ headers }: IncomingMessage): void {
+  const { host = '', origin } = headers;
+  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
+  throw new PointsmanError('PM_ADMIN_HOST', 'the admin API takes changes from no page of another site');
+}
+
 /** Whether a Host header names a loopback address, with or without port. */
 export function namesThisMachine(host: string): boolean {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host);

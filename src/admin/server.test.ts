@@ -214,7 +214,37 @@ test.each([
   expect(JSON.parse(reply.text)).toEqual({ error: { code, message } });
 });
 
-test('changes that do not exist yet are 404 with a JSON error', async () => {
+test('a reload is asked for by POST and answers what became of it, 409 when nothing changed', async () => {
+  const results = ['applied', 'failed'];
+  const server = await start({
+    reload: () => Promise.resolve({ result: results.shift() ?? 'asked too often' }),
+  });
+  const post = (headers: Record<string, string> = {}) => call(server, '/plugins/reload', headers, 'POST');
+  expect((await call(server, '/plugins/reload')).status).toBe(404);
+  const here = `http://127.0.0.1:${server.port}`;
+  const refused = [
+    await post({ host: 'evil.example' }),
+    await post({ origin: 'http://evil.example' }),
+    await post({ origin: 'null' }),
+  ];
+  expect(refused.map((reply) => [reply.status, JSON.parse(reply.text).error.code])).toEqual([
+    [403, 'PM_ADMIN_HOST'],
+    [403, 'PM_ADMIN_HOST'],
+    [403, 'PM_ADMIN_HOST'],
+  ]);
+  const taken = [await post({ origin: here, host: `127.0.0.1:${server.port}` }), await post()];
+  expect(taken.map(({ status, text }) => [status, text])).toEqual([
+    [200, '{"result":"applied"}'],
+    [409, '{"result":"failed"}'],
+  ]);
+  const guarded = await start({ token: 'hunter2', reload: () => Promise.resolve({ result: 'applied' }) });
+  const statuses = [{}, { authorization: 'Bearer hunter2' }].map((headers: Record<string, string>) =>
+    call(guarded, '/plugins/reload', headers, 'POST').then(({ status }) => status),
+  );
+  expect(await Promise.all(statuses)).toEqual([401, 200]);
+});
+
+test('changes that do not exist are 404 with a JSON error', async () => {
   const reply = await call(await start(), '/plugins/reload', {}, 'POST');
   expect([reply.status, JSON.parse(reply.text).error.message]).toEqual([
     404,

@@ -1,4 +1,4 @@
-// The admin HTTP server: routes, guard, caps. It changes nothing in the router; it reads what it was handed.
+// The admin HTTP server: routes, guard, caps. It reads what it was handed; what changes something is a POST.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import createRouter from 'find-my-way';
@@ -6,7 +6,7 @@ import { readyAnswer } from '../observe/index.ts';
 import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
 import { listDecisions, oneDecision } from './decision-queries.ts';
 import { EventStreams } from './event-stream.ts';
-import { guardRequest } from './guard.ts';
+import { guardOrigin, guardRequest } from './guard.ts';
 import { plainPage } from './plain-page.ts';
 import type { AdminOptions, AdminServer } from './types.ts';
 
@@ -30,19 +30,24 @@ type Handler = (
 export async function createAdminServer(options: AdminOptions): Promise<AdminServer> {
   const streams = options.events === undefined ? null : new EventStreams(options.events);
   const routes = new Map(Object.entries(adminRoutes(options, streams)));
+  const actions = new Map(Object.entries(adminActions(options)));
   const router = createRouter<createRouter.HTTPVersion.V1>({
     ignoreTrailingSlash: true,
     maxParamLength: 200,
   });
   for (const path of routes.keys()) router.on('GET', path, () => {}, path);
+  for (const path of actions.keys()) router.on('POST', path, () => {}, path);
   const running = new Set<Promise<void>>();
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
       const [path = '/', query = ''] = (request.url ?? '/').split('?', 2);
       if (path !== '/health') guardRequest(request, options.token);
-      const route = request.method === 'GET' || request.method === 'HEAD' ? router.find('GET', path) : null;
-      const handler = route === null ? undefined : routes.get(String(route.store));
+      if (request.method === 'POST') guardOrigin(request);
+      const isPost = request.method === 'POST';
+      const reads = request.method === 'GET' || request.method === 'HEAD';
+      const route = isPost || reads ? router.find(isPost ? 'POST' : 'GET', path) : null;
+      const handler = route === null ? undefined : (isPost ? actions : routes).get(String(route.store));
       if (route === null || handler === undefined) throw notFound(request.method ?? '', path);
       send(
         response,
@@ -109,6 +114,16 @@ function adminRoutes(options: AdminOptions, streams: EventStreams | null): Recor
     return { status: 200, type: 'text/html; charset=utf-8', body: plainPage(options.addresses ?? {}, paths) };
   };
   return routes;
+}
+
+function adminActions({ reload }: AdminOptions): Record<string, Handler> {
+  if (reload === undefined) return {};
+  return {
+    '/plugins/reload': async () => {
+      const report = await reload();
+      return json(report.result === 'failed' ? 409 : 200, report);
+    },
+  };
 }
 
 function json(status: number, value: unknown): Answer {

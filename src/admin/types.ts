@@ -30,6 +30,8 @@ export interface AdminOptions {
   plugins(): unknown;
   config(): unknown;
   ready(): Readiness;
+  /** Reads configuration and plugins again; the body of the answer, with `result: 'failed'` where nothing changed. */
+  reload?(): Promise<{ readonly result: string }>;
   /** Absent: `/events` does not exist. */
   readonly events?: AdminEvents;
   /** Addresses to show on the plain page, by name. */

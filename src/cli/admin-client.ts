@@ -1,4 +1,4 @@
-// How commands ask a running router: GET on its admin API, answers read as exact JSON.
+// How commands ask a running router: requests to its admin API, answers read as exact JSON.
 import { parseExactJson } from '../config/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 
@@ -8,23 +8,56 @@ export const DEFAULT_ADMIN = 'http://127.0.0.1:8001';
 /** How long an answer may take. */
 const TIMEOUT_MS = 10_000;
 
+/** An answer that may say no. */
+export interface AdminAnswer {
+  /** 200, or 409 where the router did not do it. */
+  readonly status: number;
+  readonly body: unknown;
+}
+
 /**
  * The parsed answer of `GET base/path`, or null for 404. `token` goes along as bearer.
  * @throws PointsmanError PM_USAGE for a base that is no http url, PM_ADMIN_ANSWER when there is no usable answer
  */
 export async function adminGet(base: string, path: string, token: string | undefined): Promise<unknown> {
+  const answer = await ask('GET', base, path, token, TIMEOUT_MS);
+  return answer?.status === 200 ? answer.body : answer === null ? null : unusable(base, path, answer.status);
+}
+
+/**
+ * The answer of `POST base/path`, or null for 404.
+ * @param timeoutMs how long it may take
+ * @throws as {@link adminGet}
+ */
+export function adminPost(
+  base: string,
+  path: string,
+  token: string | undefined,
+  timeoutMs: number,
+): Promise<AdminAnswer | null> {
+  return ask('POST', base, path, token, timeoutMs);
+}
+
+async function ask(
+  method: 'GET' | 'POST',
+  base: string,
+  path: string,
+  token: string | undefined,
+  timeoutMs: number,
+): Promise<AdminAnswer | null> {
   if (!/^https?:\/\//.test(base) || !URL.canParse(base)) {
     throw new PointsmanError(
       'PM_USAGE',
       `--admin must be a url such as ${DEFAULT_ADMIN}, not "${base.slice(0, 80)}"`,
     );
   }
-  const url = `${base.replace(/\/+$/, '')}${path}`;
+  const url = urlOf(base, path);
   let status: number;
   let text: string;
   try {
     const response = await fetch(url, {
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      method,
+      signal: AbortSignal.timeout(timeoutMs),
       headers: token ? { authorization: `Bearer ${token}` } : {},
     });
     status = response.status;
@@ -44,14 +77,22 @@ export async function adminGet(base: string, path: string, token: string | undef
     );
   }
   try {
-    if (status === 200) return parseExactJson(text);
+    if (status === 200 || status === 409) return { status, body: parseExactJson(text) };
   } catch {
     // Falls through to the one answer for everything that is not this API.
   }
+  return unusable(base, path, status);
+}
+
+function unusable(base: string, path: string, status: number): never {
   throw new PointsmanError(
     'PM_ADMIN_ANSWER',
-    `${url} answered status ${status} without the JSON expected of the admin API`,
+    `${urlOf(base, path)} answered status ${status} without the JSON expected of the admin API`,
   );
+}
+
+function urlOf(base: string, path: string): string {
+  return `${base.replace(/\/+$/, '')}${path}`;
 }
 
 /** The innermost code of a failed fetch, such as ECONNREFUSED. */

@@ -57,7 +57,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'plugins',
-    summary: 'write and test plugins: new, test, types',
+    summary: 'write, test, list and reload plugins',
     load: () => import('./plugins.ts'),
   },
   {

@@ -12,7 +12,7 @@ import {
   WorkerHealth,
   workerSpecOf,
 } from '../fleet/index.ts';
-import { createPluginHost, type PluginHostOptions, type ResolvedPluginHost } from '../host/index.ts';
+import { createReloadableHost, type PluginHostOptions, type ReloadableHost } from '../host/index.ts';
 import {
   type BlockHasher,
   blockHashSeed,
@@ -43,6 +43,10 @@ export interface ComposeRouterOptions {
   readonly wallMicros?: () => number;
   /** How plugins are timed and watched; absent = they are not, as in virtual time. */
   readonly containment?: NonNullable<PluginHostOptions['containment']>;
+  /** The configuration in force, where it can be reloaded; default: `config`. */
+  readonly current?: () => RouterConfig;
+  /** Plugins and policies of an older configuration serve again. */
+  readonly rolledBack?: (reason: string, config: RouterConfig) => void;
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
   /** Absent = isolated plugins run in process, as in virtual time. */
@@ -62,13 +66,15 @@ export interface ComposedRouter {
   readonly index: PrefixIndex | null;
   /** Where event sources deliver; null without an index. */
   readonly events: KvEventApplier | null;
-  readonly host: ResolvedPluginHost;
+  readonly host: ReloadableHost;
   readonly scheduler: Scheduler;
   readonly road: Road;
   /** What workers computed, to be compared with what their events told. */
   readonly unheard: UnheardBlocks;
   /** Null when `limits.decision_bytes` is 0. */
   readonly decisions: DecisionRing | null;
+  /** Takes what a reloaded configuration says of scheduling and records. */
+  reconfigure(config: RouterConfig): void;
   /** Disposes plugins. Requests under way are not ended. */
   close(): Promise<void>;
 }
@@ -90,20 +96,24 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
     metrics,
   });
-  const host = await createPluginHost({
-    config,
-    source,
-    clock,
-    metrics,
-    log,
-    fleet,
-    modules: await pluginModules(config),
-    seed: options.seed ?? 0,
-    ...(options.containment === undefined ? {} : { containment: options.containment }),
-    ...(options.definitions === undefined ? {} : { definitions: options.definitions }),
-    ...(options.threads === undefined ? {} : { threads: options.threads }),
-    ...(options.register === undefined ? {} : { register: options.register }),
-  });
+  const current = options.current ?? (() => config);
+  const host = await createReloadableHost(
+    {
+      config,
+      source,
+      clock,
+      metrics,
+      log,
+      fleet,
+      modules: await pluginModules(config),
+      seed: options.seed ?? 0,
+      ...(options.containment === undefined ? {} : { containment: options.containment }),
+      ...(options.definitions === undefined ? {} : { definitions: options.definitions }),
+      ...(options.threads === undefined ? {} : { threads: options.threads }),
+      ...(options.register === undefined ? {} : { register: options.register }),
+    },
+    ({ reason, config: older }) => options.rolledBack?.(reason, older),
+  );
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
@@ -141,8 +151,12 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     transportFor: options.transportFor,
     health,
     decisions,
-    mode: router.mode,
-    concurrentRequests: limits.concurrentRequests,
+    get mode() {
+      return host.config.router.mode;
+    },
+    get concurrentRequests() {
+      return current().limits.concurrentRequests;
+    },
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
@@ -184,6 +198,12 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     road,
     unheard,
     decisions,
+    reconfigure(next) {
+      const { hostCacheHitWeight, diskCacheHitWeight } = next.router;
+      const fallback = defaultChoice(next, host.seed);
+      scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight });
+      decisions?.setCandidates(next.observe.candidates);
+    },
     close,
   };
 }

@@ -23,7 +23,8 @@ describe('a program that embeds a router', () => {
       },
     );
     try {
-      const roles: unknown = await (await fetch(`${router.adminUrl}/plugins`)).json();
+      const plugins = await (await fetch(`${router.adminUrl}/plugins`)).json();
+      const { roles } = plugins as { roles: unknown };
       expect(roles).toMatchObject([
         { policy: { type: 'ours', version: 'embedded' }, hints: [{ type: 'ours-too', listed: true }] },
         {},

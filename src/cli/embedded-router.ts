@@ -58,6 +58,6 @@ export async function startEmbeddedRouter(
     url: router.url,
     adminUrl: router.adminUrl,
     readiness: () => router.readiness(),
-    stop: (drainMs = config.limits.drainMs) => router.stop(drainMs),
+    stop: (drainMs = router.config().limits.drainMs) => router.stop(drainMs),
   };
 }

@@ -7,8 +7,14 @@ export interface LogStream {
   write(line: string): void;
 }
 
+/** A log whose level can change. */
+export interface JsonLog extends Logger {
+  /** Drops entries below this level of `observe.log_level` from now on. */
+  setLevel(level: string): void;
+}
+
 /** A logger that drops entries below `level`, one of those of `observe.log_level`. */
-export function createJsonLog(level: string, stream: LogStream): Logger {
+export function createJsonLog(level: string, stream: LogStream): JsonLog {
   const log = pino(
     {
       level,
@@ -23,6 +29,9 @@ export function createJsonLog(level: string, stream: LogStream): Logger {
     info: (message, fields) => log.info(writable(fields), message),
     warn: (message, fields) => log.warn(writable(fields), message),
     error: (message, fields) => log.error(writable(fields), message),
+    setLevel(wanted) {
+      log.level = wanted;
+    },
   };
 }
 

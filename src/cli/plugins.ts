@@ -1,7 +1,9 @@
 // `pointsman plugins`: what plugin authors and operators do with plugins. Each sub-command is a file of its own.
 import type { Command } from 'commander';
 import type { CliIo } from './output.ts';
+import { registerList } from './plugins-list.ts';
 import { registerNew } from './plugins-new.ts';
+import { registerReload } from './plugins-reload.ts';
 import { registerTest } from './plugins-test.ts';
 import { registerTypes } from './plugins-types.ts';
 
@@ -9,7 +11,8 @@ import { registerTypes } from './plugins-types.ts';
 export function register(program: Command, io: CliIo): void {
   const group = program
     .command('plugins')
-    .description('write and test plugins: new, test, types')
+    .description('write, test, list and reload plugins')
+    .helpCommand(false)
     .addHelpText(
       'after',
       `
@@ -17,9 +20,11 @@ Each has --help with more, and --json.
 
 Examples:
   $ pointsman plugins new hint-policy harness_prefetch
-  $ pointsman plugins test harness_prefetch`,
+  $ pointsman plugins test harness_prefetch
+  $ pointsman plugins list
+  $ pointsman plugins reload`,
     );
-  for (const add of [registerNew, registerTest, registerTypes]) add(group, io);
+  for (const add of [registerNew, registerTest, registerTypes, registerList, registerReload]) add(group, io);
   for (const command of group.commands) {
     command.showHelpAfterError(`pointsman plugins ${command.name()} --help lists arguments and options`);
   }

@@ -12,10 +12,14 @@ import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '..
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
+import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { threadModules } from './plugin-modules.ts';
+import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
+import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
+import { WorkerChanges } from './worker-changes.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -32,6 +36,10 @@ export interface StartRouterOptions {
   readonly register?: (registry: PluginRegistry) => unknown;
   /** Other pauses between health checks than the fleet's, in ms. */
   readonly healthChecks?: { readonly intervalMs: number; readonly troubledIntervalMs: number };
+  /** How the configuration is read again, and from which files it came; absent = only plugins are reloaded. */
+  readonly reread?: { readonly files: readonly string[]; readonly read: () => ReadConfig };
+  /** Told of every configuration that comes into force later. */
+  readonly applied?: (config: RouterConfig) => void;
 }
 
 /** A router that serves. */
@@ -43,6 +51,10 @@ export interface RunningRouter {
   readonly metrics: ScrapableMetrics;
   readonly gateway: Gateway;
   readiness(): Readiness;
+  /** The configuration in force. */
+  config(): RouterConfig;
+  /** Reads configuration and plugins again, as the admin API does. Never rejects. */
+  reload(trigger: 'signal' | 'command'): Promise<ReloadReport>;
   /**
    * Stops gracefully: no new requests, running ones get `drainMs`, then end with an error; all sockets and threads are freed.
    * Further calls return the same promise.
@@ -76,11 +88,13 @@ async function start(
   unwind: () => Promise<void>,
 ): Promise<RunningRouter> {
   const { config, source, clock, log } = options;
+  const live = { config, asked: askedUrls(config) };
   const metrics = createMetrics();
   const { started: tokens, problems } = await startTokenSources(config, {
     metrics,
     clock,
     threads: options.tokenizerThreads ?? 1,
+    maxPromptTokens: () => live.config.limits.promptTokens,
   });
   onStop(() => tokens.close());
   if (problems.length > 0) throw new ConfigError(source, problems);
@@ -96,9 +110,31 @@ async function start(
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
     ...(options.register === undefined ? {} : { register: options.register }),
+    current: () => live.config,
+    rolledBack: (reason, older) => reload.rolledBack(reason, older),
   });
   onStop(() => core.close());
   const { fleet } = core;
+  const workers = new WorkerChanges(
+    { ...core, clock, log, drainMs: () => live.config.limits.drainMs },
+    config.workers,
+  );
+  const reload = new RouterReload({
+    core,
+    started: config,
+    files: options.reread?.files ?? [],
+    read: options.reread?.read ?? (() => ({ config, source, warnings: [], files: [] })),
+    apply(next) {
+      live.config = next;
+      live.asked = askedUrls(next);
+      core.reconfigure(next);
+      workers.follow(next.workers);
+      options.applied?.(next);
+    },
+    clock,
+    metrics,
+    log,
+  });
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
   for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
@@ -116,10 +152,8 @@ async function start(
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
   subscriptions?.start();
   onStop(() => subscriptions?.close());
-  const asked = new Set(
-    config.workers.filter((worker) => worker.capabilities === 'ask').map((worker) => worker.url),
-  );
-  const probe = createHttpProbe({ asks: (id) => asked.has(fleet.worker(id)?.spec.url ?? ''), log });
+  const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
+  const probe = createHttpProbe({ asks, log });
   const prober = new HealthProber({
     fleet,
     health: core.health,
@@ -134,11 +168,11 @@ async function start(
 
   const gateway = createGateway({
     road: core.road,
-    config: () => config,
+    config: () => live.config,
     tokens: (model) => tokens.sources.get(model),
     readiness: () =>
       readinessOf({
-        config,
+        config: live.config,
         workers: fleet.workers(),
         starting: !first.settled,
         answered: (id) => first.everHealthy(id),
@@ -163,8 +197,17 @@ async function start(
     readiness: gateway.readiness,
     url,
     subscriptions,
+    reload,
   });
   onStop(() => admin.close());
+  const watch = new FileWatch({ clock, changed: () => void reload.request('file') });
+  reload.onDone = () => watch.follow(reload.files, reload.last?.result === 'failed');
+  watch.follow(reload.files);
+  onStop(async () => {
+    watch.close();
+    workers.close();
+    await reload.close();
+  });
   await first.wait(FIRST_ANSWERS_MS);
   let stopping: Promise<void> | null = null;
   return {
@@ -174,6 +217,8 @@ async function start(
     metrics,
     gateway,
     readiness: gateway.readiness,
+    config: () => live.config,
+    reload: (trigger) => reload.request(trigger),
     stop(drainMs) {
       stopping ??= gateway.stop(drainMs).then(unwind);
       return stopping;
@@ -189,9 +234,10 @@ function startAdmin(
     readonly readiness: () => Readiness;
     readonly url: string;
     readonly subscriptions: EventSubscriptions | null;
+    readonly reload: RouterReload;
   },
 ): Promise<AdminServer> {
-  const { core, metrics, readiness, url, subscriptions } = parts;
+  const { core, metrics, readiness, url, subscriptions, reload } = parts;
   const { host, port, token } = config.admin;
   return createAdminServer({
     host,
@@ -201,20 +247,9 @@ function startAdmin(
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
     workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
-    plugins: () => {
-      const plugins = core.host.containment();
-      const failures = core.host.failures();
-      const roles = core.host.resolution().map((role) => ({
-        ...role,
-        containment: plugins.filter((plugin) => plugin.role === role.role),
-        notReady: failures.filter((failure) => failure.role === role.role),
-      }));
-      const classifier = core.host.classifier();
-      if (classifier === null) return roles;
-      const ofClassifier = plugins.filter((plugin) => plugin.part === 'classifier');
-      return [...roles, { role: null, classifier, containment: ofClassifier }];
-    },
-    config: () => configForDisplay(config),
+    plugins: () => pluginsStatus(core.host, reload.last),
+    reload: () => reload.request('command'),
+    config: () => configForDisplay(reload.config),
     ready: readiness,
     events: adminFeed(core.fleet, core.decisions),
     addresses: { API: `${url}/v1` },
@@ -225,6 +260,11 @@ function startAdmin(
       details: { host, port },
     });
   });
+}
+
+/** Workers that tell what they can do themselves. */
+function askedUrls({ workers }: RouterConfig): ReadonlySet<string> {
+  return new Set(workers.filter(({ capabilities }) => capabilities === 'ask').map(({ url }) => url));
 }
 
 function httpUrl(host: string, port: number): string {

@@ -36,6 +36,10 @@ export interface ServeConfig {
   readonly warnings: readonly ConfigProblem[];
   /** Simulated workers to start; their model is not in `config` yet. */
   readonly simWorkers: number;
+  /** Absolute paths of the files it was read from. */
+  readonly files: readonly string[];
+  /** `router_policy_config` as written. */
+  readonly namedPolicyFile: string | null;
 }
 
 /** Simulated workers when nothing is configured. */
@@ -51,7 +55,40 @@ export function readServeConfig(
   options: ServeConfigOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): ServeConfig {
+  return withOverrides(load(options, env), options, env);
+}
+
+/**
+ * Reads the configuration of a running router again. Which policy file belongs to it is settled at the start.
+ * @param started what the router was started with
+ * @throws as {@link readServeConfig}
+ */
+export function rereadServeConfig(
+  started: ServeConfig,
+  options: ServeConfigOptions,
+  env: Readonly<Record<string, string | undefined>>,
+): ServeConfig {
   const loaded = load(options, env);
+  if (loaded.namedPolicyFile === started.namedPolicyFile) return withOverrides(loaded, options, env);
+  const [file = ''] = loaded.files;
+  const [, policyFile = null] = started.files;
+  const kept = loadConfig(file, undefined, { policyFile });
+  const message = 'changed, but it takes effect only at the next start; the running value stays';
+  const waits: ConfigProblem = {
+    severity: 'warning',
+    code: 'PM_CONFIG_RESTART',
+    path: ['router_policy_config'],
+    anchor: 'key',
+    message,
+  };
+  return withOverrides({ ...kept, warnings: [...kept.warnings, waits] }, options, env);
+}
+
+function withOverrides(
+  loaded: LoadedConfig,
+  options: ServeConfigOptions,
+  env: Readonly<Record<string, string | undefined>>,
+): ServeConfig {
   const overridden = applyOverrides(loaded.config, {
     ...overridesFromEnv(env),
     ...(options.routerMode === undefined ? {} : { routerMode: options.routerMode }),
@@ -68,6 +105,8 @@ export function readServeConfig(
     source: loaded.source,
     warnings: loaded.warnings,
     simWorkers: simWorkersOf(options, env, overridden),
+    files: loaded.files,
+    namedPolicyFile: loaded.namedPolicyFile,
   };
 }
 

@@ -1,12 +1,12 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
 import type { Command } from 'commander';
-import { errorText, exactJsonStringify, type Logger, PointsmanError } from '../plugin/index.ts';
-import { createJsonLog } from './json-log.ts';
+import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+import { createJsonLog, type JsonLog } from './json-log.ts';
 import { wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
 import { type RunningRouter, startRouter } from './running-router.ts';
 import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
-import { readServeConfig, withSimulatedWorkers } from './serve-config.ts';
+import { readServeConfig, rereadServeConfig, withSimulatedWorkers } from './serve-config.ts';
 import { type SpawnedSimulators, spawnSimulators } from './spawn-simulators.ts';
 import { stopSignal } from './stop-signal.ts';
 import { containRejections } from './stray-rejections.ts';
@@ -55,7 +55,7 @@ export function register(program: Command, io: CliIo): void {
     .addHelpText(
       'after',
       `
-Logs go to stderr. SIGTERM or SIGINT: running requests get limits.drain to finish; a second signal ends at once with exit
+Logs go to stderr. SIGHUP, or a change of the configuration or of a plugin file: reloaded. SIGTERM or SIGINT: running requests get limits.drain to finish; a second signal ends at once with exit
 code 1. Exit 2 for whatever a start refuses.
 
 Examples:
@@ -72,6 +72,9 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
   let simulators: SpawnedSimulators | null = null;
   let letRejectionsThrough = (): void => undefined;
   let watchdog: Watchdog | null = null;
+  let router: RunningRouter | null = null;
+  const onHangup = (): void => void router?.reload('signal');
+  process.on('SIGHUP', onHangup);
   try {
     const read = readServeConfig(options, io.env);
     const log = createJsonLog(read.config.observe.logLevel, { write: (line) => io.err(line) });
@@ -81,32 +84,48 @@ async function run(io: CliIo, options: ServeOptions): Promise<void> {
     }
     letRejectionsThrough = containRejections(log);
     watchdog = new Watchdog(read.config.containment.watchdogMs, log);
-    const router = await start(log, read, simulators, watchdog);
+    router = await start(log, read, simulators, watchdog, () => rereadServeConfig(read, options, io.env));
     watchdog.start();
     announce(io, options, read, router, simulators);
     const ended = simulators?.exited.then(() => 'simulators' as const);
     const reason = await Promise.race([stop.reason, ...(ended === undefined ? [] : [ended])]);
     if (reason === 'simulators') log.error('stopping: the simulated workers ended');
     else log.info('stopping: running requests may finish; a second signal ends at once');
-    await router.stop(read.config.limits.drainMs);
+    await router.stop(router.config().limits.drainMs);
     if (reason === 'simulators') io.exit(1);
   } finally {
     await watchdog?.stop();
     await simulators?.stop();
     letRejectionsThrough();
     stop.dispose();
+    process.off('SIGHUP', onHangup);
   }
 }
 
 async function start(
-  log: Logger,
+  log: JsonLog,
   read: ServeConfig,
   simulators: SpawnedSimulators | null,
   running: Watchdog,
+  reread: () => ServeConfig,
 ): Promise<RunningRouter> {
-  const config = withSimulatedWorkers(read.config, simulators?.engines ?? []);
+  const whole = (one: ServeConfig): ServeConfig => {
+    return { ...one, config: withSimulatedWorkers(one.config, simulators?.engines ?? []) };
+  };
+  const { config, source, files } = whole(read);
   try {
-    return await startRouter({ config, source: read.source, clock: systemClock(), log, running });
+    return await startRouter({
+      config,
+      source,
+      clock: systemClock(),
+      log,
+      running,
+      reread: { files, read: () => whole(reread()) },
+      applied({ containment, observe }) {
+        log.setLevel(observe.logLevel);
+        void running.setLimit(containment.watchdogMs);
+      },
+    });
   } catch (thrown) {
     // An address that cannot be had is a matter of the command line or the configuration: exit 2.
     if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_LISTEN') throw thrown;

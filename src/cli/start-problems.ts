@@ -10,7 +10,7 @@ import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { createTokenSource, type TokenSource } from '../tokens/index.ts';
 
 /** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
-function workerProblems(config: RouterConfig): ConfigProblem[] {
+export function workerProblems(config: RouterConfig): ConfigProblem[] {
   const fleet = new Fleet();
   const hasher = createBlockHasher();
   return config.workers.flatMap((worker) => {
@@ -47,6 +47,8 @@ export interface TokenSourceParts {
   readonly clock: Clock;
   /** Tokenizer threads per model. */
   readonly threads: number;
+  /** The longest prompt, in tokens; default: what the configuration says. */
+  readonly maxPromptTokens?: () => number;
 }
 
 /** Token sources by model. */
@@ -69,8 +71,8 @@ export async function startTokenSources(
   await Promise.all(
     [...config.models].map(async ([model, { tokens: setting }]) => {
       try {
-        const maxPromptTokens = (): number => config.limits.promptTokens;
-        const source = createTokenSource({ model, setting, maxPromptTokens, ...parts });
+        const maxPromptTokens = parts.maxPromptTokens ?? (() => config.limits.promptTokens);
+        const source = createTokenSource({ model, setting, ...parts, maxPromptTokens });
         sources.set(model, source);
         await source.start();
       } catch (thrown) {

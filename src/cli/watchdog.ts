@@ -14,7 +14,7 @@ const LOOKS_PER_LIMIT = 10;
 
 /** The watchdog of this process. It takes notes from the beginning and watches from {@link start} to {@link stop}. */
 export class Watchdog implements RunningPlugin {
-  readonly #limitMs: number;
+  #limitMs: number;
   readonly #log: Logger;
   readonly #shared = new SharedArrayBuffer(WORDS * Int32Array.BYTES_PER_ELEMENT);
   readonly #words = new Int32Array(this.#shared);
@@ -29,6 +29,12 @@ export class Watchdog implements RunningPlugin {
   }
 
   register(plugin: PluginPlace): number {
+    const { role, part, plugin: name } = plugin;
+    const known = this.#plugins.findIndex(
+      (one) => one.role === role && one.part === part && one.plugin === name,
+    );
+    // After a reload the same plugin comes again.
+    if (known >= 0) return known + 1;
     const id = this.#plugins.push(plugin);
     this.#thread?.postMessage([id, plugin]);
     return id;
@@ -36,6 +42,15 @@ export class Watchdog implements RunningPlugin {
 
   note(id: number): void {
     Atomics.store(this.#words, RUNNING, id);
+  }
+
+  /** Watches with another limit from now on, if it watches. */
+  async setLimit(limitMs: number): Promise<void> {
+    if (limitMs === this.#limitMs) return;
+    this.#limitMs = limitMs;
+    if (this.#thread === null) return;
+    await this.stop();
+    this.start();
   }
 
   /** Begins to watch. Under a debugger it does not, as that stops the main thread for as long as it likes. */

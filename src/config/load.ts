@@ -28,8 +28,8 @@ const MACHINE: ConfigSurroundings = {
 
 /** What a configuration is read with. */
 export interface LoadOptions {
-  /** A policy file in the Rust router's grammar; in place of `router_policy_config`. */
-  readonly policyFile?: string;
+  /** A policy file in the Rust router's grammar, or null for none; in place of `router_policy_config`. */
+  readonly policyFile?: string | null;
 }
 
 /**
@@ -42,7 +42,8 @@ export function loadConfig(
   surroundings: ConfigSurroundings = MACHINE,
   options: LoadOptions = {},
 ): LoadedConfig {
-  return parseFiles(new TextFile(readText(path), path), surroundings, options.policyFile);
+  const loaded = parseFiles(new TextFile(readText(path), path), surroundings, options.policyFile);
+  return { ...loaded, files: [resolve(path), ...loaded.files] };
 }
 
 /**
@@ -69,7 +70,7 @@ export function parseConfig(
 function parseFiles(
   main: TextFile,
   surroundings: ConfigSurroundings,
-  policyPath: string | undefined,
+  policyPath: string | null | undefined,
 ): LoadedConfig {
   const policy = policyOf(main, surroundings, policyPath);
   const alone = main.text === '' && policy !== null;
@@ -89,18 +90,25 @@ function parseFiles(
     ...olderSpellings(value, written),
     ...(joined?.warnings ?? []),
   ];
-  return { config: buildConfig(value, folder, secrets), source, warnings: source.inOrder(warnings) };
+  return {
+    config: buildConfig(value, folder, secrets),
+    source,
+    warnings: source.inOrder(warnings),
+    files: policy === null ? [] : [resolve(policy.source.file)],
+    namedPolicyFile: namedPolicyFile(main),
+  };
 }
 
 /** The policy file, if one is named; a broken or missing one is the whole answer. */
 function policyOf(
   main: TextFile,
   surroundings: ConfigSurroundings,
-  given: string | undefined,
+  given: string | null | undefined,
 ): TextFile | null {
+  if (given === null) return null;
   if (given !== undefined) return new TextFile(readText(given), given);
-  const named = main.written.router_policy_config;
-  if (typeof named !== 'string' || named === '') return null;
+  const named = namedPolicyFile(main);
+  if (named === null) return null;
   const { folder, file } = main.source;
   const path = resolve(folder, named);
   let text: string;
@@ -111,6 +119,11 @@ function policyOf(
     throw new ConfigError(main.source, [error('PM_CONFIG_UNREADABLE', ['router_policy_config'], message)]);
   }
   return new TextFile(text, isAbsolute(named) ? named : join(dirname(file), named));
+}
+
+function namedPolicyFile({ written }: TextFile): string | null {
+  const named = written.router_policy_config;
+  return typeof named === 'string' && named !== '' ? named : null;
 }
 
 /** A text that is a YAML mapping. */

@@ -210,4 +210,8 @@ export interface LoadedConfig {
   readonly config: RouterConfig;
   readonly source: ConfigSource;
   readonly warnings: readonly ConfigProblem[];
+  /** Absolute paths of the files it was read from, secrets apart. */
+  readonly files: readonly string[];
+  /** `router_policy_config` as written, whether it was read or not. */
+  readonly namedPolicyFile: string | null;
 }

@@ -58,6 +58,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
       routes.lookup(req, res);
     },
   );
+  // Read by the parser of each new connection.
+  server.prependListener('connection', () => {
+    Object.assign(server, { maxHeaderSize: deps.config().limits.headerBytes });
+  });
   // One listener per request under way, and pipelined ones may be many.
   server.on('connection', (socket) => socket.setMaxListeners(0));
   const broken = new BrokenRequests(calls, deps.clock);

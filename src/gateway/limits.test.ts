@@ -33,6 +33,15 @@ describe('limits', () => {
     expect(answer).toContain('"code":"PM_HEADERS_TOO_LARGE"');
   });
 
+  it('takes a changed cap of headers with the next connection', async () => {
+    const on = await bench();
+    const long = `GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: ${'x'.repeat(5000)}\r\n\r\n`;
+    on.config = routerConfigFixture({ limits: { ...LIMITS, headerBytes: 8192 } });
+    expect(await raw(on, long).text).toMatch(/^HTTP\/1\.1 200 /);
+    on.config = routerConfigFixture({ limits: LIMITS });
+    expect(await raw(on, long).text).toMatch(/^HTTP\/1\.1 431 /);
+  });
+
   it('answers what is no HTTP with a 400', async () => {
     const on = await bench();
     const answer = await raw(on, 'nonsense\r\n\r\n').text;

@@ -24,6 +24,8 @@ export interface Origin {
   readonly name: string;
   /** `builtin`, or a short content hash. */
   readonly version: string;
+  /** Digest of each file that went into that hash, by absolute path; absent = there is none. */
+  readonly files?: ReadonlyMap<string, string>;
 }
 
 /** A policy with its parameters read, ready to be created for partitions; `C` is what its `create` is given. */

@@ -2,6 +2,7 @@
 // was asked about; none waits longer than it may, and a request that ends waits no more.
 import type { Metrics } from '../observe/index.ts';
 import { type ClassifierEvent, type Clock, errorText, type Logger } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import {
   classifierClosed,
   classifierFailed,
@@ -20,12 +21,6 @@ import type { PluginGuard } from './plugin-guard.ts';
 /** While so many events wait to be delivered, new requests are treated as while the classifier is tripped: events are never dropped. */
 const MOST_EVENTS = 65_536;
 
-/** Told of each request from its beginning until its end was heard, so that its classifier is not disposed before. */
-export interface LifecycleHold {
-  retain(): void;
-  release(): void;
-}
-
 /** What a stage works with. */
 export interface StageOptions {
   /** Null = it changes nothing about requests and is only told of them. */
@@ -40,8 +35,8 @@ export interface StageOptions {
   readonly refusesWhenTripped: boolean;
   /** Null = nobody guards it. */
   readonly guard: PluginGuard | null;
-  /** Null = nobody counts. */
-  readonly hold: LifecycleHold | null;
+  /** Held by each request from its beginning until its end was heard; null = nobody counts. */
+  readonly hold: GenerationHold | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Logger;

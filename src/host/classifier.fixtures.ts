@@ -8,7 +8,7 @@ import {
   NO_LOG,
   type RequestClassifier,
 } from '../plugin/index.ts';
-import type { LifecycleHold } from './classifier-stage.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import type { ClassifierFacts, ClassifierOutcome, RequestLifecycle } from './classifier-types.ts';
 import { PluginGuards } from './plugin-guard.ts';
 import { createSoloClassifier } from './solo-classifier.ts';
@@ -20,7 +20,7 @@ export interface TestStageOptions {
   readonly policyClasses?: readonly string[];
   readonly maxWaitMs?: number;
   readonly tripped?: ContainmentSettings['tripped']['classifier'];
-  readonly hold?: LifecycleHold;
+  readonly hold?: GenerationHold;
 }
 
 /** Lets promises go on as far as they can without time. */

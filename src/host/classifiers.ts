@@ -14,9 +14,10 @@ import {
   seededRng,
   type WorkerId,
 } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import { BUILT_IN_VERSION, type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
 import { ClassifierEvents } from './classifier-events.ts';
-import { type LifecycleHold, PartitionClassifier } from './classifier-stage.ts';
+import { PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
@@ -69,7 +70,7 @@ export interface ClassifierPorts {
   /** Null = there are no workers to see. */
   readonly fleet: ClassifierFleet | null;
   /** What requests under way hold of the classifiers; absent = nobody counts. */
-  readonly hold?: LifecycleHold;
+  readonly hold?: GenerationHold;
   /** Told of every event as the classifier is; absent = nobody else is. */
   readonly told?: (event: ClassifierEvent) => void;
 }
@@ -147,6 +148,13 @@ export class Classifiers implements ClassifierSource {
     return this.#open.some((stage) => stage.waiting);
   }
 
+  /** Every partition whose classifier was asked for. */
+  partitions(): readonly Partition[] {
+    return [...this.#stages].flatMap(([model, ofModel]) =>
+      [...ofModel.keys()].map((routingGroup) => ({ model, routingGroup })),
+    );
+  }
+
   /** Ends every wait; returns what disposes the instances. */
   close(): readonly (() => unknown)[] {
     for (const events of this.#deliveries) events.close();
@@ -182,7 +190,7 @@ export class Classifiers implements ClassifierSource {
   #guardOf({ type, origin }: PreparedClassifier): PluginGuard | null {
     // Built-in classifiers are the host's own code.
     if (origin.version === BUILT_IN_VERSION) return null;
-    return this.#ports.guards?.of({ role: null, part: 'classifier', plugin: type }) ?? null;
+    return this.#ports.guards?.of({ role: null, part: 'classifier', plugin: type }, origin) ?? null;
   }
 
   #create(prepared: PreparedClassifier, partition: Partition, guard: PluginGuard | null): Instance {

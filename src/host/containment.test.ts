@@ -159,6 +159,7 @@ describe('a hint policy that fails', () => {
       trips: 1,
       skips: 2,
       retryInMs: 1,
+      version: expect.stringMatching(/^[0-9a-f]{12}$/),
     });
     expect(hint(FINE)).toEqual(['tripped']);
     clock.advanceTo(clock.now() + 1);

@@ -61,6 +61,7 @@ describe('create', () => {
       clock,
       rng: expect.anything(),
       log: expect.anything(),
+      metrics: expect.anything(),
       partition: { model: 'tiny', routingGroup: 'blue' },
       role: 'decode',
       blockSize: 32,
@@ -80,9 +81,13 @@ describe('create', () => {
     for (let time = 0; time < 2; time += 1) {
       expect(() => of('tiny', 64)).toThrow(
         expect.objectContaining({
-          code: 'PM_PLUGIN_THREW',
-          message: 'create of worker-selection policy seen threw for role decode',
-          cause: new Error('not with blocks of 64'),
+          code: 'PM_PARTITION_NOT_READY',
+          message:
+            'model tiny cannot be served in role decode: create of worker-selection policy seen threw for role decode',
+          cause: expect.objectContaining({
+            code: 'PM_PLUGIN_THREW',
+            cause: new Error('not with blocks of 64'),
+          }),
         }),
       );
     }

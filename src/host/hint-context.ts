@@ -13,7 +13,7 @@ import type {
   WorkerRank,
 } from '../plugin/index.ts';
 import { frozenSession } from './frozen-session.ts';
-import type { CreatedHint } from './role-runtime.ts';
+import type { CreatedHint } from './role-creation.ts';
 import type { HintBooking } from './types.ts';
 
 /** A context with any of the inputs. */

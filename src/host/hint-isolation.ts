@@ -43,5 +43,6 @@ function plan(
   parameters: unknown,
   deadlineMs: number,
 ): ThreadPlan {
-  return { key, name, specifier: origin.name, version: origin.version, type, parameters, deadlineMs };
+  const { name: specifier, files = new Map<string, string>() } = origin;
+  return { key, name, specifier, files, type, parameters, deadlineMs };
 }

@@ -21,7 +21,7 @@ import {
   type Verdict,
 } from './hint-draft.ts';
 import { type DropReason, judgeOutput } from './hint-output.ts';
-import type { InProcessHint } from './role-runtime.ts';
+import type { InProcessHint } from './role-creation.ts';
 import type { CommitOutcome, CopyCommit, HintBooking, HintStage, HintStageResult } from './types.ts';
 
 /** What the stage works with. */

@@ -1,5 +1,5 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
-
+export type { GenerationHold } from './booking-hold.ts';
 export { builtinTypes } from './builtin-policies.ts';
 export { createCandidateTable } from './candidate-table.ts';
 export type {
@@ -22,6 +22,14 @@ export {
   type RoleResolution,
 } from './plugin-host.ts';
 export { PluginLoader } from './plugin-loader.ts';
+export type { HostModules } from './plugin-transpiler.ts';
+export { policiesOf } from './refused-versions.ts';
+export {
+  createReloadableHost,
+  type GenerationStatus,
+  type HostReload,
+  type ReloadableHost,
+} from './reloadable-host.ts';
 export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { breakTies, chooseSampled } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';

@@ -18,8 +18,11 @@ export class ExportCollector {
   }
 
   /** Registers everything a module offers; answers what is wrong, nothing when all is well. */
-  async collect(module: LoadedModule): Promise<readonly RegistrationFault[]> {
-    const origin: Origin = { name: module.specifier, version: module.version };
+  async collect(
+    module: Pick<LoadedModule, 'specifier' | 'exports' | 'version'> & Partial<Pick<LoadedModule, 'files'>>,
+  ): Promise<readonly RegistrationFault[]> {
+    const { specifier, version, files } = module;
+    const origin: Origin = { name: specifier, version, ...(files === undefined ? {} : { files }) };
     const faults: RegistrationFault[] = [];
     let found = 0;
     try {

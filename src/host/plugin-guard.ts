@@ -4,6 +4,7 @@ import type { ContainmentSettings } from '../config/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock, Logger, Role } from '../plugin/index.ts';
 import { Breaker, type BreakerState, type CallOutcome } from './breaker.ts';
+import type { Origin } from './catalog.ts';
 
 /** Where is noted which plugin runs, for whoever watches from outside. */
 export interface RunningPlugin {
@@ -32,6 +33,17 @@ export interface PluginStatus extends PluginPlace {
   readonly skips: number;
   /** Until the next call is let through; 0 unless tripped. */
   readonly retryInMs: number;
+  /** Of the module it came from; null = not known. */
+  readonly version: string | null;
+}
+
+/** Hears of plugins that are on probation. */
+export interface ProbationWatch {
+  /** Calls that a plugin's probation lasts at most. */
+  readonly calls: number;
+  /** A plugin made that many calls, and begins another. */
+  passed(guard: PluginGuard): void;
+  tripped(guard: PluginGuard): void;
 }
 
 /** What guards work with. */
@@ -44,12 +56,18 @@ export interface GuardPorts {
   readonly running: RunningPlugin | null;
   readonly metrics: Metrics;
   readonly log: Logger;
+  /** Absent = nobody is on probation. */
+  readonly probation?: ProbationWatch;
 }
 
 /** The guard. */
 export class PluginGuard {
   readonly place: PluginPlace;
+  /** Where the plugin came from; null = not known. */
+  readonly origin: Origin | null;
   readonly #ports: GuardPorts;
+  /** Calls after which its probation is over; 0 = it is on none. */
+  readonly #probationCalls: number;
   readonly #breaker: Breaker;
   readonly #labels: MetricLabels;
   readonly #id: number;
@@ -59,17 +77,25 @@ export class PluginGuard {
   #overruns = 0;
   #trips = 0;
   #skips = 0;
+  #calls = 0;
 
-  constructor(place: PluginPlace, ports: GuardPorts) {
+  constructor(place: PluginPlace, ports: GuardPorts, origin: Origin | null = null) {
     const { settings, running } = ports;
     this.place = place;
+    this.origin = origin;
     this.#ports = ports;
+    this.#probationCalls = ports.probation?.calls ?? 0;
     this.#breaker = new Breaker(settings.breaker);
     this.#labels = { plugin: place.plugin, role: place.role ?? '', part: place.part };
     this.#id = running?.register(place) ?? 0;
     this.#budgetMs = settings.softBudgetMs;
     // A budget of 0 is none.
     this.#wallMs = settings.softBudgetMs > 0 ? ports.wallMs : null;
+  }
+
+  /** Calls begun so far. */
+  get calls(): number {
+    return this.#calls;
   }
 
   /** Whether a call may be made; a skipped one is counted. After true, {@link begin} and {@link end} must follow. */
@@ -88,6 +114,8 @@ export class PluginGuard {
 
   /** The call starts; answers what {@link end} needs. */
   begin(): number {
+    if (this.#calls === this.#probationCalls) this.#ports.probation?.passed(this);
+    this.#calls += 1;
     this.note();
     return this.#wallMs === null ? 0 : this.#wallMs();
   }
@@ -152,6 +180,7 @@ export class PluginGuard {
       trips: this.#trips,
       skips: this.#skips,
       retryInMs: state === 'tripped' ? Math.max(0, until - this.#ports.clock.now()) : 0,
+      version: this.origin?.version ?? null,
     };
   }
 
@@ -182,6 +211,7 @@ export class PluginGuard {
       overruns: this.#overruns,
       skip_ms: settings.breaker.skipMs,
     });
+    this.#ports.probation?.tripped(this);
   }
 }
 
@@ -205,13 +235,18 @@ export class PluginGuards {
   }
 
   /** The guard of a plugin, made when it is first asked for. */
-  of(place: PluginPlace): PluginGuard {
+  of(place: PluginPlace, origin: Origin | null = null): PluginGuard {
     const key = [place.role, place.part, place.plugin].join('\u0000');
     const known = this.#guards.get(key);
     if (known !== undefined) return known;
-    const guard = new PluginGuard(place, this.#ports);
+    const guard = new PluginGuard(place, this.#ports, origin);
     this.#guards.set(key, guard);
     return guard;
+  }
+
+  /** Every guard, in the order of {@link of}. */
+  all(): readonly PluginGuard[] {
+    return [...this.#guards.values()];
   }
 
   /** Of every plugin, in the order of {@link of}. */

@@ -1,6 +1,6 @@
 // Collects configuration problems, so that a start reports all of them at once.
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from '../config/index.ts';
-import type { ErrorCode } from '../plugin/index.ts';
+import { type ErrorCode, errorText, PointsmanError } from '../plugin/index.ts';
 import type { ParameterFault } from './parameters.ts';
 
 /** Problems in the order found. */
@@ -40,4 +40,15 @@ export class ProblemList {
   get warnings(): readonly ConfigProblem[] {
     return this.problems.filter((problem) => problem.severity === 'warning');
   }
+}
+
+/** Reports a `create` that failed, with what the plugin threw. */
+export function reportCreation(problems: ProblemList, path: ConfigPath, thrown: unknown): void {
+  // What a client would be told hides the failure itself.
+  const failure =
+    thrown instanceof PointsmanError && thrown.code === 'PM_PARTITION_NOT_READY' ? thrown.cause : thrown;
+  const cause =
+    failure instanceof Error && failure.cause !== undefined ? `: ${errorText(failure.cause)}` : '';
+  const code = failure instanceof PointsmanError ? failure.code : 'PM_PLUGIN_THREW';
+  problems.error(code, path, 'key', `${errorText(failure)}${cause}`);
 }

@@ -8,11 +8,11 @@ import type {
   Partition,
   RequestClassifierDefinition,
 } from '../plugin/index.ts';
-import type { LifecycleHold } from './classifier-stage.ts';
+import type { GenerationHold } from './booking-hold.ts';
 import type { ClassifierSource } from './classifier-types.ts';
 import { type ClassifierFleet, Classifiers } from './classifiers.ts';
 import type { PluginGuards } from './plugin-guard.ts';
-import { quietly } from './role-runtime.ts';
+import { quietly } from './role-creation.ts';
 import { prepareSolo, type SoloPolicy } from './solo-runtime.ts';
 
 /** What a solo classifier is made of. */
@@ -29,7 +29,7 @@ export interface SoloClassifierOptions extends SoloPolicy<RequestClassifierDefin
   readonly metrics?: Metrics;
   readonly fleet?: ClassifierFleet;
   readonly guards?: PluginGuards;
-  readonly hold?: LifecycleHold;
+  readonly hold?: GenerationHold;
   /** Told of every event as the classifier is. */
   readonly told?: (event: ClassifierEvent) => void;
 }

@@ -15,7 +15,8 @@ import { PolicyCatalog, type Preparation, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { type AnyDefinition, checkDefinition } from './definition-check.ts';
 import type { ResolvedHint } from './hint-resolution.ts';
-import { createRole, roleRuntimeOf } from './role-runtime.ts';
+import { createRole } from './role-creation.ts';
+import { roleRuntimeOf } from './role-runtime.ts';
 import type { RoleRuntime } from './types.ts';
 import { hintStageOf } from './waiting-hint-stage.ts';
 

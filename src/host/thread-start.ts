@@ -1,15 +1,16 @@
 // Starts the threads of isolated plugins before anything is served, and has each create its policies once for every partition, so
 // that a start fails with what a plugin says rather than a request without hints.
-import { type Logger, PointsmanError } from '../plugin/index.ts';
+import { type Logger, PointsmanError, type Role } from '../plugin/index.ts';
 import type { ThreadInstances } from './isolation/thread-instances.ts';
 import type { ProblemList } from './problem-list.ts';
+import { type CreationSite, hintPart, threadSiteOf } from './role-creation.ts';
 import type { ResolvedRole } from './role-resolution.ts';
-import { type CreationSite, hintPart, threadSiteOf } from './role-runtime.ts';
 
 /** What is started. */
 export interface ThreadStartPlan {
   readonly roles: readonly ResolvedRole[];
-  readonly sites: readonly CreationSite[];
+  /** Where a role is to be created. */
+  readonly sitesOf: (role: Role) => readonly CreationSite[];
   /** Null = isolated plugins run in process; the log says so once. */
   readonly threads: ThreadInstances | null;
   readonly seed: number;
@@ -18,7 +19,7 @@ export interface ThreadStartPlan {
 
 /** Starts; what fails goes to the list, at the hint's place. */
 export async function startThreads(plan: ThreadStartPlan, problems: ProblemList): Promise<void> {
-  const { roles, sites, threads, seed, log } = plan;
+  const { roles, sitesOf, threads, seed, log } = plan;
   const failed = new Set<string>();
   const named = new Set<string>();
   for (const resolved of roles) {
@@ -34,7 +35,7 @@ export async function startThreads(plan: ThreadStartPlan, problems: ProblemList)
         problems.error(thrown.code, path, 'key', thrown.message);
         continue;
       }
-      for (const site of sites) {
+      for (const site of sitesOf(resolved.role)) {
         const fault = await threads.try(
           thread,
           threadSiteOf(prepared, hintPart(name), resolved, site, { seed }),

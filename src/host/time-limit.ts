@@ -1,5 +1,5 @@
 // What plugins do at load and at the end may take time, but not forever: a start must end with an error, and a stop must end.
-import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { type Clock, errorText, type Logger, PointsmanError } from '../plugin/index.ts';
 
 /** A module's import, its register function, and each check of parameters get this long, in ms. */
 export const LOAD_LIMIT_MS = 30_000;
@@ -38,4 +38,11 @@ export function withinLimit<T>(
       },
     );
   });
+}
+
+/** Waits for disposers, but not beyond {@link DISPOSE_LIMIT_MS}: the log says so, and the wait ends. */
+export async function disposedInTime(clock: Clock, log: Logger, disposing: Promise<unknown>): Promise<void> {
+  await withinLimit(clock, DISPOSE_LIMIT_MS, 'disposing the policies', disposing).catch((thrown: unknown) =>
+    log.warn(errorText(thrown)),
+  );
 }

@@ -10,6 +10,7 @@ import type {
   WorkerId,
   WorkerRank,
 } from '../plugin/index.ts';
+import type { GenerationHold } from './booking-hold.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
 export interface RoleNeeds {
@@ -158,6 +159,8 @@ export interface RoleRuntime {
   readonly refusesWhenTripped?: boolean;
   /** Null or absent = the policy commits nothing. */
   readonly commits?: CommitSetting | null;
+  /** What a booking made with it holds until it is released; null or absent = nothing is ever replaced. */
+  readonly hold?: GenerationHold | null;
 }
 
 /** What the hint stage knows of a booking. */

@@ -25,7 +25,7 @@ import { type HintStagePorts, RoleHintStage, rankCapabilities } from './hint-sta
 import { CopyLocationsSnapshot, snapshotCopyLocations } from './isolation/copy-snapshot.ts';
 import type { ThreadAnswer } from './isolation/isolated-policy.ts';
 import { writeContext } from './isolation/wire-context.ts';
-import type { CreatedHint, InProcessHint, ThreadHint } from './role-runtime.ts';
+import type { CreatedHint, InProcessHint, ThreadHint } from './role-creation.ts';
 import type {
   CommitFailure,
   CommitOutcome,

@@ -45,7 +45,7 @@ const ID_DIGITS = 10;
 /** Keeps decisions, oldest out. */
 export class DecisionRing implements DecisionReader {
   readonly #limit: number;
-  readonly #rowLimit: number;
+  #rowLimit: number;
   readonly #segmentDoubles: number;
   readonly #hashId: (text: string) => string;
   readonly #firstNumber: number;
@@ -64,14 +64,19 @@ export class DecisionRing implements DecisionReader {
   constructor(options: DecisionRingOptions) {
     this.#limit = Math.max(LEAST_BYTES, options.bytes);
     const segmentBytes = Math.min(MOST_SEGMENT_BYTES, this.#limit / SEGMENTS);
-    this.#rowLimit = Math.max(1, Math.min(options.candidates, Math.floor(segmentBytes / 8 / ROW_STRIDE)));
     this.#segmentDoubles = Math.floor(segmentBytes / 8);
+    this.#rowLimit = this.#rowsWithin(options.candidates);
     this.#hashId = options.hashId;
     // 256 ids per ms of uptime that the last process may have used and this one must not repeat.
     this.#firstNumber = Math.max(0, Math.floor(options.startMs)) * 256;
     this.#next = this.#firstNumber;
     options.metrics.gauge('pointsman_decision_ring_bytes', () => this.bytes);
     options.metrics.gauge('pointsman_decisions_held', () => this.size);
+  }
+
+  /** Keeps at most this many candidates of each further decision. */
+  setCandidates(most: number): void {
+    this.#rowLimit = this.#rowsWithin(most);
   }
 
   /** Bytes in use, by the flat rates. */
@@ -201,6 +206,10 @@ export class DecisionRing implements DecisionReader {
       for (const decision of oldest.decisions) decision.drop();
       this.#spare = oldest.columns;
     }
+  }
+
+  #rowsWithin(candidates: number): number {
+    return Math.max(1, Math.min(candidates, Math.floor(this.#segmentDoubles / ROW_STRIDE)));
   }
 
   #addBytes(segment: Segment, bytes: number): void {

@@ -141,6 +141,26 @@ export const METRICS = {
     help: 'Calls of a plugin that were not made because its breaker had tripped or its thread was being replaced, by plugin, role and part.',
     labels: ['plugin', 'role', 'part'],
   },
+  pointsman_plugin_rollbacks_total: {
+    kind: 'counter',
+    help: 'Reloads taken back because a plugin tripped its breaker while it was on probation.',
+    labels: [],
+  },
+  pointsman_reloads_total: {
+    kind: 'counter',
+    help: 'Reloads by result (applied, unchanged, failed).',
+    labels: ['result'],
+  },
+  pointsman_config_reload_failed_total: {
+    kind: 'counter',
+    help: 'Reloads that changed nothing because the configuration or a plugin cannot be used.',
+    labels: [],
+  },
+  pointsman_config_generation: {
+    kind: 'gauge',
+    help: 'Number of the generation of plugins and policies that serves, counted from 1 at the start.',
+    labels: [],
+  },
   pointsman_plugin_threads_lost_total: {
     kind: 'counter',
     help: 'Threads of isolated plugins that were ended because a call passed its deadline (timed_out), or that ended by themselves (died), by plugin and reason.',

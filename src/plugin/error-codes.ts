@@ -70,6 +70,16 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'Two plugins, or a plugin and a built-in policy, register the same type.',
   },
+  PM_PLUGIN_REFUSED: {
+    status: 500,
+    retryable: false,
+    meaning: 'A reload would load a plugin version, or a configuration, that was rolled back before.',
+  },
+  PM_CONFIG_RESTART: {
+    status: 500,
+    retryable: false,
+    meaning: 'A changed configuration key takes effect, or is possible, only at the next start.',
+  },
   PM_POLICY_UNKNOWN: {
     status: 500,
     retryable: false,

@@ -47,11 +47,11 @@ export interface EventStreams {
 export class DecisionWriter {
   readonly #ring: DecisionRing;
   readonly #fleet: Fleet;
-  readonly #mode: string;
+  readonly #mode: () => string;
   readonly #events: EventStreams;
   readonly #excluded: ExcludedView;
 
-  constructor(ring: DecisionRing, fleet: Fleet, mode: string, events: EventStreams) {
+  constructor(ring: DecisionRing, fleet: Fleet, mode: () => string, events: EventStreams) {
     this.#ring = ring;
     this.#fleet = fleet;
     this.#mode = mode;
@@ -83,7 +83,7 @@ export class DecisionWriter {
       model: request.partition.model,
       routingGroup: request.partition.routingGroup,
       role: request.role,
-      mode: this.#mode,
+      mode: this.#mode(),
       policy: runtime.policy,
       session: request.session,
       policyClass,

@@ -2,9 +2,10 @@
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
 import type { RequestLifecycle } from '../host/index.ts';
-import type { ReleaseReason, StoredDecision } from '../observe/index.ts';
+import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { lossOf } from './engine-loss.ts';
+import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
@@ -15,16 +16,6 @@ const CLIENT_GONE = 499;
 
 /** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
 const COMMIT_RELEASED = 409;
-
-/** What booking tells an exchange. */
-export interface ExchangeBooking {
-  readonly attempt: number;
-  readonly workerId: WorkerId;
-  readonly blockSize: number;
-  readonly decision: StoredDecision | null;
-  /** Cached tokens expected; null = no prediction. */
-  readonly predictedTokens: number | null;
-}
 
 /** A request under way. */
 export class Exchange implements RoadTicket, EngineSink {
@@ -89,6 +80,7 @@ export class Exchange implements RoadTicket, EngineSink {
 
   /** A worker is booked: from here on the booking ends with the exchange. */
   booked(booking: ExchangeBooking): void {
+    booking.hold?.retain();
     this.#booking = booking;
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
@@ -105,6 +97,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#predictedTokens = null;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    booking.hold?.release();
     if (booking.decision === null) return;
     booking.decision.released('commit_failed', now);
     const end = { status: COMMIT_RELEASED, finish: null, endMs: now, report: null };
@@ -308,6 +301,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, decisions, hintOutcomes, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    booking.hold?.release();
     this.#stopWaiting?.();
     this.#stopWaiting = null;
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);

@@ -200,7 +200,16 @@ export async function testRoad(options: TestRoadOptions = {}) {
           metrics: NO_METRICS,
         })
       : options.decisions;
-  const runtime = await (options.runtime?.({ fleet, clock }) ??
+  let held = 0;
+  const hold = {
+    retain: () => {
+      held += 1;
+    },
+    release: () => {
+      held -= 1;
+    },
+  };
+  const unheld = await (options.runtime?.({ fleet, clock }) ??
     createSoloRuntime({
       selection: options.selection ?? { definition: DEFAULT_COST },
       ...(options.hints === undefined ? {} : { hints: options.hints }),
@@ -213,6 +222,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
       log: NO_LOG,
       fleet,
     }));
+  const runtime = { ...unheld, hold };
   const configured = options.blockSize === undefined ? BLOCK : options.blockSize;
   const blockSizes = new BlockSizes(fleet, () => configured);
   const classifiers =
@@ -272,6 +282,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
       expect(column.every((value) => value === 0)).toBe(true);
     }
     expect(loads.prefixRuns).toBe(0);
+    expect(held).toBe(0);
   };
   return {
     clock,
@@ -286,6 +297,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
     arrive,
     cache,
     expectIdle,
+    /** How many bookings hold the policies that made them. */
+    held: () => held,
   };
 }
 

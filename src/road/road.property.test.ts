@@ -40,7 +40,7 @@ describe('the road under any events', () => {
   it('answers every request exactly once, accounts exactly for those under way, and ends empty', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const { arrive, transport, fleet, health, road, scheduler, expectIdle } = await testRoad({
+        const { arrive, transport, fleet, health, road, scheduler, expectIdle, held } = await testRoad({
           workers: [1n, 2n, 3n].map((id) => workerSpec(id)),
         });
         const requests: {
@@ -77,6 +77,7 @@ describe('the road under any events', () => {
           }
           const underWay = requests.filter(({ sink, aborted }) => !aborted && ended(sink.heard) === 0).length;
           expect(road.activeBookings()).toBe(underWay);
+          expect(held()).toBe(underWay);
           expect(scheduler.loads.activeRequests.reduce((sum, count) => sum + count, 0)).toBe(underWay);
         }
         for (const { ticket } of requests) ticket.abort();

@@ -28,7 +28,7 @@ export interface RoadDeps extends LookupDeps {
   /** Null = worker health is nobody's business. */
   readonly health: WorkerHealth | null;
   readonly decisions: DecisionRing | null;
-  /** Router mode, for the record. */
+  /** Router mode, for the record; read at each decision, as `concurrentRequests` is at each arrival. */
   readonly mode: string;
   /** Who classifies requests; absent = nobody. */
   readonly classifiers?: ClassifierSource;
@@ -121,7 +121,7 @@ class SynchronousRoad implements Road {
     this.#writer =
       deps.decisions === null
         ? null
-        : new DecisionWriter(deps.decisions, deps.fleet, deps.mode, deps.events ?? NO_EVENTS);
+        : new DecisionWriter(deps.decisions, deps.fleet, () => deps.mode, deps.events ?? NO_EVENTS);
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
@@ -264,7 +264,8 @@ class SynchronousRoad implements Road {
       atMs: this.#deps.clock.now(),
       nowMicros: this.#deps.wallMicros(),
     });
-    exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted });
+    const hold = runtime.hold ?? null;
+    exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted, hold });
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
     if (commit === null && hasNothingToRun(runtime, request, decision)) return null;

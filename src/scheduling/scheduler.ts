@@ -37,9 +37,9 @@ type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 /** Chooses workers and keeps account of what was booked on them. */
 export class Scheduler {
   readonly #fleet: Fleet;
-  readonly #fallback: SchedulerOptions['fallback'];
-  readonly #hostWeight: number;
-  readonly #diskWeight: number;
+  #fallback: SchedulerOptions['fallback'];
+  #hostWeight: number;
+  #diskWeight: number;
   readonly #metrics: Metrics;
   readonly #loads = new SlotLoads();
   readonly #table = new CandidateColumns();
@@ -83,6 +83,15 @@ export class Scheduler {
         for (const slot of worker.slots) this.#loads.freeSlot(slot);
       },
     });
+  }
+
+  /** Takes other settings from the next placement on. */
+  reconfigure(
+    options: Required<Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight'>>,
+  ): void {
+    this.#fallback = options.fallback;
+    this.#hostWeight = options.hostCacheHitWeight;
+    this.#diskWeight = options.diskCacheHitWeight;
   }
 
   /** Loads per slot, to be read; bookings are changed through the scheduler only. */

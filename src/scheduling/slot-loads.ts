@@ -40,6 +40,11 @@ export class SlotLoads {
     return this.#prefixes.nodeCount;
   }
 
+  /** Whether nothing is booked on a slot. */
+  isIdle(slot: OwnerSlot): boolean {
+    return (this.#firstOfSlot[slot] ?? null) === null;
+  }
+
   /** Makes the columns at least `slots` long, so that readers may index them without a check. */
   ensureCapacity(slots: number): void {
     if (slots <= this.activeRequests.length) return;

@@ -2,7 +2,7 @@
 // bodies, a KV event link that can be cut, questions to admin API and /metrics.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -87,6 +87,11 @@ export interface Serving {
   readonly url: string;
   readonly admin: string;
   readonly log: () => string;
+  readonly pid: number;
+  /** Writes a file beside `router.yaml`, as editors do: another file is renamed over it. */
+  write(name: string, text: string): void;
+  /** Deletes one. */
+  remove(name: string): void;
   /** Signal that ended the process, once it has ended; null = it ended by itself. */
   readonly ended: Promise<string | null>;
 }
@@ -117,7 +122,18 @@ export async function serve(files: Readonly<Record<string, string>>): Promise<Se
   const first = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended]);
   if (typeof first[0] !== 'string') throw new Error(`serve ended: ${log}`);
   const { url, admin } = JSON.parse(first[0]) as { url: string; admin: string };
-  return { url, admin, log: () => log, ended: ended.then(([, signal]) => signal as string | null) };
+  return {
+    url,
+    admin,
+    log: () => log,
+    pid: child.pid ?? 0,
+    write(name, text) {
+      writeFileSync(join(folder, `${name}.new`), text);
+      renameSync(join(folder, `${name}.new`), join(folder, name));
+    },
+    remove: (name) => rmSync(join(folder, name)),
+    ended: ended.then(([, signal]) => signal as string | null),
+  };
 }
 
 /** A completion's answer, as far as tests look at it. */

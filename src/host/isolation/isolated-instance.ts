@@ -13,8 +13,6 @@ export interface InstanceOptions {
   /** As the configuration names it, for log and metrics. */
   readonly name: string;
   readonly start: ThreadStart;
-  /** Content hash of the module that the router itself loaded. */
-  readonly version: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -151,7 +149,7 @@ export class IsolatedInstance {
     if (running !== this.#running) return;
     switch (message.kind) {
       case 'ready':
-        this.#ready(running, message.version);
+        this.#ready(running, message.sameFiles);
         return;
       case 'failed':
         void running.thread.terminate(message.text);
@@ -181,10 +179,10 @@ export class IsolatedInstance {
     }
   }
 
-  #ready(running: Running, version: string): void {
-    if (version !== this.#options.version) {
+  #ready(running: Running, sameFiles: boolean): void {
+    if (!sameFiles) {
       // Another text than the router itself loaded: two versions must not decide side by side.
-      void running.thread.terminate('its file has changed since the router started');
+      void running.thread.terminate('its files are not those that the router loaded; a reload takes them');
       return;
     }
     running.ready = true;

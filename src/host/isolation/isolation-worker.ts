@@ -16,7 +16,7 @@ const LINES_PER_SECOND = 100;
 
 // The router passes exactly this value.
 const start = workerData as ThreadStart & { port?: MessagePort };
-const { folder, specifier, type, parameters, modules } = start;
+const { folder, specifier, files, type, parameters, modules } = start;
 const port = start.port!;
 // The plugin must find neither the port nor, in the prototype, a way to it.
 delete start.port;
@@ -43,7 +43,7 @@ try {
       if (await guest.take(message)) port.close();
     });
   });
-  send({ kind: 'ready', version: prepared.version });
+  send({ kind: 'ready', sameFiles: prepared.sameFiles });
 } catch (thrown) {
   send({ kind: 'failed', text: errorText(thrown).slice(0, MOST_TEXT) });
   port.close();
@@ -66,7 +66,9 @@ async function load() {
     const [wrong] = preparation.faults;
     throw new TypeError(`${['parameters', ...(wrong?.path ?? [])].join('.')}: ${wrong?.message}`);
   }
-  return { hint: preparation.prepared, version: module.version };
+  // The router may have counted more files: those that another plugin brought along with one that both import.
+  const sameFiles = [...module.files].every(([path, digest]) => files.get(path) === digest);
+  return { hint: preparation.prepared, sameFiles };
 }
 
 function threadLog(): Logger {

@@ -19,7 +19,7 @@ import { LOAD_LIMIT_MS } from '../time-limit.ts';
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
 
 /** One worker in slot 0 that takes every action. */
-const FLEET: HintFleet = {
+export const FLEET: HintFleet = {
   slotRank: () => 0,
   workerOfSlot: () => ({
     spec: { id: 7n },
@@ -146,7 +146,8 @@ export class IsolationBench {
   }
 }
 
-function openPorts(): number {
+/** Ports of threads that live, the test runner's among them. */
+export function openPorts(): number {
   return process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort').length;
 }
 

@@ -286,7 +286,7 @@ export default defineHintPolicy({
       await new Promise((resolve) => setTimeout(resolve, 5));
       clock.advanceTo(clock.now() + 1);
     }
-    const changed = 'its file has changed since the router started';
+    const changed = 'its files are not those that the router loaded; a reload takes them';
     expect(reasons()).toEqual(['it ended itself with code 0', changed, changed]);
     bench.write('changing.ts', text('old'));
     await untilReady();

@@ -45,7 +45,7 @@ const TO_THREAD: readonly ToThread[] = [
   { kind: 'end' },
 ];
 const FROM_THREAD: readonly FromThread[] = [
-  { kind: 'ready', version: 'abc' },
+  { kind: 'ready', sameFiles: true },
   { kind: 'failed', text: 't' },
   { kind: 'created', site: 1 },
   { kind: 'refused', site: 1, text: 't' },

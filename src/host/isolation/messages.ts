@@ -111,7 +111,7 @@ const thrown = z.strictObject({
 const logValue = z.union([shortText, z.number(), z.nan(), z.bigint(), z.boolean(), z.null()]);
 
 const fromThread = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('ready'), version: shortText }),
+  z.strictObject({ kind: z.literal('ready'), sameFiles: z.boolean() }),
   z.strictObject({ kind: z.literal('failed'), text: shortText }),
   z.strictObject({ kind: z.literal('created'), site: id }),
   z.strictObject({ kind: z.literal('refused'), site: id, text: shortText }),

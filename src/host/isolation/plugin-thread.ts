@@ -9,6 +9,8 @@ export interface ThreadStart {
   readonly folder: string;
   /** As it stands under `plugins`. */
   readonly specifier: string;
+  /** Digests of its files as the router loaded them, by absolute path. */
+  readonly files: ReadonlyMap<string, string>;
   /** Type of the hint policy. */
   readonly type: string;
   /** Raw YAML value. */

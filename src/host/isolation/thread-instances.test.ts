@@ -18,14 +18,14 @@ export default defineHintPolicy({ type: 'mine', create: () => ({ buildHints: () 
 
 test('an instance has one thread however often it is started, and there is a most', async () => {
   const clock = new ManualClock();
-  const { version } = await new PluginLoader(folder, clock).load('./shared.ts');
+  const { files } = await new PluginLoader(folder, clock).load('./shared.ts');
   const threads = new ThreadInstances({ folder, modules: {}, clock, log: NO_LOG, metrics: NO_METRICS }, 1);
   const plan = (key: string) =>
     ({
       key,
       name: key,
       specifier: './shared.ts',
-      version,
+      files,
       type: 'mine',
       parameters: {},
       deadlineMs: 50,

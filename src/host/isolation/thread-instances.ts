@@ -11,8 +11,8 @@ export interface ThreadPlan {
   /** As the configuration names it. */
   readonly name: string;
   readonly specifier: string;
-  /** Content hash of the module as the router loaded it. */
-  readonly version: string;
+  /** Digests of the module's files as the router loaded them, by absolute path. */
+  readonly files: ReadonlyMap<string, string>;
   readonly type: string;
   readonly parameters: unknown;
   readonly deadlineMs: number;
@@ -65,7 +65,7 @@ export class ThreadInstances implements PolicyThreads {
   }
 
   /** Starts the thread of an instance unless it runs. @throws PointsmanError PM_PLUGIN_LOAD. */
-  async start({ key, name, specifier, version, type, parameters }: ThreadPlan): Promise<void> {
+  async start({ key, name, specifier, files, type, parameters }: ThreadPlan): Promise<void> {
     if (this.#instances.has(key)) return;
     if (this.#instances.size === this.#most) {
       throw new PointsmanError(
@@ -74,8 +74,8 @@ export class ThreadInstances implements PolicyThreads {
       );
     }
     const { folder, modules, clock, log, metrics } = this.#ports;
-    const start = { folder, specifier, type, parameters, modules };
-    const instance = new IsolatedInstance({ name, start, version, clock, log, metrics });
+    const start = { folder, specifier, files, type, parameters, modules };
+    const instance = new IsolatedInstance({ name, start, clock, log, metrics });
     await instance.start();
     this.#instances.set(key, instance);
   }

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { parseConfig, reloadedConfig } from './index.ts';
+
+const SURROUNDINGS = { env: { TOKEN: 'secret', OTHER: 'another' }, readFile: () => '' };
+const config = (yaml: string) => parseConfig(yaml, 'router.yaml', SURROUNDINGS);
+
+const BASE = `listen: { host: 127.0.0.1, port: 8000 }
+admin: { host: 127.0.0.1, port: 8001, token: { env: TOKEN } }
+models: { tiny: { block_size: 16, tokens: { source: estimate } } }
+workers: [{ id: 1, url: "http://127.0.0.1:9000", dialect: sim }]
+`;
+
+test('live keys are taken, start keys keep their value, and each that differs is named', () => {
+  const running = config(BASE).config;
+  const read = config(`listen: { host: "::1", port: 9000 }
+admin: { host: "::1", port: 9001, token: { env: OTHER } }
+limits: { index_bytes: 1MiB, decision_bytes: 1MiB, body_bytes: 2MiB, drain: 7s }
+models:
+  tiny: { block_size: 32, tokens: { source: estimate } }
+  big: { block_size: 16, tokens: { source: estimate } }
+workers:
+  - { id: 2, model: tiny, url: "http://127.0.0.1:9002", dialect: sim }
+  - { id: 3, model: big, url: "http://127.0.0.1:9003", dialect: sim }
+router: { use_kv_events: false, mode: random, overlap_score_credit: 2 }
+observe: { log_level: debug, candidates: 3 }
+`);
+  const { config: next, warnings } = reloadedConfig(running, read.config);
+  expect([next.listen, next.admin, next.models]).toEqual([running.listen, running.admin, running.models]);
+  expect(next.limits).toEqual({ ...running.limits, bodyBytes: 2 * 2 ** 20, drainMs: 7000 });
+  expect(next.router).toEqual({ ...running.router, mode: 'random', overlapScoreCredit: 2 });
+  expect(next.workers.map(({ id }) => id)).toEqual([2n]);
+  expect(next.observe).toEqual({ candidates: 3, logLevel: 'debug' });
+  const waits = 'changed, but it takes effect only at the next start; the running value stays';
+  const model = waits.replace('it takes', 'a model takes');
+  expect(warnings.map((one) => read.source.render(one))).toEqual([
+    `router.yaml:1:11: listen.host: ${waits}`,
+    `router.yaml:1:24: listen.port: ${waits}`,
+    `router.yaml:2:10: admin.host: ${waits}`,
+    `router.yaml:2:23: admin.port: ${waits}`,
+    `router.yaml:2:35: admin.token: ${waits}`,
+    `router.yaml:3:11: limits.index_bytes: ${waits}`,
+    `router.yaml:3:30: limits.decision_bytes: ${waits}`,
+    `router.yaml:10:11: router.use_kv_events: ${waits}`,
+    `router.yaml:5:3: models.tiny: ${model}`,
+    `router.yaml:6:3: models.big: ${model}`,
+    'router.yaml:9:5: workers[1]: is not added: its model big is known only after the next start',
+  ]);
+  expect(JSON.stringify(warnings)).not.toContain('another');
+});
+
+test('a file that says the same again waits for nothing', () => {
+  const running = config(BASE).config;
+  const { config: next, warnings } = reloadedConfig(running, config(`# moved\n${BASE}`).config);
+  expect([next, warnings]).toEqual([running, []]);
+});

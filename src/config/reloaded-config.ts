@@ -1,0 +1,50 @@
+// What a running router takes from a configuration that was read again: keys that only a start can change keep their value, and each
+// that differs is named.
+import { isDeepStrictEqual } from 'node:util';
+import type { ConfigPath, ConfigProblem, RouterConfig } from './types.ts';
+
+/** A configuration to run with from now on. */
+export interface ReloadedConfig {
+  readonly config: RouterConfig;
+  /** One per key that waits for the next start. */
+  readonly warnings: readonly ConfigProblem[];
+}
+
+/** What {@link reloadedConfig} keeps of the running configuration. */
+export function reloadedConfig(running: RouterConfig, read: RouterConfig): ReloadedConfig {
+  const warnings: ConfigProblem[] = [];
+  const waits = (path: ConfigPath, before: unknown, after: unknown, what = 'it'): void => {
+    if (isDeepStrictEqual(before, after)) return;
+    const message = `changed, but ${what} takes effect only at the next start; the running value stays`;
+    warnings.push({ severity: 'warning', code: 'PM_CONFIG_RESTART', path, anchor: 'key', message });
+  };
+  waits(['listen', 'host'], running.listen.host, read.listen.host);
+  waits(['listen', 'port'], running.listen.port, read.listen.port);
+  waits(['admin', 'host'], running.admin.host, read.admin.host);
+  waits(['admin', 'port'], running.admin.port, read.admin.port);
+  waits(['admin', 'token'], running.admin.token, read.admin.token);
+  waits(['limits', 'index_bytes'], running.limits.indexBytes, read.limits.indexBytes);
+  waits(['limits', 'decision_bytes'], running.limits.decisionBytes, read.limits.decisionBytes);
+  waits(['router', 'use_kv_events'], running.router.useKvEvents, read.router.useKvEvents);
+  for (const name of new Set([...running.models.keys(), ...read.models.keys()])) {
+    waits(['models', name], running.models.get(name), read.models.get(name), 'a model');
+  }
+  const workers = read.workers.filter((worker) => {
+    if (running.models.has(worker.model)) return true;
+    const message = `is not added: its model ${worker.model} is known only after the next start`;
+    const problem = { code: 'PM_CONFIG_RESTART', path: worker.path, anchor: 'value', message } as const;
+    warnings.push({ ...problem, severity: 'warning' });
+    return false;
+  });
+  const { indexBytes, decisionBytes } = running.limits;
+  const config = {
+    ...read,
+    listen: running.listen,
+    admin: running.admin,
+    limits: { ...read.limits, indexBytes, decisionBytes },
+    models: running.models,
+    workers,
+    router: { ...read.router, useKvEvents: running.router.useKvEvents },
+  };
+  return { config, warnings };
+}

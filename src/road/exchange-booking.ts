@@ -1,0 +1,16 @@
+// What an exchange knows of its booking.
+import type { GenerationHold } from '../host/index.ts';
+import type { StoredDecision } from '../observe/index.ts';
+import type { WorkerId } from '../plugin/index.ts';
+
+/** What booking tells an exchange. */
+export interface ExchangeBooking {
+  readonly attempt: number;
+  readonly workerId: WorkerId;
+  readonly blockSize: number;
+  readonly decision: StoredDecision | null;
+  /** Cached tokens expected; null = no prediction. */
+  readonly predictedTokens: number | null;
+  /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
+  readonly hold?: GenerationHold | null;
+}
