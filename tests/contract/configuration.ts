@@ -40,7 +40,7 @@ export const GRAMMAR_RULES: ContractSection = {
         'what a role gets > needs the index for copy locations even if its policy looks at no cache',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/resolved-host.ts',
         "kvPath: mode === 'kv',",
         "kvPath: mode === 'kv' && resolved.selection.type !== 'round-robin',",
       ),

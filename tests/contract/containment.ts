@@ -214,7 +214,7 @@ export const CONTAINMENT_RULES: ContractSection = {
         'a plugin that waits for something that never comes > in dispose does not keep a router from stopping',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/time-limit.ts',
         'await withinLimit(clock, DISPOSE_LIMIT_MS,',
         'await withinLimit(clock, 1e9,',
       ),

@@ -44,7 +44,7 @@ export const STAGE_RULES: ContractSection = {
         'what a role gets > is the policy of router mode round-robin, without hints',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/resolved-host.ts',
         "const onKvPath = this.#config.router.mode === 'kv';",
         'const onKvPath = true;',
       ),

@@ -49,8 +49,8 @@ export const ISOLATION_RULES: ContractSection = {
       ORDER,
       fault(
         'src/host/isolation/thread-instances.ts',
-        'const start = { folder, specifier, type, parameters, modules };',
-        'const start = { folder, specifier, type, parameters: {}, modules };',
+        'const start = { folder, specifier, files, type, parameters, modules };',
+        'const start = { folder, specifier, files, type, parameters: {}, modules };',
       ),
     ),
     rule(
@@ -138,8 +138,8 @@ export const ISOLATION_RULES: ContractSection = {
       booking('is freed once when its client goes away, and the answer that comes then is for nobody'),
       fault(
         'src/road/exchange.ts',
-        'scheduler.release(booking.attempt);\n    this.#stopWaiting?.();',
-        'this.#stopWaiting?.();',
+        'scheduler.release(booking.attempt);\n    booking.hold?.release();\n    this.#stopWaiting?.();',
+        'booking.hold?.release();\n    this.#stopWaiting?.();',
       ),
     ),
     rule(
@@ -251,7 +251,7 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-changed',
       'A thread is not started again with another text of its file.',
       hostile('whose file has changed is not started again with another text'),
-      fault(INSTANCE_SOURCE, 'if (version !== this.#options.version) {', "if (version === '') {"),
+      fault('src/host/isolation/isolated-instance.ts', 'if (!sameFiles) {', 'if (sameFiles === undefined) {'),
     ),
     rule(
       'isolate-log',
