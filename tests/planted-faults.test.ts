@@ -79,8 +79,9 @@ describe('a rule of the contract', () => {
   });
 
   it('stands on the page with its test', () => {
-    const page = contractPage([{ title: 'Numbers', rules: [RULE] }]);
+    const page = contractPage([{ title: 'Numbers', rules: [RULE] }], ['Threes.']);
     expect(page).toContain('## Numbers\n');
+    expect(page).toMatch(/## Not in this version\n[^#]*\n- Threes\.\n$/);
     expect(page).toContain('| `two-is-two` | Two is two. | `two.test.ts`: numbers > of 2 are 2 |\n');
     expect(CONTRACT.length).toBeGreaterThan(3);
   });

@@ -2,6 +2,7 @@ import { type ContractSection, fault, rule, test } from './rule.ts';
 
 const LOCATIONS = 'src/host/copy-locations.test.ts';
 const LOCATIONS_SOURCE = 'src/host/copy-locations.ts';
+const CHOICE_SOURCE = 'src/host/source-choice.ts';
 const PEERS_SOURCE = 'src/host/copy-peers.ts';
 const STAGE = 'src/host/hint-stage.test.ts';
 const STAGE_SOURCE = 'src/host/hint-stage.ts';
@@ -52,6 +53,49 @@ export const COPY_RULES: ContractSection = {
       'A source whose hashes are unknown gives way to the next.',
       source('gives way to the next when its hashes are unknown or its match is not of this prompt'),
       fault(LOCATIONS_SOURCE, 'const MOST_TRIES = 8;', 'const MOST_TRIES = 1;'),
+    ),
+    rule(
+      'copy-near-tied',
+      'Of sources that lack at most a sixteenth of the longest prefix, the least loaded is best.',
+      source(
+        'among near-tied ones > is the least loaded within a sixteenth of the longest, equals the longest, then the smallest id',
+      ),
+      fault(CHOICE_SOURCE, 'if (a.load !== b.load) return a.load - b.load;', ''),
+    ),
+    rule(
+      'copy-near-tied-share',
+      'One that lacks more is not near.',
+      source(
+        'among near-tied ones > is the least loaded within a sixteenth of the longest, equals the longest, then the smallest id',
+      ),
+      fault(CHOICE_SOURCE, 'NEAR_TIE_SHARE = 16', 'NEAR_TIE_SHARE = 12'),
+    ),
+    rule(
+      'copy-near-tied-minimum',
+      'Whatever its load, a source adds the blocks asked for.',
+      source('among near-tied ones > adds the blocks asked for, whatever the load'),
+      fault(LOCATIONS_SOURCE, 'blocks >= needed && blocks <= most', 'blocks >= 1 && blocks <= most'),
+    ),
+    rule(
+      'copy-near-tied-columns',
+      'Selection credits copies from the same sources.',
+      test(
+        'src/host/copy-sources.test.ts',
+        'spreads copies of a popular prefix: the least loaded of those within a sixteenth of the longest',
+      ),
+      fault('src/host/copy-sources.ts', 'offered.load = this.#loadOf(offered.slot);', ''),
+    ),
+    rule(
+      'copy-near-tied-committed',
+      'A committed copy stays with the source that was credited, while that has it.',
+      source(
+        'among near-tied ones > leaves a committed copy with the source that selection chose, and moves on by the same rule',
+      ),
+      fault(
+        LOCATIONS_SOURCE,
+        'const row = match === null ? -1 : rowOf(match, sourceSlot);',
+        'const row = match === null ? -1 : rowOf(match, -sourceSlot - 1);',
+      ),
     ),
     rule(
       'copy-peers',
@@ -146,6 +190,19 @@ export const COMMIT_RULES: ContractSection = {
         STAGE_SOURCE,
         'if (taken) return null;',
         "if (taken || typeof verdict === 'string') return null;",
+      ),
+    ),
+    rule(
+      'commit-tripped',
+      'While the sender is tripped, selection sees no copies; the decision after its pause does, and tries it.',
+      test(
+        'src/cli/skipped-sender.test.ts',
+        'is counted on neither while it is skipped nor after a probe that failed, and again once it works',
+      ),
+      fault(
+        'src/road/road.ts',
+        'copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,',
+        'copyCredit,',
       ),
     ),
     rule(
