@@ -152,7 +152,11 @@ export const AUTHOR_RULES: ContractSection = {
       'author-types',
       '`pointsman plugins types` gives an editor the types of the contract, and nothing of the program.',
       built(SCAFFOLDS, 'plugins types > copies what the contract needs and nothing of the program'),
-      fault('src/cli/author-types.ts', 'if (isNew) write(own, OWN_TSCONFIG);', ''),
+      fault(
+        'src/cli/author-types.ts',
+        "write(join(place, 'types', relative(root, file)), read(file));",
+        'write(join(place, relative(root, file)), read(file));',
+      ),
     ),
     rule(
       'author-check',
@@ -298,7 +302,7 @@ export const AUTHOR_RULES: ContractSection = {
     rule(
       'author-check-classifier',
       '`checkClassifier` tells of a classifier that lets requests wait for ever.',
-      kit('classifier-properties', 'checkClassifier > finds what is wrong with starving'),
+      kit('classifier-properties', "checkClassifier > finds what is wrong with 'starving'"),
       fault(
         'src/testing/classifier-properties.ts',
         'faults.push(...faultsOf(entry, patienceMs));',
@@ -308,7 +312,7 @@ export const AUTHOR_RULES: ContractSection = {
     rule(
       'author-check-classifier-end',
       'It tells of one whose requests have no one end.',
-      kit('classifier-properties', 'checkClassifier > finds what is wrong with deaf'),
+      kit('classifier-properties', "checkClassifier > finds what is wrong with 'deaf'"),
       fault(
         'src/testing/classifier-properties.ts',
         'faults.push(...terminalFaults(trial, sent));',

@@ -71,10 +71,12 @@ export const COPY_RULES: ContractSection = {
       fault(CHOICE_SOURCE, 'NEAR_TIE_SHARE = 16', 'NEAR_TIE_SHARE = 12'),
     ),
     rule(
-      'copy-near-tied-minimum',
-      'Whatever its load, a source adds the blocks asked for.',
-      source('among near-tied ones > adds the blocks asked for, whatever the load'),
-      fault(LOCATIONS_SOURCE, 'blocks >= needed && blocks <= most', 'blocks >= 1 && blocks <= most'),
+      'copy-near-tied-next',
+      'Where the hashes of none of them are known, the next shorter ones are asked.',
+      source(
+        'among near-tied ones > gives way to the next of them when its hashes are unknown, and then to the next shorter ones',
+      ),
+      fault(LOCATIONS_SOURCE, 'next += nearTied.length;', 'next = fit.length;'),
     ),
     rule(
       'copy-near-tied-columns',

@@ -46,10 +46,10 @@ export const RELOAD_RULES: ContractSection = {
       fault('src/cli/file-watch.ts', 'QUIET_MS = 200', 'QUIET_MS = 100'),
     ),
     rule(
-      'reload-file-renamed',
-      'A file counts as changed also when another is renamed over it.',
+      'reload-file-which',
+      'Only files of the configuration and of plugins count; after a reload that failed, any source beside them.',
       watch('minds the files it was given, and where asked any source beside them'),
-      fault('src/cli/file-watch.ts', 'folder.names.has(name) ||', 'folder.names.size === 0 ||'),
+      fault('src/cli/file-watch.ts', '(this.#anySource && SOURCE.test(name));', 'SOURCE.test(name);'),
     ),
     rule(
       'reload-imports',
@@ -75,7 +75,7 @@ export const RELOAD_RULES: ContractSection = {
       'reload-unchanged',
       'A plugin whose files did not change is not evaluated again.',
       reload('of other settings alone builds anew without evaluating the module again'),
-      fault(LIBRARY_SOURCE, 'loaded.get(specifier) ?? withBorrowed(', 'withBorrowed('),
+      fault(LIBRARY_SOURCE, '!listed.has(specifier) ||', 'listed.has(specifier) ||'),
     ),
     rule(
       'reload-shared-files',
@@ -228,7 +228,7 @@ export const RELOAD_RULES: ContractSection = {
       'reload-stop',
       'A router that stops disposes all of them.',
       generations('closing disposes all that are alive, once'),
-      fault(GENERATIONS_SOURCE, 'if (other !== null) this.#dispose(other);', ''),
+      fault(GENERATIONS_SOURCE, 'Promise.all([this.#serving.dispose(), ', 'Promise.all(['),
     ),
     rule(
       'reload-probation',
