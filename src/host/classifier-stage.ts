@@ -57,6 +57,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   readonly #later = new Map<Lifecycle, Lifecycle>();
   readonly #pending = new Set<Lifecycle>();
   readonly #complained = new Set<string>();
+  #closed = false;
 
   constructor(options: StageOptions) {
     this.#options = options;
@@ -68,6 +69,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   }
 
   begin(facts: ClassifierFacts): RequestLifecycle {
+    if (this.#closed) throw classifierClosed();
     const known = this.#last.get(facts.requestId);
     if (known !== undefined && !known.ended) throw duplicateRequest(this.#options.type);
     const lifecycle = new Lifecycle(facts, this);
@@ -82,6 +84,8 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
 
   /** Refuses whoever waits; the classifier is neither asked nor told of anything any more. */
   close(): void {
+    // Whoever is refused may try again at once.
+    this.#closed = true;
     for (const lifecycle of this.#last.values()) {
       if (lifecycle.waiting) lifecycle.refuse(classifierClosed(), true);
     }
