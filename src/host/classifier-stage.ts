@@ -116,12 +116,17 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   ask(lifecycle: Lifecycle): () => void {
     const { classify, guard } = this.#options;
     const askedAt = this.#options.clock.now();
-    if (this.#options.events.queued >= MOST_EVENTS || guard?.admits() === false) {
+    if (this.#options.events.queued >= MOST_EVENTS) {
       this.#skip(lifecycle);
       return nothing;
     }
     if (classify === null) {
       this.#settle(lifecycle, undefined, askedAt);
+      return nothing;
+    }
+    // Only before a call: to be admitted and not to call would leave a probe that nobody ends.
+    if (guard?.admits() === false) {
+      this.#skip(lifecycle);
       return nothing;
     }
     const startedAt = guard?.begin() ?? 0;
