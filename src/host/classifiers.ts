@@ -7,6 +7,7 @@ import {
   type ClassifierEvent,
   type ClassifierWorker,
   type Clock,
+  type CreateBase,
   errorText,
   type Logger,
   type Partition,
@@ -16,11 +17,13 @@ import {
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
 import { BUILT_IN_VERSION, type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
+import { classifierClosed } from './classifier-errors.ts';
 import { ClassifierEvents } from './classifier-events.ts';
 import { PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { openMeter } from './plugin-meters.ts';
 import type { ProblemList } from './problem-list.ts';
 import { deriveSeed } from './seeds.ts';
 
@@ -118,6 +121,7 @@ export class Classifiers implements ClassifierSource {
   readonly #deliveries = new Set<ClassifierEvents>();
   readonly #disposers: (() => unknown)[] = [];
   #shared: Instance | null = null;
+  #closed = false;
 
   constructor(config: ClassifiedConfig, resolved: ResolvedClassifier | null, ports: ClassifierPorts) {
     this.#config = config;
@@ -133,6 +137,8 @@ export class Classifiers implements ClassifierSource {
   classifierFor(partition: Partition): ClassifierStage | null {
     const resolved = this.#resolved;
     if (resolved === null) return null;
+    // One made now would never be disposed.
+    if (this.#closed) throw classifierClosed();
     const ofModel = this.#stages.get(partition.model);
     const known = ofModel?.get(partition.routingGroup);
     if (known !== undefined) return known;
@@ -156,6 +162,7 @@ export class Classifiers implements ClassifierSource {
 
   /** Ends every wait; returns what disposes the instances. */
   close(): readonly (() => unknown)[] {
+    this.#closed = true;
     for (const events of this.#deliveries) events.close();
     this.#deliveries.clear();
     for (const stage of this.#open.splice(0)) stage.close();
@@ -197,11 +204,13 @@ export class Classifiers implements ClassifierSource {
     const isShared = prepared.scope === 'shared';
     const label = `request classifier ${prepared.type}`;
     const where = isShared ? ['shared'] : [partition.model, partition.routingGroup];
-    const base = {
+    const meter = openMeter(prepared.type, this.#ports.metrics, this.#ports.log);
+    const base: CreateBase<unknown> = {
       parameters: undefined,
       clock: this.#ports.clock,
       rng: seededRng(deriveSeed(this.#ports.seed, ...where, 'classifier')),
       log: this.#ports.log,
+      metrics: meter.metrics,
     };
     const context = isShared ? base : { ...base, ...this.#partitionContext(partition) };
     let made: unknown;
@@ -209,13 +218,21 @@ export class Classifiers implements ClassifierSource {
       // A shared classifier gets no partition, as its own type of `create` says.
       made = noted(guard, () => prepared.create(context as AnyClassifierCreateContext));
     } catch (thrown) {
+      meter.close();
       throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${partition.model}`, {
         cause: thrown,
         details: { policy: prepared.type, component: 'create' },
       });
     }
-    const classifier = checkClassifier(made, label);
-    this.#disposers.unshift(classifier.dispose);
+    let classifier: CreatedClassifier;
+    try {
+      classifier = checkClassifier(made, label);
+    } catch (thrown) {
+      meter.close();
+      throw thrown;
+    }
+    // It outlives the classifier's own dispose, which may report.
+    this.#disposers.unshift(classifier.dispose, () => meter.close());
     const instance = { classifier, events: this.#eventsOf(classifier, prepared.type, guard) };
     if (isShared) this.#shared = instance;
     return instance;

@@ -9,7 +9,7 @@ import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
 import { createPluginHost, type HintBooking } from './index.ts';
 import { MAX_LABELS, MAX_NAMES, openMeter } from './plugin-meters.ts';
 
-const PLUGIN = `import { defineHintPolicy } from 'pointsman/plugin';
+const PLUGIN = `import { defineHintPolicy, defineRequestClassifier } from 'pointsman/plugin';
 const define = (type, scope) => defineHintPolicy({ type, scope, create({ metrics: { count, gauge } }) {
   gauge('open', 1);
   return {
@@ -24,6 +24,10 @@ const define = (type, scope) => defineHintPolicy({ type, scope, create({ metrics
 } });
 export const meter = define('meter', 'partition');
 export const shared = define('shared', 'shared');
+export const classifier = defineRequestClassifier({ type: 'sorter', create({ metrics: { count, gauge } }) {
+  gauge('open', 1);
+  return { classify: () => void count('asked'), dispose: () => count('disposals') };
+} });
 `;
 
 let folder = '';
@@ -118,6 +122,29 @@ worker_selection: { decode: { type: round-robin, hints: [{ type: meter, name: mi
   expect((await scraped(metrics)).filter((line) => line.startsWith('gauge'))).toEqual([]);
   expect(await scraped(metrics)).toContain('counts_total{plugin="mine",name="disposals",label=""} 3');
   expect(await scraped(metrics)).toContain('counts_total{plugin="shared",name="disposals",label=""} 1');
+});
+
+it('are given to request classifiers too', async () => {
+  const metrics = createMetrics();
+  const { config, source } = parseConfig(
+    'plugins: [./meter.mjs]\nmodels: { a: {}, b: {} }\nrequest_classifier: sorter',
+    join(folder, 'router.yaml'),
+  );
+  const host = await createPluginHost({ config, source, clock: new ManualClock(), log: NO_LOG, metrics });
+  const facts = { session: null, promptTokens: 1, policyClass: null, arrivedAt: 0, pinnedWorker: null };
+  host
+    .classifierFor({ model: 'a', routingGroup: 'default' })
+    ?.begin({ requestId: 'r', ...facts })
+    .classify(() => undefined);
+  expect(await scraped(metrics)).toEqual([
+    'counts_total{plugin="sorter",name="asked",label=""} 1',
+    'gauge{plugin="sorter",name="open",label=""} 2',
+  ]);
+  await host.dispose();
+  expect(await scraped(metrics)).toEqual([
+    'counts_total{plugin="sorter",name="asked",label=""} 1',
+    'counts_total{plugin="sorter",name="disposals",label=""} 2',
+  ]);
 });
 
 describe('what is out of bounds', () => {
