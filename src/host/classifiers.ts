@@ -7,7 +7,6 @@ import {
   type ClassifierEvent,
   type ClassifierWorker,
   type Clock,
-  type CreateBase,
   errorText,
   type Logger,
   type Partition,
@@ -204,34 +203,27 @@ export class Classifiers implements ClassifierSource {
     const isShared = prepared.scope === 'shared';
     const label = `request classifier ${prepared.type}`;
     const where = isShared ? ['shared'] : [partition.model, partition.routingGroup];
-    const meter = openMeter(prepared.type, this.#ports.metrics, this.#ports.log);
-    const base: CreateBase<unknown> = {
+    const { clock, log } = this.#ports;
+    const meter = openMeter(prepared.type, this.#ports.metrics, log);
+    const base = {
       parameters: undefined,
-      clock: this.#ports.clock,
+      clock,
       rng: seededRng(deriveSeed(this.#ports.seed, ...where, 'classifier')),
-      log: this.#ports.log,
+      log,
       metrics: meter.metrics,
     };
     const context = isShared ? base : { ...base, ...this.#partitionContext(partition) };
-    let made: unknown;
-    try {
-      // A shared classifier gets no partition, as its own type of `create` says.
-      made = noted(guard, () => prepared.create(context as AnyClassifierCreateContext));
-    } catch (thrown) {
-      meter.close();
-      throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${partition.model}`, {
-        cause: thrown,
-        details: { policy: prepared.type, component: 'create' },
-      });
-    }
     let classifier: CreatedClassifier;
     try {
-      classifier = checkClassifier(made, label);
+      classifier = checkClassifier(
+        // A shared classifier gets no partition, as its own type of `create` says.
+        noted(guard, () => created(prepared, context as AnyClassifierCreateContext, label, partition)),
+        label,
+      );
     } catch (thrown) {
       meter.close();
       throw thrown;
     }
-    // It outlives the classifier's own dispose, which may report.
     this.#disposers.unshift(classifier.dispose, () => meter.close());
     const instance = { classifier, events: this.#eventsOf(classifier, prepared.type, guard) };
     if (isShared) this.#shared = instance;
@@ -267,6 +259,22 @@ export class Classifiers implements ClassifierSource {
     const { fleet } = this.#ports;
     const workers = () => (fleet === null ? [] : workersOf(fleet, partition.model));
     return { partition: Object.freeze({ ...partition }), blockSize, workers };
+  }
+}
+
+function created(
+  prepared: PreparedClassifier,
+  context: AnyClassifierCreateContext,
+  label: string,
+  { model }: Partition,
+): unknown {
+  try {
+    return prepared.create(context);
+  } catch (thrown) {
+    throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${model}`, {
+      cause: thrown,
+      details: { policy: prepared.type, component: 'create' },
+    });
   }
 }
 

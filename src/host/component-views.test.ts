@@ -3,12 +3,32 @@ import { describe, expect, it } from 'vitest';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
+  ManualClock,
+  NO_LOG,
   pickWorker,
   scoreEachWorker,
   scoreWorkers,
   type WorkerSelectionPolicy,
 } from '../plugin/index.ts';
 import { testWorkerSelection } from '../testing/index.ts';
+import { createCandidateTable } from './candidate-table.ts';
+import { createSoloRuntime } from './solo-runtime.ts';
+import type { SelectionFacts } from './types.ts';
+
+const FACTS: SelectionFacts = {
+  requestId: 'r',
+  promptTokens: 32,
+  requestBlocks: 2,
+  blockSize: 16,
+  tracksPrefillTokens: true,
+  session: null,
+  affinityTarget: null,
+  pinnedWorker: null,
+  expectedOutputTokens: null,
+  priority: 0,
+  strictPriority: 0,
+  temperatureOverride: null,
+};
 
 const policy = (create: () => WorkerSelectionPolicy) => defineWorkerSelectionPolicy({ type: 'mine', create });
 const first = pickWorker({ pick: () => 0 });
@@ -65,12 +85,23 @@ describe('what a component sees', () => {
         costs.fill(0);
       },
     });
-    const result = await testWorkerSelection(
-      policy(() => ({ scorers: [vandal, byRequests], picker: first })),
-      { candidates: [{ load: { activeRequests: 1 } }], decisions: 2 },
-    );
+    const definition = policy(() => ({ scorers: [vandal, byRequests], picker: first }));
+    const runtime = await createSoloRuntime({
+      selection: { definition },
+      partition: { model: 'm', routingGroup: 'default' },
+      role: 'aggregated',
+      blockSize: 16,
+      clock: new ManualClock(),
+      seed: 1,
+      log: NO_LOG,
+      fleet: { workerOfSlot: () => null, slotRank: () => -1 },
+    });
+    const table = createCandidateTable(1);
+    table.count = 1;
+    table.activeRequests[0] = 1;
+    const costs = () => runtime.select(table, FACTS).costs[0];
     // Seen by the policy's own later component, gone by the next decision over the same table.
-    expect(result.decisions.map(({ costs }) => costs[0])).toEqual([99, 1]);
+    expect([costs(), costs(), table.activeRequests[0]]).toEqual([99, 1, 1]);
   });
 
   it('is exactly what the host prepares', async () => {

@@ -10,6 +10,10 @@ import { createPluginHost, type HintBooking } from './index.ts';
 import { MAX_LABELS, MAX_NAMES, openMeter } from './plugin-meters.ts';
 
 const PLUGIN = `import { defineHintPolicy, defineRequestClassifier } from 'pointsman/plugin';
+export const classifier = defineRequestClassifier({ type: 'classifier', create({ metrics: { count, gauge } }) {
+  gauge('open', 1);
+  return { classify: ({ inputTokens }) => void count('tokens_seen', inputTokens), dispose: () => count('disposals') };
+} });
 const define = (type, scope) => defineHintPolicy({ type, scope, create({ metrics: { count, gauge } }) {
   gauge('open', 1);
   return {
@@ -24,10 +28,6 @@ const define = (type, scope) => defineHintPolicy({ type, scope, create({ metrics
 } });
 export const meter = define('meter', 'partition');
 export const shared = define('shared', 'shared');
-export const classifier = defineRequestClassifier({ type: 'sorter', create({ metrics: { count, gauge } }) {
-  gauge('open', 1);
-  return { classify: () => void count('asked'), dispose: () => count('disposals') };
-} });
 `;
 
 let folder = '';
@@ -124,26 +124,34 @@ worker_selection: { decode: { type: round-robin, hints: [{ type: meter, name: mi
   expect(await scraped(metrics)).toContain('counts_total{plugin="shared",name="disposals",label=""} 1');
 });
 
-it('are given to request classifiers too', async () => {
+it('of a request classifier are shown as well, until it is disposed', async () => {
   const metrics = createMetrics();
   const { config, source } = parseConfig(
-    'plugins: [./meter.mjs]\nmodels: { a: {}, b: {} }\nrequest_classifier: sorter',
+    'plugins: [./meter.mjs]\nmodels: { a: {}, b: {} }\nrequest_classifier: classifier',
     join(folder, 'router.yaml'),
   );
   const host = await createPluginHost({ config, source, clock: new ManualClock(), log: NO_LOG, metrics });
-  const facts = { session: null, promptTokens: 1, policyClass: null, arrivedAt: 0, pinnedWorker: null };
-  host
-    .classifierFor({ model: 'a', routingGroup: 'default' })
-    ?.begin({ requestId: 'r', ...facts })
-    .classify(() => undefined);
+  for (const model of ['a', 'b']) {
+    host
+      .classifierFor({ model, routingGroup: 'default' })
+      ?.begin({
+        requestId: 'r',
+        session: null,
+        promptTokens: 50,
+        policyClass: null,
+        arrivedAt: 0,
+        pinnedWorker: null,
+      })
+      .classify(() => undefined);
+  }
   expect(await scraped(metrics)).toEqual([
-    'counts_total{plugin="sorter",name="asked",label=""} 1',
-    'gauge{plugin="sorter",name="open",label=""} 2',
+    'counts_total{plugin="classifier",name="tokens_seen",label=""} 100',
+    'gauge{plugin="classifier",name="open",label=""} 2',
   ]);
   await host.dispose();
   expect(await scraped(metrics)).toEqual([
-    'counts_total{plugin="sorter",name="asked",label=""} 1',
-    'counts_total{plugin="sorter",name="disposals",label=""} 2',
+    'counts_total{plugin="classifier",name="disposals",label=""} 2',
+    'counts_total{plugin="classifier",name="tokens_seen",label=""} 100',
   ]);
 });
 

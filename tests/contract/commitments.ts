@@ -82,9 +82,9 @@ export const COMMITMENT_RULES: ContractSection = {
         'finds for every candidate what a plain search over all others finds',
       ),
       fault(
-        'src/host/copy-sources.ts',
-        'return group.bestWorker === worker.spec.id ? group.otherSlot : group.bestSlot;',
-        'return group.bestSlot;',
+        'src/host/source-choice.ts',
+        'return this.first.workerId === workerId ? this.second : this.first;',
+        'return this.first;',
       ),
     ),
     rule(

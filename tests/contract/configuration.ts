@@ -30,11 +30,7 @@ export const GRAMMAR_RULES: ContractSection = {
       'config-policy-file',
       'A file of policy sections alone is a valid configuration.',
       test(SELECTION, 'a file of policy sections alone is valid'),
-      fault(
-        'src/config/build.ts',
-        'type: hint.type, name: hint.name ?? hint.type,',
-        'type: hint.type, name: hint.type,',
-      ),
+      fault('src/config/build.ts', 'return { type, name: name ?? type,', 'return { type, name: type,'),
     ),
     rule(
       'config-kv-path',
@@ -44,7 +40,7 @@ export const GRAMMAR_RULES: ContractSection = {
         'what a role gets > needs the index for copy locations even if its policy looks at no cache',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/resolved-host.ts',
         "kvPath: mode === 'kv',",
         "kvPath: mode === 'kv' && resolved.selection.type !== 'round-robin',",
       ),
@@ -130,7 +126,7 @@ export const GRAMMAR_RULES: ContractSection = {
       'A default host that names a type which is not loaded is logged.',
       test(HOST, 'what a role gets > is the policy of router mode random, without hints'),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/startup-notes.ts',
         "log.info('a hint policy names a default host that is not loaded', {",
         "log.debug('a hint policy names a default host that is not loaded', {",
       ),
@@ -165,7 +161,7 @@ export const GRAMMAR_RULES: ContractSection = {
       'config-hint-name',
       'The name of a hint defaults to its type.',
       test(SELECTION, 'a file of policy sections alone is valid'),
-      fault('src/config/build.ts', 'name: hint.name ?? hint.type,', "name: hint.name ?? '',"),
+      fault('src/config/build.ts', 'return { type, name: name ?? type,', "return { type, name: name ?? '',"),
     ),
     rule(
       'config-hint-name-unique',
@@ -310,7 +306,7 @@ export const GRAMMAR_RULES: ContractSection = {
       'config-seeds',
       'Every configuration example of the designs this contract follows resolves.',
       test('tests/seed-examples.test.ts', 'bare-entry-and-names.yaml resolves as a configuration'),
-      fault('src/config/build.ts', 'name: hint.name ?? hint.type,', 'name: hint.type,'),
+      fault('src/config/build.ts', 'return { type, name: name ?? type,', 'return { type, name: type,'),
     ),
   ],
 };

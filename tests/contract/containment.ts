@@ -89,11 +89,7 @@ export const CONTAINMENT_RULES: ContractSection = {
       'contain-probe',
       'Then one call tries it, and no other until that is settled.',
       TRIPS,
-      fault(
-        BREAKER_SOURCE,
-        "if (this.#state === 'probing' || nowMs < this.#until) return false;",
-        'if (nowMs < this.#until) return false;',
-      ),
+      fault(BREAKER_SOURCE, "(this.#state === 'tripped' && nowMs >= this.#until);", 'nowMs >= this.#until;'),
     ),
     rule(
       'contain-numbers',
@@ -167,8 +163,8 @@ export const CONTAINMENT_RULES: ContractSection = {
       ),
       fault(
         'src/host/hint-context.ts',
-        'worker: Object.freeze({ workerId: booking.workerId, rank: booking.rank }),',
-        'worker: { workerId: booking.workerId, rank: booking.rank },',
+        'const made = Object.freeze({ workerId, rank });',
+        'const made = { workerId, rank };',
       ),
     ),
     rule(
@@ -218,7 +214,7 @@ export const CONTAINMENT_RULES: ContractSection = {
         'a plugin that waits for something that never comes > in dispose does not keep a router from stopping',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/time-limit.ts',
         'await withinLimit(clock, DISPOSE_LIMIT_MS,',
         'await withinLimit(clock, 1e9,',
       ),
@@ -236,8 +232,8 @@ export const AUTHOR_RULES: ContractSection = {
       test('src/cli/run.test.ts', 'check finds what only the plugin host can see, and writes it as JSON'),
       fault(
         'src/cli/check.ts',
-        'problems: [...early, ...thrown.problems], roles: null };',
-        'problems: early, roles: null };',
+        'problems: [...early, ...thrown.problems], roles: null,',
+        'problems: early, roles: null,',
       ),
     ),
     rule(
@@ -250,14 +246,14 @@ export const AUTHOR_RULES: ContractSection = {
       'author-test-hint',
       '`testHintPolicy` runs a hint policy through the router’s own stage: what would be sent, or why it would be dropped.',
       test('src/testing/hint-trial.test.ts', 'testHintPolicy > says why an output would be dropped'),
-      fault('src/testing/hint-trial.ts', "dropped: reason === 'tripped' ? null : reason,", 'dropped: null,'),
+      fault('src/testing/hint-trial.ts', 'dropped: isOfTrial(reason) ? reason : null,', 'dropped: null,'),
     ),
     rule(
       'author-test-selection',
       '`testWorkerSelection` runs a worker-selection policy through the router’s own pipeline.',
       test('src/testing/selection-trial.test.ts', 'decides among candidates written by hand'),
       fault(
-        'src/testing/selection-trial.ts',
+        'src/testing/trial-table.ts',
         'table.deviceBlocks[row] = cache.deviceBlocks ?? 0;',
         'table.deviceBlocks[row] = 0;',
       ),

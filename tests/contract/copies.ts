@@ -17,11 +17,7 @@ export const COPY_RULES: ContractSection = {
       'copy-owners',
       '`owners` are all who may serve as a source, the longest prefix first, ties by worker id and rank.',
       source('equals what a plain search finds'),
-      fault(
-        LOCATIONS_SOURCE,
-        'sources.sort((a, b) => b.prefixBlocks - a.prefixBlocks || compare(a, b));',
-        '',
-      ),
+      fault(LOCATIONS_SOURCE, 'sources.sort(compareByLength);', ''),
     ),
     rule(
       'copy-local',
@@ -41,8 +37,8 @@ export const COPY_RULES: ContractSection = {
       source('ends where the source’s hashes are unknown, and is dropped when too little is left'),
       fault(
         LOCATIONS_SOURCE,
-        'const needed = this.localPrefixBlocks + Math.max(1, minAdditional);',
-        'const needed = this.localPrefixBlocks + 1;',
+        'this.localPrefixBlocks + Math.max(1, minAdditional || 1);',
+        'this.localPrefixBlocks + 1;',
       ),
     ),
     rule(
@@ -182,8 +178,8 @@ export const COMMIT_RULES: ContractSection = {
       ),
       fault(
         'src/road/road.ts',
-        'placement = this.#place(request, lookup, false);',
-        'placement = this.#place(request, lookup, true);',
+        'placement = this.#place(request, classification, again, false);',
+        'placement = this.#place(request, classification, again, true);',
       ),
     ),
     rule(
@@ -192,7 +188,7 @@ export const COMMIT_RULES: ContractSection = {
       committed('that fails while its client leaves frees the booking once, and nothing is booked again'),
       fault(
         'src/road/road.ts',
-        'exchange.giveUpBooking();\n      if (exchange.over) return;',
+        'exchange.giveUpBooking();\n    if (exchange.over) return;',
         'exchange.giveUpBooking();',
       ),
     ),
@@ -265,9 +261,9 @@ export const INCOMING_RULES: ContractSection = {
         'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
       ),
       fault(
-        STAGE_SOURCE,
-        'judgeOutput(output, limits), draft, 0);',
-        'judgeOutput(output.slice(1), limits), draft, 0);',
+        'src/host/hint-draft.ts',
+        'judgeOutput(output, this.limitsFor(null, accepted)), 0)',
+        'judgeOutput(output.slice(1), this.limitsFor(null, accepted)), 0)',
       ),
     ),
     rule(
@@ -277,11 +273,7 @@ export const INCOMING_RULES: ContractSection = {
         STAGE,
         'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
       ),
-      fault(
-        STAGE_SOURCE,
-        'envelope(kept ? incoming.message_id : booking.requestId, draft.actions)',
-        'envelope(booking.requestId, draft.actions)',
-      ),
+      fault(STAGE_SOURCE, 'kept ? incoming.message_id : booking.requestId', 'booking.requestId'),
     ),
     rule(
       'incoming-gate',
@@ -291,9 +283,9 @@ export const INCOMING_RULES: ContractSection = {
         'a trusted caller’s envelope > is sent even where no policy runs, and dropped where the rank does not accept it',
       ),
       fault(
-        STAGE_SOURCE,
-        'const limits = { ...roomIn(draft), declared: null, accepted: rank.actions };',
-        'const limits = { ...roomIn(draft), declared: null, accepted: null };',
+        'src/host/hint-draft.ts',
+        'judgeOutput(output, this.limitsFor(null, accepted)), 0)',
+        'judgeOutput(output, this.limitsFor(null, null)), 0)',
       ),
     ),
   ],

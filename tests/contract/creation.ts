@@ -15,7 +15,7 @@ export const CREATION_RULES: ContractSection = {
       '`create` is given the parsed parameters, clock, seeded random numbers and log, and the partition, role and block size it is called for.',
       test(CREATION, 'create > is given what it is made for'),
       fault(
-        'src/host/role-runtime.ts',
+        'src/host/role-creation.ts',
         'role: resolved.role, blockSize: site.blockSize };',
         'role: resolved.role };',
       ),
@@ -24,7 +24,7 @@ export const CREATION_RULES: ContractSection = {
       'create-once',
       '`create` runs once per partition, role and block size.',
       test(PLUGIN_HOST, 'runtimes > are made once per partition, role and block size'),
-      fault('src/host/plugin-host.ts', 'if (known) return known;', ''),
+      fault('src/host/resolved-host.ts', 'if (known) return known;', ''),
     ),
     rule(
       'create-shared',
@@ -33,7 +33,7 @@ export const CREATION_RULES: ContractSection = {
         PLUGIN_LOADER,
         'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
       ),
-      fault('src/host/role-runtime.ts', 'if (isShared) ports.shared.set(prepared, created);', ''),
+      fault('src/host/role-creation.ts', 'if (isShared) ports.shared.set(prepared, { created, meter });', ''),
     ),
     rule(
       'create-shared-context',
@@ -42,7 +42,7 @@ export const CREATION_RULES: ContractSection = {
         PLUGIN_LOADER,
         'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
       ),
-      fault('src/host/role-runtime.ts', 'const context = isShared', 'const context = false'),
+      fault('src/host/role-creation.ts', 'const context = isShared', 'const context = false'),
     ),
     rule(
       'create-shared-type',
@@ -61,7 +61,7 @@ export const CREATION_RULES: ContractSection = {
         PLUGIN_LOADER,
         'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
       ),
-      fault('src/host/plugin-host.ts', 'this.#disposers.unshift(...created.disposers);', ''),
+      fault('src/host/resolved-host.ts', 'this.#disposers.unshift(...created.disposers);', ''),
     ),
     rule(
       'create-trial',
@@ -71,8 +71,8 @@ export const CREATION_RULES: ContractSection = {
         'loading > shares one instance over partitions and roles with scope shared, and disposes what it made',
       ),
       fault(
-        'src/host/plugin-host.ts',
-        'for (const dispose of created.disposers) quietly(dispose, this.#ports.log);',
+        'src/host/host-trial.ts',
+        'for (const dispose of created.disposers) this.#disposals.push(quietly(dispose, ports.log));',
         '',
       ),
     ),
@@ -90,9 +90,9 @@ export const CREATION_RULES: ContractSection = {
         'a refusal names file, line, column and what would be right > a create that throws, with its text',
       ),
       fault(
-        'src/host/plugin-host.ts',
-        "problems.error(code, resolved.path, 'key', `${errorText(thrown)}${cause}`);",
-        "problems.error(code, resolved.path, 'key', errorText(thrown));",
+        'src/host/problem-list.ts',
+        "problems.error(code, path, 'key', `${errorText(failure)}${cause}`);",
+        "problems.error(code, path, 'key', errorText(failure));",
       ),
     ),
     rule(
@@ -100,7 +100,7 @@ export const CREATION_RULES: ContractSection = {
       'When it throws for a partition that appears after the start, that partition answers with the reason, and others serve.',
       test(CREATION, 'create > that throws for a partition that appears later costs that partition alone'),
       fault(
-        'src/host/role-runtime.ts',
+        'src/host/role-creation.ts',
         "throw new PointsmanError('PM_PLUGIN_THREW', `create of",
         "throw new PointsmanError('PM_INTERNAL', `create of",
       ),
@@ -113,7 +113,7 @@ export const CREATION_RULES: ContractSection = {
         'runtimes > repeat with the same router.seed, differ with another, and differ between roles',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/resolved-host.ts',
         'this.seed = options.seed || config.router.seed || systemSeed();',
         'this.seed = options.seed || systemSeed();',
       ),

@@ -1,129 +1,15 @@
-import { type ContractSection, fault, rule, test, types } from './rule.ts';
+import { type ContractSection, fault, rule, test } from './rule.ts';
 
 const STAGE = 'src/host/hint-stage.test.ts';
 const STAGE_SOURCE = 'src/host/hint-stage.ts';
+const DRAFT_SOURCE = 'src/host/hint-draft.ts';
 const OUTPUT_SOURCE = 'src/host/hint-output.ts';
 const PAYLOAD_SOURCE = 'src/host/hint-payload.ts';
 const ORDER = 'src/road/hint-order.test.ts';
-const DOORS = 'tests/session-doors.test.ts';
-const CONTEXT = test(
-  STAGE,
-  'the context > holds the base facts, frozen, and of the inputs only the declared ones',
-);
 const ENVELOPE = test(STAGE, 'the envelope > carries numbered actions in list order under the request’s id');
-const SESSION = test(ORDER, 'hint policies > are told the whole session of the request, or null');
 const misbehaving = (how: string) =>
   test(STAGE, `a policy that misbehaves loses its own actions only > ${how}`);
 const whole = (what: string) => test(STAGE, `the envelope > takes policies whole or not at all: ${what}`);
-
-/** What a hint policy is told. */
-export const CONTEXT_RULES: ContractSection = {
-  title: 'Hint policies: the context',
-  intro:
-    'The lineage of sessions, and with it the hint policies `kv_retain_session` and `kv_release_session`, are no part of this version.',
-  rules: [
-    rule(
-      'hint-context-facts',
-      'The context holds request id, booked worker and rank, role, partition, prompt tokens and block size.',
-      CONTEXT,
-      fault('src/host/hint-context.ts', 'promptTokens: booking.promptTokens,', 'promptTokens: 0,'),
-    ),
-    rule(
-      'hint-context-frozen',
-      'It is frozen, so that no policy misleads the next.',
-      CONTEXT,
-      fault('src/host/hint-context.ts', 'return Object.freeze({\n    ...base,', 'return ({\n    ...base,'),
-    ),
-    rule(
-      'hint-context-session',
-      '`session` is the session of the request with its id, parent, end, trigger, agent headers and compaction; null when there is none.',
-      SESSION,
-      fault(
-        'src/host/hint-context.ts',
-        'session: frozenSession(booking.session),',
-        "session: frozenSession(booking.session ?? { sessionId: '', agentHeaders: {} }),",
-      ),
-    ),
-    rule(
-      'hint-context-session-frozen',
-      'It is frozen with its headers.',
-      SESSION,
-      fault('src/host/frozen-session.ts', 'Object.freeze(session.agentHeaders);', ''),
-    ),
-    rule(
-      'hint-session-gateway',
-      'It reaches the policy through chat and completions of the gateway.',
-      {
-        file: DOORS,
-        name: 'the session of a request reaches buildHints through chat and completions of the gateway',
-        by: 'process',
-      },
-      fault(
-        'src/road/road.ts',
-        '      session: request.session,\n      hashes,',
-        '      session: null,\n      hashes,',
-      ),
-    ),
-    rule(
-      'hint-session-headers',
-      'The gateway reads it from the canonical headers, trimmed.',
-      test(
-        'src/gateway/callers.test.ts',
-        'readSession > reads the canonical headers, trimmed, and freezes the result',
-      ),
-      fault('src/gateway/session-headers.ts', "'x-dynamo-parent-session-id'", "'x-dynamo-parent'"),
-    ),
-    rule(
-      'hint-session-agent-headers',
-      'With it go the headers that coding agents send about themselves, each value as it was sent; no header that could hold a credential is among them.',
-      test(
-        'src/gateway/agent-headers.test.ts',
-        'captured agent headers > are those of agents, every value in its order and as it was sent',
-      ),
-      fault(
-        'src/gateway/agent-headers.ts',
-        'if (!NAMES.has(name) && !PREFIXES.some((prefix) => name.startsWith(prefix))) continue;',
-        '',
-      ),
-    ),
-    rule(
-      'hint-session-replay',
-      'Under replay it is the one that the line of the trace names.',
-      test(DOORS, 'the session of a trace line reaches buildHints through replay'),
-      fault('src/replay/replay-door.ts', 'session: trace.sessions.get(request) ?? null,', 'session: null,'),
-    ),
-    rule(
-      'hint-context-capabilities',
-      '`capabilities` is the set of `type@version` that the rank accepts; null when it accepts hints and names none, and then every action is sent.',
-      test(STAGE, 'the capability gate > sends everything to a rank that advertises no list'),
-      fault(
-        OUTPUT_SOURCE,
-        'limits.accepted?.has(name) === false)) return',
-        'limits.accepted?.has(name) !== true)) return',
-      ),
-    ),
-    rule(
-      'hint-context-committed',
-      'Only with the commitment `kv-copy` does it hold `committedKvCopy`, null for a booking without one.',
-      CONTEXT,
-      fault(
-        'src/host/hint-context.ts',
-        '...(seesCommits ? { committedKvCopy } : {}),',
-        '...{ committedKvCopy },',
-      ),
-    ),
-    rule(
-      'hint-context-committed-type',
-      'The type of the context says the same.',
-      types('commitments > give a hint policy the committed copy, and only then'),
-      fault(
-        'src/plugin/hint-policy.ts',
-        '([C] extends [never] ? unknown : CommittedHintContext);',
-        'CommittedHintContext;',
-      ),
-    ),
-  ],
-};
 
 /** The host's rules. */
 export const STAGE_RULES: ContractSection = {
@@ -139,7 +25,7 @@ export const STAGE_RULES: ContractSection = {
         'hint policies > run once per booking, when its load is booked and before anyone hears of it',
       ),
       fault(
-        'src/road/road.ts',
+        'src/road/hint-stages.ts',
         'return stage?.run(booking) ?? null;',
         'stage?.run(booking);\n    return stage?.run(booking) ?? null;',
       ),
@@ -158,7 +44,7 @@ export const STAGE_RULES: ContractSection = {
         'what a role gets > is the policy of router mode round-robin, without hints',
       ),
       fault(
-        'src/host/plugin-host.ts',
+        'src/host/resolved-host.ts',
         "const onKvPath = this.#config.router.mode === 'kv';",
         'const onKvPath = true;',
       ),
@@ -167,7 +53,11 @@ export const STAGE_RULES: ContractSection = {
       'hint-capable-rank',
       'Only for a rank that advertises `router_hint` does a policy run: other workers get no hint, and no policy runs for them.',
       test(STAGE, 'the capability gate > runs no policy for a rank that takes no hints, or is not known'),
-      fault(STAGE_SOURCE, 'if (rank?.routerHint !== true) {', 'if (rank === null) {'),
+      fault(
+        STAGE_SOURCE,
+        'if (rank?.routerHint !== true) return notCapable(commit);',
+        'if (rank === null) return notCapable(commit);',
+      ),
     ),
     rule(
       'hint-capable-rank-live',
@@ -179,8 +69,8 @@ export const STAGE_RULES: ContractSection = {
       },
       fault(
         STAGE_SOURCE,
-        'return worker?.capabilities?.ranks.get(booking.rank) ?? null;',
-        'return { routerHint: true, actions: null, sourceControlEndpoint: worker === null ? null : null };',
+        'return fleet.workerOfSlot(booking.slot)?.capabilities?.ranks.get(booking.rank) ?? null;',
+        'const known = fleet.workerOfSlot(booking.slot)?.capabilities?.ranks.get(booking.rank);\n  return { actions: null, sourceControlEndpoint: null, ...known, routerHint: true };',
       ),
     ),
     rule(
@@ -227,9 +117,9 @@ export const STAGE_RULES: ContractSection = {
       'When one is dropped, later policies still run.',
       whole('20 + 13 + 12: the second is dropped, the third kept'),
       fault(
-        STAGE_SOURCE,
-        'const room = roomIn(draft);',
-        "const room = draft.policies.some(({ result }) => result === 'dropped') ? { room: 0, roomBytes: 0 } : roomIn(draft);",
+        DRAFT_SOURCE,
+        'const room = MAX_HINT_ACTIONS - this.#actions.length;',
+        "const dropped = this.#policies.some(({ result }) => result === 'dropped');\n    const room = dropped ? 0 : MAX_HINT_ACTIONS - this.#actions.length;",
       ),
     ),
     rule(
@@ -284,8 +174,8 @@ export const STAGE_RULES: ContractSection = {
       'What is dropped is counted by policy and reason.',
       misbehaving('is counted by reason every time and logged once'),
       fault(
-        STAGE_SOURCE,
-        "metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });",
+        DRAFT_SOURCE,
+        "this.#metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });",
         '',
       ),
     ),
@@ -293,19 +183,19 @@ export const STAGE_RULES: ContractSection = {
       'hint-ids',
       'Actions are numbered `a1`, `a2`, … over the envelope, in order and without gaps.',
       ENVELOPE,
-      fault(STAGE_SOURCE, '`a${draft.actions.length + 1}`', '`a${draft.actions.length}`'),
+      fault(DRAFT_SOURCE, '`a${this.#actions.length + 1}`', '`a${this.#actions.length}`'),
     ),
     rule(
       'hint-none',
       'Without actions there is no envelope.',
       test(STAGE, 'the envelope > does not exist without actions'),
-      fault(STAGE_SOURCE, 'draft.actions.length > 0 && !givenUp', '!givenUp'),
+      fault(DRAFT_SOURCE, 'messageId !== null && this.#actions.length > 0 ?', 'messageId !== null ?'),
     ),
     rule(
       'hint-envelope',
       'An envelope has protocol version 0.1 and the id of the request as its message id.',
       ENVELOPE,
-      fault(STAGE_SOURCE, "protocol_version: '0.1',", "protocol_version: '0.2',"),
+      fault(DRAFT_SOURCE, "protocol_version: '0.1',", "protocol_version: '0.2',"),
     ),
     rule(
       'hint-two-fetches',

@@ -1,12 +1,16 @@
 // Every rule of the plugin contract, in the order of the page.
+import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
+import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
 import { COMMITMENT_RULES } from './commitments.ts';
 import { GRAMMAR_RULES } from './configuration.ts';
 import { AUTHOR_RULES, CONTAINMENT_RULES } from './containment.ts';
 import { COMMIT_RULES, COPY_RULES, INCOMING_RULES } from './copies.ts';
 import { CREATION_RULES } from './creation.ts';
 import { DEFINITIONS_RULES } from './definitions.ts';
-import { CONTEXT_RULES, STAGE_RULES } from './hints.ts';
+import { CONTEXT_RULES } from './hint-context.ts';
+import { STAGE_RULES } from './hints.ts';
 import { INPUTS_RULES } from './inputs.ts';
+import { ISOLATION_RULES } from './isolation.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
 import { OUTPUT_RULES } from './outputs.ts';
 import { PARAMETERS_RULES } from './parameters.ts';
@@ -24,6 +28,10 @@ export const CONTRACT: readonly ContractSection[] = [
   CREATION_RULES,
   REGISTER_RULES,
   LOADING_RULES,
+  CLASSIFIER_RULES,
+  CLASSIFY_RULES,
+  REFUSAL_RULES,
+  LIFECYCLE_RULES,
   COMPONENT_RULES,
   COLUMN_RULES,
   PICKING_RULES,
@@ -36,6 +44,7 @@ export const CONTRACT: readonly ContractSection[] = [
   STAGE_RULES,
   COMMIT_RULES,
   INCOMING_RULES,
+  ISOLATION_RULES,
   GRAMMAR_RULES,
   START_RULES,
   CONTAINMENT_RULES,

@@ -94,8 +94,8 @@ export const INPUTS_RULES: ContractSection = {
       ),
       fault(
         'src/host/hint-context.ts',
-        "...(inputs.includes('cache') ? { cache: cacheRow(booking) } : {}),",
-        '...{ cache: cacheRow(booking) },',
+        "if (inputs.includes('cache')) context.cache = cacheRow(booking);",
+        'context.cache = cacheRow(booking);',
       ),
     ),
     rule(

@@ -18,8 +18,8 @@ export const LOADING_RULES: ContractSection = {
       },
       fault(
         'src/host/plugin-loader.ts',
-        "virtualModules: { ...this.#modules, ...extra, 'pointsman/plugin': contract },",
-        "virtualModules: { ...this.#modules, ...extra, 'pointsman/plugins': contract },",
+        "{ ...this.#modules, ...extra, 'pointsman/plugin': contract },",
+        "{ ...this.#modules, ...extra, 'pointsman/plugins': contract },",
       ),
     ),
     rule(
@@ -27,9 +27,9 @@ export const LOADING_RULES: ContractSection = {
       '`.ts`, `.js` and `.mjs` are loaded alike, with what they import and with top-level await, without a `package.json`.',
       loads('takes .ts, .js and .mjs files, what they import, enums, and top-level await'),
       fault(
-        'src/host/plugin-loader.ts',
-        'fsCache: false,',
-        'fsCache: false,\n      transform: ({ source }) => ({ code: source }),',
+        'src/host/plugin-transpiler.ts',
+        "Reflect.apply(nodeRequire(join(folder, 'babel.cjs')), undefined, args),",
+        "({ code: Reflect.get(Object(args[0]), 'source') }),",
       ),
     ),
     rule(
@@ -157,7 +157,7 @@ export const REGISTER_RULES: ContractSection = {
         'src/cli/embedded-router.test.ts',
         'a program that embeds a router > registers policies of its own, which the configuration uses by their types',
       ),
-      fault('src/host/plugin-host.ts', 'if (register !== undefined) {', 'if (register === null) {'),
+      fault('src/host/listed-plugins.ts', 'if (register !== undefined) {', 'if (register === null) {'),
     ),
   ],
 };

@@ -5,10 +5,6 @@ const PINS = 'src/host/selection-pins.test.ts';
 const SCHEDULER = 'src/scheduling/scheduler.test.ts';
 const COMPONENTS = 'src/host/policy-components.ts';
 const PIPELINE_SOURCE = 'src/host/selection-pipeline.ts';
-const AFFINITY = test(
-  PINS,
-  'pins > by affinity hold only for policies that are exclusive about it, and only while the target is there',
-);
 const ELIGIBLE = test(
   SCHEDULER,
   'placing a request > turns away whoever may not take the request, and says why',
@@ -60,35 +56,43 @@ export const PICKING_RULES: ContractSection = {
       'pick-scorers-summed',
       'Each scorer runs once over all survivors, and costs are summed.',
       test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
-      fault(COMPONENTS, 'totals[row] = total;', 'totals[row] = slots[row]!;'),
+      fault(
+        'src/host/cost-sums.ts',
+        'const total = 0 + first[row]! + second[row]! + third[row]!;',
+        'const total = 0 + third[row]!;',
+      ),
     ),
     rule(
       'pick-scorer-slots',
       'The slots a scorer fills start as NaN, so that one left out shows.',
       test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
-      fault(COMPONENTS, 'slots.fill(Number.NaN);', 'slots.fill(0);'),
+      fault('src/host/policy-components.ts', 'slots[at]!.set(this.#unwritten);', 'slots[at]!.fill(0);'),
     ),
     rule(
       'pick-scorer-length',
       'They are exactly as many as there are candidates.',
       test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
       fault(
-        COMPONENTS,
-        'this.#slots = this.#contribution.subarray(0, count);',
-        'this.#slots = this.#contribution;',
+        'src/host/policy-components.ts',
+        'this.#slots = this.#room.map((room) => room.subarray(0, count));',
+        'this.#slots = this.#room;',
       ),
     ),
     rule(
       'pick-scorer-finite',
       'A cost that is missing or not finite is PM_SELECTION_NON_FINITE_COST and names scorer and row.',
       test(PIPELINE, 'scorers > fail the request when one writes infinity'),
-      fault(COMPONENTS, 'if (!Number.isFinite(total)) throw', 'if (Number.isNaN(total)) throw'),
+      fault('src/host/cost-sums.ts', 'if (total === Number.POSITIVE_INFINITY) return false;', ''),
     ),
     rule(
       'pick-sum-finite',
       'So is a sum that is not finite although its parts are.',
       test(PIPELINE, 'scorers > fail the request when finite costs sum to infinity'),
-      fault(COMPONENTS, 'if (!Number.isFinite(total)) throw', 'if (!Number.isFinite(slots[row]!)) throw'),
+      fault(
+        'src/host/policy-components.ts',
+        'if (!Number.isFinite(sums[row])) {',
+        'if (!Number.isFinite(slots[row])) {',
+      ),
     ),
     rule(
       'pick-scorer-synchronous',
@@ -128,7 +132,7 @@ export const PICKING_RULES: ContractSection = {
       test(SCHEDULER, 'placing a request > falls back on the default cost when the policy throws'),
       fault(
         'src/scheduling/scheduler.ts',
-        'if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;',
+        'if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;',
         'throw thrown;',
       ),
     ),
@@ -138,7 +142,7 @@ export const PICKING_RULES: ContractSection = {
       test('src/road/road.test.ts', 'the road > passes a refusal of the policy on instead of overruling it'),
       fault(
         'src/scheduling/scheduler.ts',
-        'if (thrown instanceof PointsmanError && REFUSALS.has(thrown.code)) throw thrown;',
+        'if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;',
         '',
       ),
     ),
@@ -231,19 +235,22 @@ export const PICKING_RULES: ContractSection = {
     ),
     rule(
       'pick-exclusive-affinity',
-      'Only a policy with `exclusiveAffinity` is narrowed to the affinity target before anything else.',
-      AFFINITY,
-      fault(
-        PIPELINE_SOURCE,
-        'if (!this.#parts.exclusiveAffinity || target === null) return null;',
-        'if (target === null) return null;',
-      ),
+      'The affinity target is advice, unless a policy has `exclusiveAffinity`.',
+      test(PINS, 'an affinity target > is advice to any other policy'),
+      fault('src/host/selection-pipeline.ts', 'if (!this.#parts.exclusiveAffinity) return null;', ''),
     ),
     rule(
       'pick-affinity-eligible',
-      'It is narrowed only to a target that is eligible.',
-      AFFINITY,
-      fault(PIPELINE_SOURCE, 'if (isTarget(table, row, target)) return target;', 'return target;'),
+      'A target that is not eligible narrows nothing.',
+      test(
+        PINS,
+        'an affinity target > that is not eligible, as a worker or as a rank, leaves the candidates as they are',
+      ),
+      fault(
+        'src/host/selection-pipeline.ts',
+        'if (isTarget(table, row, target)) return target;',
+        'return target;',
+      ),
     ),
   ],
 };

@@ -123,8 +123,8 @@ export const COLUMN_RULES: ContractSection = {
       ),
       fault(
         'src/host/selection-pipeline.ts',
-        'copyRows(table, this.#compact);',
-        'Object.assign(this.#compact, table);',
+        'this.#compact.take(table, null, table.count);',
+        'Object.assign(this.#compact.table, table);',
       ),
     ),
     rule(
@@ -141,7 +141,7 @@ export const COLUMN_RULES: ContractSection = {
       'columns-resize',
       'Columns follow the number of candidates, up and down.',
       test(PIPELINE, 'columns grow with the fleet and shrink with it'),
-      fault('src/host/selection-pipeline.ts', 'growCandidateTable(this.#compact, room);', ''),
+      fault('src/host/selection-pipeline.ts', 'this.#compact.grow(room);', ''),
     ),
     rule(
       'columns-tiers',
