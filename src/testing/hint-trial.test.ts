@@ -41,6 +41,7 @@ describe('testHintPolicy', () => {
     expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error: null, ran: true });
     const unsupported = await testHintPolicy(mark, { context: { capabilities: ['kv.fetch@1.0'] } });
     expect(unsupported.dropped).toBe('unsupported_action');
+    expect(unsupported.error).toBe('action acme.mark@1.0; the rank accepts kv.fetch@1.0');
   });
 
   it('says what the policy threw', async () => {

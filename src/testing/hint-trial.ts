@@ -78,7 +78,7 @@ export interface HintTrialResult {
     | 'unsupported_action'
     | 'promise'
     | null;
-  /** What it threw, in words; null when it threw nothing. */
+  /** What it threw, or which action was refused and what would have been taken, in words; null when there is nothing to say. */
   readonly error: string | null;
   /** False when the booked rank takes no hints, so that the policy did not run. */
   readonly ran: boolean;
@@ -119,7 +119,7 @@ export async function openHints(
     seed: 1,
     log: {
       ...NO_LOG,
-      // The stage keeps what a policy threw from records; it says it to the log alone.
+      // The stage keeps words about an output from records; it says them to the log alone.
       warn: (_, fields) => {
         if (typeof fields?.error === 'string') error = fields.error;
       },

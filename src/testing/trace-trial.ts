@@ -53,6 +53,8 @@ export interface TracedAction {
   readonly policy: string;
   /** `accepted`, `clipped`, `deferred`, `rejected`, `missing` or `unreported`. */
   readonly outcome: string | null;
+  /** The engine's word for why, for example `unsupported`; null when it gave none. */
+  readonly reason: string | null;
   /** Blocks the engine fetched or kept; null when it did not say. */
   readonly blocksDone: number | null;
 }
@@ -129,8 +131,8 @@ function tracedDecision(record: DefinitionReplayResult['decisions'][number]): Tr
     ),
     predictedTokens: record.prediction?.cached_tokens ?? null,
     cachedTokens: record.report?.cached_tokens ?? 0,
-    actions: (record.hints?.sent ?? []).map(({ blocks_done, outcome, policy, type }) => {
-      return { type, policy, outcome, blocksDone: blocks_done };
+    actions: (record.hints?.sent ?? []).map(({ blocks_done, outcome, policy, reason, type }) => {
+      return { type, policy, outcome, reason, blocksDone: blocks_done };
     }),
     ttftMs: record.outcome?.ttft_ms ?? null,
   };
