@@ -182,7 +182,14 @@ describe('a decision record', () => {
   it('calls actions unreported that nobody reported on by the end, and takes a later report', () => {
     const decisions = ring();
     const decision = decisions.open(decisionInput([{ id: 1n }]));
-    const sent = { type: 'kv.retain@1.0', policy: 'p', bytes: 1, outcome: null, reason: null, blocks_done: null };
+    const sent = {
+      type: 'kv.retain@1.0',
+      policy: 'p',
+      bytes: 1,
+      outcome: null,
+      reason: null,
+      blocks_done: null,
+    };
     decisions.hinted(
       decision,
       {
@@ -212,7 +219,14 @@ describe('a decision record', () => {
   it('keeps the reason of the latest report when it is a word, and no other text', () => {
     const decisions = ring();
     const decision = decisions.open(decisionInput([{ id: 1n }]));
-    const sent = { type: 'acme.pin@1.0', policy: 'p', bytes: 1, outcome: null, reason: null, blocks_done: null };
+    const sent = {
+      type: 'acme.pin@1.0',
+      policy: 'p',
+      bytes: 1,
+      outcome: null,
+      reason: null,
+      blocks_done: null,
+    };
     const hints = { message_id: 'm', capable: true, sent: [{ action_id: 'a1', ...sent }], policies: [] };
     decisions.hinted(decision, { ...hints, commit: null }, null, 1);
     const reasonAfter = (reason: string | null) => {
@@ -220,7 +234,8 @@ describe('a decision record', () => {
       return decisions.get(decision.id)?.hints?.sent[0]?.reason;
     };
     expect(reasonAfter('unsupported')).toBe('unsupported');
-    for (const text of ['two words', 'a\nline', '', 'x'.repeat(65), null]) expect(reasonAfter(text)).toBeNull();
+    for (const text of ['two words', 'a\nline', '', 'x'.repeat(65), null])
+      expect(reasonAfter(text)).toBeNull();
     expect(reasonAfter('x'.repeat(64))).toBe('x'.repeat(64));
   });
 

@@ -22,7 +22,7 @@ const mark = defineHintPolicy({
 
 describe('testHintPolicy', () => {
   it('gives the actions as they would be sent', async () => {
-    const session = { sessionId: 's', agentHeaders: {} };
+    const session = { sessionId: 's' };
     const { actions, dropped, ran } = await testHintPolicy(mark, {
       parameters: { copies: 2 },
       context: { promptTokens: 100, session, worker: { workerId: 9n, rank: 1 } },

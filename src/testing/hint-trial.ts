@@ -11,10 +11,10 @@ import {
   type Partition,
   type Role,
   type Row,
-  type SessionContext,
   type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
+import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
@@ -37,8 +37,12 @@ export interface TrialBooking {
   readonly promptTokens?: number;
   /** Tokens per block; default 16. */
   readonly blockSize?: number;
-  readonly session?: SessionContext | null;
-  /** `type@version`s the rank accepts; null (default) = it did not say. */
+  /** Default none. */
+  readonly session?: TrialSession | null;
+  /**
+   * `type@version`s the rank accepts. Null (default) = it did not say, and any is taken: give the set of your engine to see what it
+   * would refuse.
+   */
   readonly capabilities?: readonly string[] | null;
   /** Whether the rank takes hints at all; default true. */
   readonly routerHint?: boolean;
@@ -136,7 +140,7 @@ export async function openHints(
     partition,
     promptTokens: context.promptTokens ?? 2048,
     blockSize,
-    session: context.session ?? null,
+    session: sessionOfTrial(context.session),
     incomingHint: null,
     ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
     ...(context.residency === undefined ? {} : { residency: context.residency }),

@@ -20,6 +20,11 @@ export interface TraceTrial {
   readonly blockSize?: number;
   /** KV blocks per worker; default 16,384. */
   readonly kvBlocks?: number;
+  /**
+   * Further hint actions that the engines take, for example `acme.pin@1.0`: they answer `accepted` and do nothing. Without it a policy
+   * that sends another action than `kv.fetch@1.0` or `kv.retain@1.0` has its output dropped.
+   */
+  readonly acceptActions?: readonly string[];
   /** Divides the arrival times; default 1. */
   readonly speedup?: number;
   /** Seed of every random choice, from 1; default 1. */
@@ -106,6 +111,7 @@ export async function replayTrial(trial: TraceTrial = {}): Promise<TraceTrialRes
       limit: null,
       seed: trial.seed ?? 1,
       cut_events: false,
+      ...(trial.acceptActions && { accept_actions: trial.acceptActions }),
     },
   });
   const { report, warnings } = result;
