@@ -2,7 +2,12 @@
 // benchmarks of the decision and of what it allocates.
 import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, type WorkerSpec } from '../src/fleet/index.ts';
-import { createSoloRuntime, type SoloOptions } from '../src/host/index.ts';
+import {
+  createSoloClassifier,
+  createSoloRuntime,
+  type SoloClassifierOptions,
+  type SoloOptions,
+} from '../src/host/index.ts';
 import {
   blockHashSeed,
   createBlockHasher,
@@ -46,6 +51,8 @@ export interface BenchRoadOptions {
   readonly selection?: SoloOptions['selection'];
   /** Default: none. */
   readonly hints?: SoloOptions['hints'];
+  /** Default: none, so that nobody is asked. */
+  readonly classifier?: SoloClassifierOptions['definition'];
 }
 
 /** A road with its index. */
@@ -75,10 +82,25 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     log: NO_LOG,
     fleet,
   });
+  const { classifier } = options;
+  const classifiers =
+    classifier === undefined
+      ? null
+      : await createSoloClassifier({
+          definition: classifier,
+          partition: PARTITION,
+          blockSize: BLOCK,
+          maxWaitMs: 60_000,
+          clock,
+          seed: 1,
+          log: NO_LOG,
+          fleet,
+        });
   const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(1)) });
   const engines: EngineSink[] = [];
   const exchange: EngineExchange = { abort() {}, pause() {}, resume() {} };
   const road = createRoad({
+    ...(classifiers === null ? {} : { classifiers }),
     fleet,
     scheduler,
     blockSizes: new BlockSizes(fleet, () => BLOCK),

@@ -1,5 +1,5 @@
 // What the hint stage costs a decision: with no hint policy beside a build without the stage, and with one that asks for nothing.
-import { defineHintPolicy, type Rng, seededRng } from '../src/plugin/index.ts';
+import { defineHintPolicy, defineRequestClassifier, type Rng, seededRng } from '../src/plugin/index.ts';
 import { kvcr, kvFetch } from '../src/policies/index.ts';
 import { type BenchRoad, type BenchRoadOptions, BLOCK, makeBenchRoad } from './bench-road.ts';
 import { buildCopy } from './compiled-out.ts';
@@ -13,9 +13,16 @@ const NO_OP = defineHintPolicy({
   create: () => ({ buildHints: () => [] }),
 });
 
+/** In process and without `onEvent`, as one that only looks at requests. */
+const NO_OP_CLASSIFIER = defineRequestClassifier({
+  type: 'no-op-classifier',
+  create: () => ({ classify: () => undefined }),
+});
+
 /** Roads with something that does nothing, beside the same road without it. */
 const NO_OPS: readonly { readonly name: string; readonly options: Partial<BenchRoadOptions> }[] = [
   { name: 'with a hint policy that answers nothing', options: { hints: [{ definition: NO_OP }] } },
+  { name: 'with a classifier that overrides nothing', options: { classifier: NO_OP_CLASSIFIER } },
 ];
 
 /** Select, book and free 256 tokens among 8 workers, no hint policy: with the stage cut out (twice), and as it is built. */

@@ -1,5 +1,5 @@
 // `pointsman serve` as users start it: built, in a process of its own.
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -101,6 +101,9 @@ describe('pointsman serve', () => {
     const admin = /^Admin +(\S+)$/m.exec(text)?.[1] ?? '';
     const [decision] = (await (await fetch(`${admin}/decisions`)).json()) as { prompt: { blocks: number } }[];
     expect(decision?.prompt.blocks).toBeGreaterThan(2);
+    // What it says to type next works as it stands, in the same folder.
+    const explain = /^ {2}(.* explain --last .*)$/m.exec(text)?.[1] ?? '';
+    expect(execSync(explain, { encoding: 'utf8' })).toContain('door gateway  model tiny');
     expect(text).toMatch(/^API {6}http:\/\/127\.0\.0\.1:\d+\/v1$/m);
     expect(text).toMatch(/^Admin {4}http:\/\/127\.0\.0\.1:\d+$/m);
   });

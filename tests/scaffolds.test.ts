@@ -1,5 +1,14 @@
 // New plugins as `pointsman plugins` writes, tests and types them, in a folder where nothing is installed.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -147,6 +156,34 @@ describe('plugins types', () => {
       'warning: tsconfig.json does not use them; add "extends": "./.pointsman/tsconfig.json" to it\n',
     );
     expect(readFileSync(join(place, 'tsconfig.json'), 'utf8')).toBe('{}');
+  });
+
+  it.each([
+    ['the folder', '.pointsman', 'elsewhere'],
+    ['a file in it', '.pointsman/tsconfig.json', 'elsewhere/precious.json'],
+    ['the tsconfig of the author', 'tsconfig.json', 'elsewhere/missing.json'],
+  ])('writes nothing to where a link leads: %s', async (_, link, target) => {
+    const place = join(folder, `linked-${link.replaceAll('/', '-')}`);
+    const elsewhere = join(place, '..', 'elsewhere');
+    mkdirSync(join(place, link, '..'), { recursive: true });
+    mkdirSync(elsewhere);
+    writeFileSync(join(elsewhere, 'precious.json'), 'mine');
+    symlinkSync(join(folder, target), join(place, link));
+    const { code, err } = await run('plugins', 'types', place);
+    expect(code).toBe(target.includes('missing') ? 2 : 0);
+    expect(err).toMatch(target.includes('missing') ? /^error: cannot read .* \[PM_PLUGIN_FOLDER\]\n$/ : /^$/);
+    expect(readdirSync(elsewhere)).toEqual(['precious.json']);
+    expect(readFileSync(join(elsewhere, 'precious.json'), 'utf8')).toBe('mine');
+    rmSync(elsewhere, { recursive: true });
+  });
+
+  it('leaves nothing of an older version', async () => {
+    const place = join(folder, 'older');
+    await run('plugins', 'types', place);
+    const stale = join(place, '.pointsman', 'types', 'plugin', 'gone.d.ts');
+    writeFileSync(stale, '');
+    expect((await run('plugins', 'types', place)).code).toBe(0);
+    expect(existsSync(stale)).toBe(false);
   });
 
   it('copies what the contract needs and nothing of the program', async () => {

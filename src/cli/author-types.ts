@@ -1,10 +1,11 @@
 // Gives an editor and tsc the types of the contract in a folder without node_modules: copies of the declaration files, and a
 // tsconfig that finds them.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { PointsmanError, systemReason } from '../plugin/index.ts';
+import { isThere } from './scaffold.ts';
 
 /** Where the copies go, below the author's folder; tracked by nobody. */
 const PLACE = '.pointsman';
@@ -35,21 +36,22 @@ interface Source {
 export function writeAuthorTypes(folder: string): AuthorTypes {
   const place = join(folder, PLACE);
   const paths: Record<string, readonly string[]> = {};
-  let copied = 0;
+  const files = new Map<string, string>();
   for (const { entry, root, specifier } of sources(folder)) {
     for (const file of declarationsFrom(entry)) {
-      write(join(place, 'types', relative(root, file)), read(file));
-      copied += 1;
+      files.set(join(place, 'types', relative(root, file)), read(file));
     }
     paths[specifier] = [`./types/${relative(root, entry)}`];
   }
-  write(join(place, 'router.schema.json'), read(packageFile('docs/router.schema.json')));
-  write(
-    join(place, 'tsconfig.json'),
-    `${JSON.stringify({ compilerOptions: { ...OPTIONS, paths } }, null, 2)}\n`,
-  );
+  const copied = files.size;
+  files.set(join(place, 'router.schema.json'), read(packageFile('docs/router.schema.json')));
+  const compilerOptions = { ...OPTIONS, paths };
+  files.set(join(place, 'tsconfig.json'), `${JSON.stringify({ compilerOptions }, null, 2)}\n`);
+  // All anew: nothing is left of an older version, and no link leads what is written elsewhere.
+  remove(place);
+  for (const [path, text] of files) write(path, text);
   const own = join(folder, 'tsconfig.json');
-  const isNew = !existsSync(own);
+  const isNew = !isThere(own);
   if (isNew) write(own, OWN_TSCONFIG);
   return {
     written: [`${PLACE}/`, ...(isNew ? ['tsconfig.json'] : [])],
@@ -129,10 +131,19 @@ function read(path: string): string {
   }
 }
 
+function remove(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch (cause) {
+    throw failed(`cannot write ${path} anew: ${systemReason(cause)}`, cause);
+  }
+}
+
+/** Writes a file that is not there yet. */
 function write(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, text);
+    writeFileSync(path, text, { flag: 'wx' });
   } catch (cause) {
     throw failed(`cannot write ${path}: ${systemReason(cause)}`, cause);
   }

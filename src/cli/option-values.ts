@@ -1,5 +1,6 @@
-// Numbers on the command line. What does not fit is told by commander with the option's name in front.
+// Values of options on the command line. What does not fit is told by commander with the option's name in front.
 import { InvalidArgumentError } from 'commander';
+import { isActionName } from '../simulator/index.ts';
 
 const MOST = Number.MAX_SAFE_INTEGER;
 
@@ -24,4 +25,10 @@ export function notNegative(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && value >= 0 && value <= MOST) return value;
   throw new InvalidArgumentError(`It must be a number from 0 to ${MOST}.`);
+}
+
+/** Collects the hint actions of an option that may be given again, each once. */
+export function actionNames(text: string, before: readonly string[] = []): readonly string[] {
+  if (isActionName(text)) return [...new Set([...before, text])];
+  throw new InvalidArgumentError('It must look like acme.pin@1.0.');
 }

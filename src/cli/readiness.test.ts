@@ -63,7 +63,8 @@ test('a router with a ready worker, connected events and equal block sizes has n
 });
 
 test('a model whose policies cannot be created is told of, and stops the router only where no other is served', () => {
-  const failure = (model: string, role: 'aggregated' | 'decode' = 'aggregated') => ({
+  const failure = (model: string, role: 'aggregated' | 'decode' = 'aggregated', due = false) => ({
+    due,
     partition: { model, routingGroup: 'default' },
     role,
     reason: `model ${model} cannot be served in role ${role}: create of hint policy p threw for role ${role}`,
@@ -76,6 +77,10 @@ test('a model whose policies cannot be created is told of, and stops the router 
   const failures = [failure('late'), failure('tiny')];
   const none = readinessOf(facts({ workers, subscriptions: null, failures }));
   expect(none.reasons).toEqual(failures.map(({ reason }) => reason));
+  // Only a request tries a model again, and none comes while the router is not ready.
+  const oneDue = [failure('late'), failure('tiny', 'aggregated', true)];
+  const again = readinessOf(facts({ workers, subscriptions: null, failures: oneDue }));
+  expect(again).toEqual({ reasons: [], warnings: none.reasons });
 });
 
 test.each<[Partial<ReadinessFacts>, string]>([

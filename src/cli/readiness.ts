@@ -23,7 +23,7 @@ export interface ReadinessFacts {
   /** What each role uses. */
   readonly roles: readonly Pick<RoleResolution, 'role' | 'hints'>[];
   /** Partitions whose policies cannot be created. */
-  readonly failures: readonly Pick<SiteFailure, 'partition' | 'role' | 'reason'>[];
+  readonly failures: readonly Pick<SiteFailure, 'partition' | 'role' | 'reason' | 'due'>[];
   /** Requests of a worker for which it computed whole blocks, which its events must have told. */
   readonly unheard: (workerId: bigint) => number;
 }
@@ -74,9 +74,13 @@ function failureWarnings({ failures }: ReadinessFacts): string[] {
   return failures.filter(({ role }) => role === SERVED_ROLE).map(({ reason }) => reason);
 }
 
-/** Models that cannot be served, whatever their workers do. */
+/**
+ * Models that cannot be served, whatever their workers do. One whose pause is over is not among them: only a request tries it again,
+ * and none comes to a router that says it cannot serve.
+ */
 function failedModels({ failures }: ReadinessFacts): ReadonlySet<string> {
-  return new Set(failures.filter(({ role }) => role === SERVED_ROLE).map(({ partition }) => partition.model));
+  const failed = failures.filter(({ due, role }) => role === SERVED_ROLE && !due);
+  return new Set(failed.map(({ partition }) => partition.model));
 }
 
 /** While the first questions are open nobody has answered: `starting` says so. */

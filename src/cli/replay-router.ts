@@ -15,7 +15,7 @@ import type {
   ReplayRouterOptions,
   RoutingChoice,
 } from '../replay/index.ts';
-import type { VirtualWorker } from '../simulator/index.ts';
+import { advertisedActions, type VirtualWorker } from '../simulator/index.ts';
 import { composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
 
@@ -118,6 +118,7 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
 
 function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
   const { settings } = worker;
+  const actions = advertisedActions(settings);
   return {
     id: worker.id,
     model,
@@ -141,7 +142,7 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
       ranks: {
         '0': {
           router_hint: true,
-          ...(settings.actions === null ? {} : { actions: settings.actions }),
+          ...(actions === null ? {} : { actions }),
           source_control_endpoint: worker.sourceControlEndpoint,
         },
       },

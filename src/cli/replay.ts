@@ -11,6 +11,7 @@ import {
   replay,
   reportTable,
 } from '../replay/index.ts';
+import { actionNames } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { replayProgress } from './replay-progress.ts';
 import { replayRouters } from './replay-router.ts';
@@ -27,6 +28,7 @@ interface ReplayFlags {
   readonly compare: string;
   readonly fastEvents?: true;
   readonly cutEvents?: true;
+  readonly acceptAction?: readonly string[];
   readonly json?: true;
 }
 
@@ -55,6 +57,11 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--fast-events', 'hand KV events over decoded, not as encoded bytes; the report is the same')
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
+    .option(
+      '--accept-action <type@version>',
+      'the engines take this hint action too, and do nothing for it; may be given again',
+      actionNames,
+    )
     .option('--json', 'the report as JSON on stdout')
     .addHelpText(
       'after',
@@ -64,7 +71,8 @@ exact to 0.007 %. Everything outside "wall" is the same for the same trace, opti
 the table (policy_faults in the JSON), and stderr says why.
 
 A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_length": 64, "hash_ids": [1, 2]}; one id per
-512 tokens, equal ids are equal blocks.
+512 tokens, equal ids are equal blocks. It may name its session: "session_id": "s1", or "session_context" with session_id,
+parent_session_id, session_final, input_trigger and agent_headers. Other fields are ignored.
 
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
@@ -128,6 +136,7 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
+    ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
   };
 }
 

@@ -1,4 +1,12 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -34,6 +42,14 @@ describe.each(SCAFFOLD_ROLES)('a new %s', (role) => {
   });
 });
 
+it('a link that leads nowhere is in the way like a file, and nothing else is written', () => {
+  const place = join(folder, 'linked');
+  mkdirSync(place);
+  symlinkSync(join(folder, 'nowhere.ts'), join(place, 'one.test.ts'));
+  expect(() => writeScaffold('hint-policy', 'one', place)).toThrow('there is already');
+  expect(readdirSync(place)).toEqual(['one.test.ts']);
+});
+
 it.each([
   ['', 'letters, digits, dots, dashes and underscores may stand in it, and at least one must'],
   ['a/b', 'letters, digits, dots, dashes and underscores may stand in it, and at least one must'],
@@ -42,6 +58,7 @@ it.each([
   ['default', 'default stands for the default policy; choose another'],
   ['kv_fetch', 'a built-in policy has it; choose another'],
   ['kvcr', 'a built-in policy has it; choose another'],
+  ['pass-through', 'a built-in policy has it; choose another'],
 ])('the name "%s" is refused', (name, why) => {
   const place = join(folder, 'refused');
   expect(() => writeScaffold('hint-policy', name, place)).toThrow(

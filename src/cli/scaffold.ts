@@ -1,5 +1,5 @@
 // Writes new plugins from the templates in assets/scaffolds, which are plugins that work themselves, named `my-policy`.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultConfig, didYouMean } from '../config/index.ts';
@@ -39,7 +39,7 @@ function writeNewFiles(
   folder: string,
   files: readonly { readonly file: string; readonly text: string }[],
 ): void {
-  const taken = files.filter(({ file }) => existsSync(join(folder, file)));
+  const taken = files.filter(({ file }) => isThere(join(folder, file)));
   if (taken.length > 0) {
     const names = taken.map(({ file }) => join(folder, file)).join(', ');
     throw new PointsmanError(
@@ -56,6 +56,11 @@ function writeNewFiles(
       throw new PointsmanError('PM_PLUGIN_FOLDER', `cannot write ${path}: ${systemReason(cause)}`, { cause });
     }
   }
+}
+
+/** Whether a name is taken, be it by a link that leads nowhere. */
+export function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Its own name in the folder; what npm would treat as its own file in a package is stored without the dot. */

@@ -1,9 +1,11 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
 import type { Command } from 'commander';
 import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+import { DEFAULT_ADMIN } from './admin-client.ts';
 import { createJsonLog, type JsonLog } from './json-log.ts';
 import { wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
+import { programName } from './program-name.ts';
 import { type RunningRouter, startRouter } from './running-router.ts';
 import type { ServeConfig, ServeConfigOptions } from './serve-config.ts';
 import { readServeConfig, rereadServeConfig, withSimulatedWorkers } from './serve-config.ts';
@@ -61,7 +63,8 @@ code 1. Exit 2 for whatever a start refuses.
 Examples:
   $ pointsman serve --sim-workers 4
   $ pointsman serve --config router.yaml --port 8080
-  $ pointsman serve --sim-workers 2 --sim-arg=--speed --sim-arg=10 --json`,
+  $ pointsman serve --sim-workers 2 --sim-arg=--speed --sim-arg=10 --json
+  $ pointsman serve --config router.yaml --sim-workers 4 --sim-arg=--accept-action=acme.pin@1.0`,
     )
     .action(async (options: ServeOptions) => run(io, options));
 }
@@ -163,7 +166,7 @@ function announce(
       ...reasons.map((reason) => `Not ready yet: ${reason}`),
       ...warnings.map((warning) => `Warning: ${warning}`),
       '',
-      ...firstSteps(read, router),
+      ...firstSteps(read, router, programName(io.env)),
       '',
       'Stop with Ctrl-C.',
       '',
@@ -177,7 +180,11 @@ const FIRST_PROMPT =
   'worker with the longest cached prefix, and when it prefers another one.';
 
 /** What to do with the router that runs now. */
-function firstSteps({ config }: ServeConfig, { core, url }: RunningRouter): string[] {
+function firstSteps(
+  { config }: ServeConfig,
+  { adminUrl, core, url }: RunningRouter,
+  program: string,
+): string[] {
   const model = core.fleet.workers()[0]?.spec.model ?? [...config.models.keys()][0];
   if (model === undefined) {
     return [
@@ -187,8 +194,12 @@ function firstSteps({ config }: ServeConfig, { core, url }: RunningRouter): stri
   }
   const key = config.auth === null ? '' : ` -H 'authorization: Bearer KEY'`;
   const body = `{"model":"${model}","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"${FIRST_PROMPT}"}]}`;
+  const token = config.admin.token === null ? '' : 'POINTSMAN_ADMIN_TOKEN=TOKEN ';
+  const admin = adminUrl === DEFAULT_ADMIN ? '' : ` --admin ${adminUrl}`;
   return [
     'Try it:',
     `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`,
+    'and see where it went and why:',
+    `  ${token}${program} explain --last${admin}`,
   ];
 }

@@ -9,7 +9,7 @@ import {
   startSimulators,
 } from '../simulator/index.ts';
 import { createJsonLog } from './json-log.ts';
-import { notNegative, positive, wholeNumber } from './option-values.ts';
+import { actionNames, notNegative, positive, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
@@ -32,6 +32,7 @@ interface SimOptions {
   readonly fetchReserveTimeoutMs: number;
   readonly fetchTimeoutMs: number;
   readonly actionSet: boolean;
+  readonly acceptAction?: readonly string[];
   readonly bodyBytes: number;
   readonly graceMs: number;
   readonly exitWithParent?: true;
@@ -88,6 +89,11 @@ export function register(program: Command, io: CliIo): void {
     .option('--fetch-timeout-ms <ms>', 'wait for a whole fetch', positive, DEFAULTS.fetchTimeoutMs)
     .option('--no-action-set', 'do not advertise which hint actions are understood')
     .option(
+      '--accept-action <type@version>',
+      'advertise this hint action too and answer it "accepted", without doing anything; may be given again',
+      actionNames,
+    )
+    .option(
       '--body-bytes <n>',
       'largest request body',
       wholeNumber(1024, 1_073_741_824),
@@ -105,7 +111,8 @@ The first line on stdout is {"engines":[{"url","kv_events","control","model",…
 Examples:
   $ pointsman sim --count 4
   $ pointsman sim --port 9000 --model my-model --block-size 32 --kv-blocks unlimited
-  $ pointsman sim --speed 10 --hash-seed 7 --no-action-set`,
+  $ pointsman sim --speed 10 --hash-seed 7 --no-action-set
+  $ pointsman sim --accept-action acme.pin@1.0`,
     )
     .action(async (options: SimOptions) => run(io, options));
 }
@@ -138,6 +145,7 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
         fetchReserveTimeoutMs: options.fetchReserveTimeoutMs,
         fetchTimeoutMs: options.fetchTimeoutMs,
         actions: options.actionSet ? DEFAULTS.actions : null,
+        acceptedActions: options.acceptAction ?? [],
       },
     });
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);

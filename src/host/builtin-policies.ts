@@ -50,6 +50,6 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
 
 /** The types that plugins cannot take. */
 export function builtinTypes(router: RouterSettings): readonly string[] {
-  const { selections, hints } = builtinCatalog(router);
-  return [...selections.keys(), ...hints.keys()];
+  const { selections, hints, classifiers } = builtinCatalog(router);
+  return [...selections.keys(), ...hints.keys(), ...classifiers.keys()];
 }

@@ -30,12 +30,20 @@ export function refusalOf(thrown: unknown, classifier: string): PointsmanError |
 
 /** The error of a request whose classification failed; its cause is for the log. */
 export function classifierFailed(thrown: unknown, classifier: string): PointsmanError {
-  const invalid = thrown instanceof InvalidOverrides;
   return new PointsmanError(
-    invalid ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',
+    isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',
     'the request classifier failed, so the request was not routed; send it again',
     { cause: thrown, details: { classifier } },
   );
+}
+
+function isInvalid(thrown: unknown): boolean {
+  try {
+    return thrown instanceof InvalidOverrides;
+  } catch {
+    // A proxy that refuses to be looked at: whoever made it, we did not.
+    return false;
+  }
 }
 
 /** The classifier took too long. */

@@ -6,8 +6,16 @@ import {
   type ClassifyRequest,
   RateLimited,
 } from '../plugin/index.ts';
-import { complete, promisesRan, testStage, WORKER } from './classifier.fixtures.ts';
+import { complete, PARTITION, promisesRan, testStage, WORKER } from './classifier.fixtures.ts';
 
+const FACTS = {
+  requestId: 'retried',
+  session: null,
+  promptTokens: 1,
+  policyClass: null,
+  arrivedAt: 0,
+  pinnedWorker: null,
+};
 const never = () => new Promise<undefined>(() => undefined);
 
 describe('a classification', () => {
@@ -428,4 +436,34 @@ it('closing refuses those who wait, and nothing is told any more', async () => {
   expect(waiting.outcome()).toBe('PM_SHUTTING_DOWN');
   waiting.lifecycle.aborted(null, 'PM_SHUTTING_DOWN');
   expect(events).toEqual([]);
+});
+
+it('whoever is refused by closing and tries again at once is refused too, and nobody is asked or created any more', async () => {
+  let asked = 0;
+  const { begin, solo, stage } = await testStage(() => ({
+    classify() {
+      asked += 1;
+      return never();
+    },
+  }));
+  const codes: string[] = [];
+  const attempt = (): void => {
+    // More than anybody would: without an end of its own this would never end.
+    if (codes.length === 10) return;
+    try {
+      const again = stage.begin(FACTS);
+      again.classify((outcome) => {
+        codes.push(outcome.kind);
+        again.aborted(null, null);
+        attempt();
+      });
+    } catch (thrown) {
+      codes.push(String(Reflect.get(Object(thrown), 'code')));
+    }
+  };
+  begin('a').lifecycle.aborted(null, null);
+  attempt();
+  await solo.close();
+  expect([codes, asked]).toEqual([['refused', 'PM_SHUTTING_DOWN'], 2]);
+  expect(() => solo.classifierFor(PARTITION)).toThrow('this router is stopping');
 });

@@ -52,6 +52,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   readonly #later = new Map<Lifecycle, Lifecycle>();
   readonly #pending = new Set<Lifecycle>();
   readonly #complained = new Set<string>();
+  #closed = false;
 
   constructor(options: StageOptions) {
     this.#options = options;
@@ -63,6 +64,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   }
 
   begin(facts: ClassifierFacts): RequestLifecycle {
+    if (this.#closed) throw classifierClosed();
     const known = this.#last.get(facts.requestId);
     if (known !== undefined && !known.ended) throw duplicateRequest(this.#options.type);
     const lifecycle = new Lifecycle(facts, this);
@@ -77,6 +79,8 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
 
   /** Refuses whoever waits; the classifier is neither asked nor told of anything any more. */
   close(): void {
+    // Whoever is refused may try again at once.
+    this.#closed = true;
     for (const lifecycle of this.#last.values()) {
       if (lifecycle.waiting) lifecycle.refuse(classifierClosed(), true);
     }
@@ -107,12 +111,17 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   ask(lifecycle: Lifecycle): () => void {
     const { classify, guard } = this.#options;
     const askedAt = this.#options.clock.now();
-    if (this.#options.events.queued >= MOST_EVENTS || guard?.admits() === false) {
+    if (this.#options.events.queued >= MOST_EVENTS) {
       this.#skip(lifecycle);
       return nothing;
     }
     if (classify === null) {
       this.#settle(lifecycle, undefined, askedAt);
+      return nothing;
+    }
+    // Only before a call: to be admitted and not to call would leave a probe that nobody ends.
+    if (guard?.admits() === false) {
+      this.#skip(lifecycle);
       return nothing;
     }
     const startedAt = guard?.begin() ?? 0;

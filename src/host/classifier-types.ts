@@ -68,7 +68,7 @@ export interface RequestLifecycle {
 export interface ClassifierStage {
   /**
    * Registers a request that arrives.
-   * @throws PointsmanError PM_CLASSIFIER_DUPLICATE_ID while another request with this id is under way.
+   * @throws PointsmanError PM_CLASSIFIER_DUPLICATE_ID while another request with this id is under way, PM_SHUTTING_DOWN after the end.
    */
   begin(facts: ClassifierFacts): RequestLifecycle;
 }
@@ -77,7 +77,7 @@ export interface ClassifierStage {
 export interface ClassifierSource {
   /**
    * The classifier of a partition; null = nobody classifies its requests.
-   * @throws PointsmanError PM_PLUGIN_THREW, PM_PLUGIN_INVALID, where it cannot be created.
+   * @throws PointsmanError PM_PLUGIN_THREW, PM_PLUGIN_INVALID, where it cannot be created; PM_SHUTTING_DOWN after the end.
    */
   classifierFor(partition: Partition): ClassifierStage | null;
   /** Whether something waits that only a promise can bring: virtual time lets promises run before it goes on. */

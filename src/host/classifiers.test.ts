@@ -38,6 +38,13 @@ export const everywhere = defineRequestClassifier({
     return { classify: () => ({ schedulingCostTokens: ++calls + ('partition' in context ? 1000 : 0) }) };
   },
 });
+export const half = defineRequestClassifier({
+  type: 'half',
+  create({ partition: { model } }) {
+    if (model === 'b') return { onEvent() {} };
+    return { classify() { if (globalThis.halfFails) throw new Error('no'); return { schedulingCostTokens: 3 }; } };
+  },
+});
 export const misspelt = defineRequestClassifier({ type: 'misspelt', create: () => ({ clasify: () => undefined }) });
 export const hint = defineHintPolicy({ type: 'hint', create: () => ({ buildHints: () => [] }) });
 export function register(registry) {
@@ -125,6 +132,21 @@ describe('a classifier', () => {
     expect(living()).toEqual([]);
   });
 
+  it('that only listens in one partition does not take the probe of another, where it is tripped', async () => {
+    const clock = new ManualClock();
+    const host = await load(`${MODELS}request_classifier: half`, { clock });
+    Reflect.set(globalThis, 'halfFails', true);
+    for (let failure = 0; failure < 5; failure += 1) answerOf(host.classifierFor(A));
+    Reflect.set(globalThis, 'halfFails', false);
+    expect(answerOf(host.classifierFor(A))).toEqual({});
+    expect(host.containment()).toMatchObject([{ plugin: 'half', state: 'tripped' }]);
+    clock.advanceTo(10_000);
+    expect(answerOf(host.classifierFor(B))).toEqual({});
+    expect(answerOf(host.classifierFor(A))).toEqual({ schedulingCostTokens: 3 });
+    expect(host.containment()).toMatchObject([{ plugin: 'half', state: 'ok' }]);
+    await host.dispose();
+  });
+
   it('of scope shared is one for all models, without a partition', async () => {
     const host = await load(`${MODELS}request_classifier: everywhere`);
     expect([answerOf(host.classifierFor(A)), answerOf(host.classifierFor(B))]).toEqual([
@@ -170,21 +192,21 @@ describe('a classifier that cannot be used', () => {
       'unknown',
       'request_classifier: { type: mien }',
       [
-        'router.yaml:2:29: request_classifier.type: unknown request classifier "mien"; known: pass-through, everywhere, mine, misspelt, registered (did you mean "mine"?)',
+        'router.yaml:2:29: request_classifier.type: unknown request classifier "mien"; known: pass-through, everywhere, half, mine, misspelt, registered (did you mean "mine"?)',
       ],
     ],
     [
       'unknown, as a bare name',
       'request_classifier: pass_through',
       [
-        'router.yaml:2:21: request_classifier: unknown request classifier "pass_through"; known: pass-through, everywhere, mine, misspelt, registered (did you mean "pass-through"?)',
+        'router.yaml:2:21: request_classifier: unknown request classifier "pass_through"; known: pass-through, everywhere, half, mine, misspelt, registered (did you mean "pass-through"?)',
       ],
     ],
     [
       'of another kind',
       'request_classifier: hint',
       [
-        'router.yaml:2:21: request_classifier: hint is a hint policy; list it under the hints of a role, and choose a request classifier: pass-through, everywhere, mine, misspelt, registered',
+        'router.yaml:2:21: request_classifier: hint is a hint policy; list it under the hints of a role, and choose a request classifier: pass-through, everywhere, half, mine, misspelt, registered',
       ],
     ],
     [

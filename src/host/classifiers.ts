@@ -16,6 +16,7 @@ import {
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
 import { BUILT_IN_VERSION, type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
+import { classifierClosed } from './classifier-errors.ts';
 import { ClassifierEvents } from './classifier-events.ts';
 import { PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
@@ -119,6 +120,7 @@ export class Classifiers implements ClassifierSource {
   readonly #deliveries = new Set<ClassifierEvents>();
   readonly #disposers: (() => unknown)[] = [];
   #shared: Instance | null = null;
+  #closed = false;
 
   constructor(config: ClassifiedConfig, resolved: ResolvedClassifier | null, ports: ClassifierPorts) {
     this.#config = config;
@@ -134,6 +136,8 @@ export class Classifiers implements ClassifierSource {
   classifierFor(partition: Partition): ClassifierStage | null {
     const resolved = this.#resolved;
     if (resolved === null) return null;
+    // One made now would never be disposed.
+    if (this.#closed) throw classifierClosed();
     const ofModel = this.#stages.get(partition.model);
     const known = ofModel?.get(partition.routingGroup);
     if (known !== undefined) return known;
@@ -157,6 +161,7 @@ export class Classifiers implements ClassifierSource {
 
   /** Ends every wait; returns what disposes the instances. */
   close(): readonly (() => unknown)[] {
+    this.#closed = true;
     for (const events of this.#deliveries) events.close();
     this.#deliveries.clear();
     for (const stage of this.#open.splice(0)) stage.close();

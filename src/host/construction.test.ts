@@ -99,8 +99,9 @@ describe('a partition that appears after startup', () => {
     const reason =
       'model late cannot be served in role decode: create of hint policy one threw for role decode';
     const failed = { partition: of('late'), role: 'decode', reason, cause: 'not for one0 late/decode/32' };
+    const pending = { ...failed, due: false };
     expect(attempt()).toMatchObject({ code: 'PM_PARTITION_NOT_READY', status: 503, message: reason });
-    expect(host.failures()).toEqual([failed]);
+    expect(host.failures()).toEqual([pending]);
     // What had been created before it is gone again.
     expect(happened()).toEqual([
       '+pick a/decode/16',
@@ -125,10 +126,23 @@ describe('a partition that appears after startup', () => {
     expect(host.roleRuntime(of('a'), 'decode').policy.type).toBe('pick');
     expect(happened()).toEqual([]);
     clock.advanceTo(10_000);
+    expect(host.failures()).toEqual([{ ...failed, due: true }]);
     life.throwFor = '';
     expect(attempt()).toMatchObject({ policy: { type: 'pick' } });
     expect(host.failures()).toEqual([]);
     expect(happened()).toEqual(['+pick late/decode/32', '+one0 late/decode/32']);
+    await host.dispose();
+  });
+
+  it('that failed for a block size it turns out not to have is not reported for ever', async () => {
+    const { host } = await hostOf(yaml);
+    life.throwFor = 'late/decode/16';
+    // While the block size of a model is not known, 16 stands in for it.
+    expect(() => host.roleRuntime(of('late'), 'decode', 16)).toThrow('cannot be served');
+    expect(host.failures()).toHaveLength(1);
+    expect(host.roleRuntime(of('late'), 'decode', 32).policy.type).toBe('pick');
+    expect(host.failures()).toEqual([]);
+    life.throwFor = '';
     await host.dispose();
   });
 });

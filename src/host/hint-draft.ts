@@ -1,7 +1,14 @@
 // An envelope in the making: what a policy may still put in, what was taken of whom, and what is counted and logged of the rest.
 import type { Metrics } from '../observe/index.ts';
 import { type KvHint, type KvHintAction, type Logger, MAX_HINT_ACTIONS } from '../plugin/index.ts';
-import { type CheckedAction, type DropReason, judgeOutput, type OutputLimits } from './hint-output.ts';
+import {
+  type CheckedAction,
+  type DropReason,
+  judgeOutput,
+  type NamedActions,
+  type OutputLimits,
+  refusalText,
+} from './hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from './hint-payload.ts';
 import type { CommitFailure, CommitOutcome, CopyCommit, HintPolicyResult, HintStageResult } from './types.ts';
 
@@ -21,9 +28,20 @@ export const WHOLE_ROOM: Pick<OutputLimits, 'room' | 'roomBytes'> = {
 export class HintComplaints {
   readonly #log: Logger;
   readonly #made = new Set<string>();
+  readonly #named: NamedActions = { names: [] };
 
   constructor(log: Logger) {
     this.#log = log;
+  }
+
+  /** Judges an output, of a policy or of a trusted caller; the log hears which action was refused by its name. */
+  judgeOutput(output: unknown, limits: OutputLimits, policy: string = INCOMING): Verdict {
+    const verdict = judgeOutput(output, limits, this.#named);
+    if (typeof verdict === 'string') {
+      const refusal = refusalText(verdict, this.#named, limits);
+      if (refusal !== null) this.complain(policy, verdict, refusal);
+    }
+    return verdict;
   }
 
   complain(policy: string, reason: DropReason, error: string | null): void {
@@ -92,7 +110,7 @@ export class HintDraft {
       version,
       payload,
     }));
-    return this.settle(INCOMING, judgeOutput(output, this.limitsFor(null, accepted)), 0);
+    return this.settle(INCOMING, this.#complaints.judgeOutput(output, this.limitsFor(null, accepted)), 0);
   }
 
   /** @param messageId null = nothing is sent, whatever the draft holds. */

@@ -28,12 +28,25 @@ export interface OutputLimits {
   readonly accepted: ReadonlySet<string> | null;
 }
 
+/** What an output named, filled by {@link judgeOutput} for {@link refusalText}. */
+export interface NamedActions {
+  /** `type@version` of each action. */
+  names: readonly string[];
+}
+
 const NOTHING: readonly CheckedAction[] = Object.freeze([]);
 
 const NAME = /^[^\s@]{1,128}$/;
 
-/** The actions of an output, or why it is dropped. Never throws, whatever the output does when read. */
-export function judgeOutput(output: unknown, limits: OutputLimits): readonly CheckedAction[] | DropReason {
+/**
+ * The actions of an output, or why it is dropped. Never throws, whatever the output does when read.
+ * @param named is told what an output names that is well formed
+ */
+export function judgeOutput(
+  output: unknown,
+  limits: OutputLimits,
+  named?: NamedActions,
+): readonly CheckedAction[] | DropReason {
   if (isThenable(output)) {
     absorbPromise(output);
     return 'promise';
@@ -52,6 +65,7 @@ export function judgeOutput(output: unknown, limits: OutputLimits): readonly Che
       actions.push(action);
     }
     const names = actions.map((action) => `${action.type}@${action.version}`);
+    if (named) named.names = names;
     if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
     if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
     return actions;
@@ -59,6 +73,24 @@ export function judgeOutput(output: unknown, limits: OutputLimits): readonly Che
     // A getter or proxy that throws, or a payload that is not JSON: all the same to the envelope.
     return 'malformed';
   }
+}
+
+/** Names listed in a refusal. */
+const MOST_NAMES = 16;
+
+/** A refusal by name in words, for the log: the first such action, and what would have been taken. Null for other reasons. */
+export function refusalText(
+  reason: DropReason,
+  { names }: NamedActions,
+  { declared, accepted }: Pick<OutputLimits, 'declared' | 'accepted'>,
+): string | null {
+  if (reason !== 'undeclared_action' && reason !== 'unsupported_action') return null;
+  const set = reason === 'undeclared_action' ? declared : accepted;
+  const taken = [...(set ?? [])];
+  const more = taken.length > MOST_NAMES ? ` and ${taken.length - MOST_NAMES} more` : '';
+  const list = taken.length === 0 ? 'none' : `${taken.slice(0, MOST_NAMES).join(', ')}${more}`;
+  const taker = reason === 'undeclared_action' ? 'the policy declares' : 'the rank accepts';
+  return `action ${names.find((name) => set?.has(name) === false)}; ${taker} ${list}`;
 }
 
 function takeAction(action: unknown): CheckedAction {

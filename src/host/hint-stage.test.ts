@@ -300,6 +300,34 @@ describe('a policy that misbehaves loses its own actions only', () => {
     expect(counted).toEqual([dropped, sent, dropped, sent]);
     expect(lines).toEqual([{ policy: 'bomb', reason: 'threw', error: 'boom' }]);
   });
+
+  it('is logged with the action that was refused and the set it is not in, without its payload', async () => {
+    const lines: LogFields[] = [];
+    const log = { ...NO_LOG, warn: (_: string, fields?: LogFields) => void lines.push(fields ?? {}) };
+    const mixed = () => [action(0), { type: 'acme.pin', version: '1.0', payload: { secret: 'prompt' } }];
+    const names = Array.from({ length: 20 }, (_, n) => `acme.a${n}@1.0`);
+    const narrow = policy('narrow', mixed, ['acme.mark@1.0']);
+    const stage = await stageOf(
+      [policy('mixed', mixed), narrow],
+      { actions: ['acme.mark@1.0', ...names] },
+      { log },
+    );
+    const picky = await stageOf([policy('mixed', mixed)], { actions: [] }, { log });
+    stage.run(booking());
+    picky.run(booking({ incomingHint: incoming(1) }));
+    const accepted = `acme.mark@1.0, ${names.slice(0, 15).join(', ')} and 5 more`;
+    const unsupported = { policy: 'mixed', reason: 'unsupported_action' };
+    expect(lines).toEqual([
+      { ...unsupported, error: `action acme.pin@1.0; the rank accepts ${accepted}` },
+      {
+        policy: 'narrow',
+        reason: 'undeclared_action',
+        error: 'action acme.pin@1.0; the policy declares acme.mark@1.0',
+      },
+      { ...unsupported, policy: 'incoming', error: 'action acme.mark@1.0; the rank accepts none' },
+      { ...unsupported, error: 'action acme.mark@1.0; the rank accepts none' },
+    ]);
+  });
 });
 
 const incoming = (count: number): KvHint => ({

@@ -20,7 +20,7 @@ import {
   notCapable,
   type Verdict,
 } from './hint-draft.ts';
-import { type DropReason, judgeOutput } from './hint-output.ts';
+import type { DropReason } from './hint-output.ts';
 import type { InProcessHint } from './role-creation.ts';
 import type { CommitOutcome, CopyCommit, HintBooking, HintStage, HintStageResult } from './types.ts';
 
@@ -116,7 +116,7 @@ export class RoleHintStage implements HintStage {
     let verdict: Verdict;
     try {
       const output: unknown = hint.policy.buildHints(context as never);
-      verdict = judgeOutput(output, limits);
+      verdict = this.#complaints.judgeOutput(output, limits, hint.name);
     } catch (thrown) {
       verdict = 'threw';
       this.#complaints.complain(hint.name, verdict, errorText(thrown));

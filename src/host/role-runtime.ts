@@ -104,9 +104,10 @@ function commitSetting(
   if (!selection.commits) return null;
   const sender = hints.find((hint) => hint.sends);
   const guard = sender?.guard ?? null;
+  const thread = sender?.kind === 'thread' ? sender.policy : null;
   return {
     onFailure: onCommitFailure,
     senderActions: sender?.actions ?? null,
-    senderIsSkipped: () => guard !== null && !guard.wouldAdmit(),
+    senderIsSkipped: () => thread?.ready === false || (guard !== null && !guard.wouldAdmit()),
   };
 }

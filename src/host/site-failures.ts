@@ -20,10 +20,13 @@ export interface SiteFailure {
   readonly reason: string;
   /** What the plugin threw; null when it threw nothing. For operators. */
   readonly cause: string | null;
+  /** The pause is over: the next request tries again. */
+  readonly due: boolean;
 }
 
-interface Failed extends SiteFailure {
+interface Failed extends Omit<SiteFailure, 'due'> {
   readonly error: PointsmanError;
+  readonly key: string;
   readonly retryAt: number;
 }
 
@@ -31,6 +34,7 @@ interface Failed extends SiteFailure {
 export class SiteFailures {
   readonly #clock: Clock;
   readonly #log: Logger;
+  /** By partition and role: what a block size that was only guessed at left behind goes with the next try. */
   readonly #failed = new Map<string, Failed>();
 
   constructor(clock: Clock, log: Logger) {
@@ -39,29 +43,34 @@ export class SiteFailures {
   }
 
   /**
-   * Calls `create`, unless it failed for this site a moment ago.
+   * Calls `create`, unless it failed a moment ago.
+   * @param key what is created: partition, role, and a block size that may first have been guessed at.
    * @throws PointsmanError PM_PARTITION_NOT_READY, the failure as its cause.
    */
   attempt<T>(key: string, partition: Partition, role: Role, create: () => T): T {
-    const known = this.#failed.get(key);
-    if (known !== undefined && this.#clock.now() < known.retryAt) throw known.error;
+    const site = [partition.model, partition.routingGroup, role].join('\u0000');
+    const known = this.#failed.get(site);
+    if (known?.key === key && this.#clock.now() < known.retryAt) throw known.error;
     try {
       const created = create();
-      this.#failed.delete(key);
+      this.#failed.delete(site);
       return created;
     } catch (thrown) {
-      throw this.#remember(key, partition, role, thrown).error;
+      const failed = this.#failureOf(key, partition, role, thrown);
+      this.#failed.set(site, failed);
+      throw failed.error;
     }
   }
 
   /** In the order in which they failed first. */
   list(): readonly SiteFailure[] {
-    return [...this.#failed.values()].map(({ partition, role, reason, cause }) => {
-      return { partition, role, reason, cause };
+    const now = this.#clock.now();
+    return [...this.#failed.values()].map(({ partition, role, reason, cause, retryAt }) => {
+      return { partition, role, reason, cause, due: now >= retryAt };
     });
   }
 
-  #remember(key: string, partition: Partition, role: Role, thrown: unknown): Failed {
+  #failureOf(key: string, partition: Partition, role: Role, thrown: unknown): Failed {
     const { model, routingGroup } = partition;
     const group = routingGroup === 'default' ? '' : ` in routing group ${routingGroup}`;
     const reason = `model ${model}${group} cannot be served in role ${role}: ${errorText(thrown)}`;
@@ -70,15 +79,6 @@ export class SiteFailures {
       cause: thrown,
       details: { model, routing_group: routingGroup, role },
     });
-    const failed: Failed = {
-      partition,
-      role,
-      reason,
-      cause,
-      error,
-      retryAt: this.#clock.now() + SITE_RETRY_MS,
-    };
-    this.#failed.set(key, failed);
     this.#log.error('a partition is not ready: its policies cannot be created', {
       model,
       routing_group: routingGroup,
@@ -86,6 +86,6 @@ export class SiteFailures {
       error: errorText(thrown),
       cause,
     });
-    return failed;
+    return { key, partition, role, reason, cause, error, retryAt: this.#clock.now() + SITE_RETRY_MS };
   }
 }

@@ -20,7 +20,6 @@ import {
   type Verdict,
   WHOLE_ROOM,
 } from './hint-draft.ts';
-import { judgeOutput } from './hint-output.ts';
 import { type HintStagePorts, RoleHintStage, rankCapabilities } from './hint-stage.ts';
 import { CopyLocationsSnapshot, snapshotCopyLocations } from './isolation/copy-snapshot.ts';
 import type { ThreadAnswer } from './isolation/isolated-policy.ts';
@@ -220,8 +219,9 @@ class StageRun implements PendingHints {
   }
 
   /** By the room of an empty envelope; what others took is looked at when it is entered. */
-  #judge({ actions }: CreatedHint, output: unknown): Verdict {
-    return judgeOutput(output, { ...WHOLE_ROOM, declared: actions, accepted: this.#rank.actions });
+  #judge({ actions, name }: CreatedHint, output: unknown): Verdict {
+    const limits = { ...WHOLE_ROOM, declared: actions, accepted: this.#rank.actions };
+    return this.#complaints.judgeOutput(output, limits, name);
   }
 
   /** Keeps calls back until the sender answered; what they are told of the booking is read now. */

@@ -92,6 +92,8 @@ export interface SentHintRecord {
   readonly policy: string;
   readonly bytes: number;
   readonly outcome: HintOutcome | null;
+  /** The engine's word for why, for example `unsupported`; null = it gave none, or no word of at most 64 letters, digits and `_.:-`. */
+  readonly reason: string | null;
   readonly blocks_done: number | null;
 }
 

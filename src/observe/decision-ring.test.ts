@@ -49,6 +49,7 @@ describe('a decision record', () => {
             policy: 'kv_fetch',
             bytes: 4213,
             outcome: null,
+            reason: null,
             blocks_done: null,
           },
         ],
@@ -149,6 +150,7 @@ describe('a decision record', () => {
             policy: 'kv_fetch',
             bytes: 4213,
             outcome: 'accepted',
+            reason: null,
             blocks_done: 40,
           },
         ],
@@ -180,7 +182,14 @@ describe('a decision record', () => {
   it('calls actions unreported that nobody reported on by the end, and takes a later report', () => {
     const decisions = ring();
     const decision = decisions.open(decisionInput([{ id: 1n }]));
-    const sent = { type: 'kv.retain@1.0', policy: 'p', bytes: 1, outcome: null, blocks_done: null };
+    const sent = {
+      type: 'kv.retain@1.0',
+      policy: 'p',
+      bytes: 1,
+      outcome: null,
+      reason: null,
+      blocks_done: null,
+    };
     decisions.hinted(
       decision,
       {
@@ -205,6 +214,29 @@ describe('a decision record', () => {
       false,
     ]);
     expect(outcomes()).toEqual(['accepted', 'unreported']);
+  });
+
+  it('keeps the reason of the latest report when it is a word, and no other text', () => {
+    const decisions = ring();
+    const decision = decisions.open(decisionInput([{ id: 1n }]));
+    const sent = {
+      type: 'acme.pin@1.0',
+      policy: 'p',
+      bytes: 1,
+      outcome: null,
+      reason: null,
+      blocks_done: null,
+    };
+    const hints = { message_id: 'm', capable: true, sent: [{ action_id: 'a1', ...sent }], policies: [] };
+    decisions.hinted(decision, { ...hints, commit: null }, null, 1);
+    const reasonAfter = (reason: string | null) => {
+      decision.hintOutcome('a1', 'rejected', null, reason);
+      return decisions.get(decision.id)?.hints?.sent[0]?.reason;
+    };
+    expect(reasonAfter('unsupported')).toBe('unsupported');
+    for (const text of ['two words', 'a\nline', '', 'x'.repeat(65), null])
+      expect(reasonAfter(text)).toBeNull();
+    expect(reasonAfter('x'.repeat(64))).toBe('x'.repeat(64));
   });
 
   it('keeps the winner, its ties, the 32 cheapest and then the first ones of many candidates', () => {

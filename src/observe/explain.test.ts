@@ -94,6 +94,7 @@ const RECORD: DecisionRecord = {
         policy: 'kv_fetch',
         bytes: 4213,
         outcome: 'accepted',
+        reason: null,
         blocks_done: 40,
       },
     ],
@@ -157,8 +158,21 @@ test('a decision under way, without hints, session or prediction, says so', () =
   expect(text).toContain('candidates (4 of 900)');
   expect(text).toContain('as attempt 991, still held');
   expect(text).toContain('\n\noutcome: under way\n\n');
-  expect(text).not.toContain('session');
+  expect(text).toContain('\nsession none\n');
   expect(text).not.toContain('hints');
+});
+
+test('a session shows its parent, its trigger and that it ends; an outcome shows the engine’s reason', () => {
+  const session = { id_hash: '5b1e09aa', parent_hash: '0c4f77d1', final: true, trigger: 'tool_result' };
+  const [sent] = RECORD.hints!.sent;
+  const rejected = { ...sent!, type: 'acme.pin@1.0', outcome: 'rejected', reason: 'unsupported' } as const;
+  const text = renderDecision({
+    ...RECORD,
+    session,
+    hints: { ...RECORD.hints!, sent: [{ ...rejected, blocks_done: null }] },
+  });
+  expect(text).toContain('\nsession 5b1e09aa, parent 0c4f77d1, trigger tool_result, final request\n');
+  expect(text).toMatch(/^a1 +acme\.pin@1\.0 +kv_fetch +4213 +rejected \(unsupported\)$/m);
 });
 
 test('a whole answer shows that its first token was not seen; an answer without tokens that there was none', () => {

@@ -37,7 +37,8 @@ function heading(record: DecisionRecord): string {
   // A router of an earlier version says nothing of it.
   const classification = record.classification ?? null;
   if (classification !== null) lines.push(classified(classification));
-  if (session !== null) {
+  if (session === null) lines.push('session none');
+  else {
     const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
     const trigger = session.trigger === null ? '' : `, trigger ${session.trigger}`;
     lines.push(`session ${session.id_hash}${parent}${trigger}${session.final ? ', final request' : ''}`);
@@ -163,8 +164,10 @@ function hints({ hints: stage }: DecisionRecord): string[] {
   }
   if (stage.sent.length > 0) {
     const rows = stage.sent.map(
-      ({ action_id, blocks_done, bytes, outcome: end, policy, type }): TextCell[] => {
-        return [action_id, type, policy, bytes, end ?? 'not yet known', blocks_done];
+      ({ action_id, blocks_done, bytes, outcome: end, policy, reason, type }): TextCell[] => {
+        // A router of an earlier version records no reasons.
+        const why = (reason ?? null) === null ? '' : ` (${reason})`;
+        return [action_id, type, policy, bytes, `${end ?? 'not yet known'}${why}`, blocks_done];
       },
     );
     parts.push(textTable(['action', 'type', 'policy', 'bytes', 'outcome', 'blocks done'], rows));

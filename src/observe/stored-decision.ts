@@ -18,9 +18,11 @@ export interface DecisionEnd {
 const NOTHING = new Float64Array(0);
 /** Bytes that a decision takes besides its rows and texts, as measured on Node 20 with a margin. */
 const BASE_BYTES = 1024;
-const BYTES_PER_ACTION = 192;
+const BYTES_PER_ACTION = 256;
 const BYTES_PER_POLICY = 160;
 const BYTES_PER_CLASSIFICATION = 320;
+/** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
+const REASON = /^[\w.:-]{1,64}$/;
 
 /** A decision under way or complete. Every method may be called at any time; after the end, late hint outcomes still count. */
 export class StoredDecision {
@@ -118,10 +120,12 @@ export class StoredDecision {
     actionId: string,
     outcome: NonNullable<SentHintRecord['outcome']>,
     blocksDone: number | null,
+    reason: string | null = null,
   ): boolean {
     const action = this.#hints?.sent.find((sent) => sent.action_id === actionId);
     if (action === undefined) return false;
     action.outcome = outcome;
+    action.reason = reason !== null && REASON.test(reason) ? reason : null;
     if (blocksDone !== null) action.blocks_done = blocksDone;
     return true;
   }

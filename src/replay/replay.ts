@@ -114,6 +114,7 @@ function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
     kvBlocks: settings.kv_blocks === 'unlimited' ? null : settings.kv_blocks,
     timing: settings.timing,
     cacheModel: settings.model,
+    acceptedActions: settings.accept_actions ?? [],
     seed: settings.seed,
   };
 }

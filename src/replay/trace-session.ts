@@ -7,6 +7,15 @@ export type SessionFault = (text: string) => Error;
 
 const MAX_ID = 256;
 
+/** What `session_context` may hold. */
+export const SESSION_FIELDS: readonly string[] = [
+  'session_id',
+  'parent_session_id',
+  'session_final',
+  'input_trigger',
+  'agent_headers',
+];
+
 /**
  * The session a line names, frozen; null when it names none. `session_context` goes before `session_id`.
  * @throws what `fault` makes of a field that is not of its kind.

@@ -61,6 +61,8 @@ export interface ReplaySettings {
   readonly limit: number | null;
   readonly seed: number;
   readonly cut_events: boolean;
+  /** Hint actions that the engines take and answer without doing anything; absent = none. */
+  readonly accept_actions?: readonly string[];
 }
 
 /** Totals of one worker. */

@@ -1,16 +1,29 @@
 // Classification on the road: before anything is booked, without holding others up, and whatever the classifier does.
 import { describe, expect, it } from 'vitest';
+import { createSoloClassifier } from '../host/index.ts';
 import {
   type ClassifierEvent,
   type ClassifyAnswer,
   type ClassifyRequest,
   defineRequestClassifier,
   defineWorkerSelectionPolicy,
+  errorText,
+  ManualClock,
+  NO_LOG,
+  PointsmanError,
   pickWorker,
   RateLimited,
   type RequestClassifier,
 } from '../plugin/index.ts';
-import { REPORT, RecordingSink, type TestRoadOptions, testRoad } from './road.fixtures.ts';
+import { ClassifyStep } from './classify.ts';
+import {
+  PARTITION,
+  REPORT,
+  RecordingSink,
+  roadRequest,
+  type TestRoadOptions,
+  testRoad,
+} from './road.fixtures.ts';
 
 const promisesRan = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -300,3 +313,38 @@ it('a hop that only prefills is not classified: its other hop is', async () => {
   road.arrive({ role: 'prefill' });
   expect(asked).toBe(0);
 });
+
+it.each([
+  ['at once', () => undefined],
+  ['late', () => Promise.resolve(undefined)],
+])(
+  'a request that fails inside after an answer %s ends with that failure, and waits no more',
+  async (_, classify) => {
+    const solo = await createSoloClassifier({
+      definition: defineRequestClassifier({ type: 'mine', create: () => ({ classify }) }),
+      partition: PARTITION,
+      blockSize: 16,
+      maxWaitMs: 1000,
+      clock: new ManualClock(),
+      seed: 1,
+      log: NO_LOG,
+    });
+    const heard: string[] = [];
+    const step = new ClassifyStep({
+      source: solo,
+      goOn() {
+        throw new Error('inside');
+      },
+      asError: (thrown) => new PointsmanError('PM_INTERNAL', errorText(thrown)),
+    });
+    const exchange = {
+      arrivedAt: 0,
+      follow: () => undefined,
+      refuse: ({ message }: PointsmanError) => void heard.push(`refused ${message}`),
+      failed: ({ message }: PointsmanError) => void heard.push(`failed ${message}`),
+    };
+    step.run(exchange, roadRequest('r', {}));
+    await promisesRan();
+    expect([heard, step.waiting]).toEqual([['failed inside'], 0]);
+  },
+);

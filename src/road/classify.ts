@@ -13,6 +13,8 @@ export interface ClassifiedExchange {
   /** The lifecycle is told of everything from here on. */
   follow(lifecycle: RequestLifecycle): void;
   refuse(error: PointsmanError): void;
+  /** It ended, whatever was made of it before. */
+  failed(error: PointsmanError): void;
 }
 
 /** What the step works with. */
@@ -65,8 +67,13 @@ export class ClassifyStep<E extends ClassifiedExchange> {
     this.#waiting += 1;
     lifecycle.classify((outcome) => {
       this.#waiting -= 1;
-      if (outcome.kind === 'classified') this.#ports.goOn(exchange, request, outcome.classification);
-      else if (outcome.kind === 'refused') exchange.refuse(outcome.error);
+      try {
+        if (outcome.kind === 'classified') this.#ports.goOn(exchange, request, outcome.classification);
+        else if (outcome.kind === 'refused') exchange.refuse(outcome.error);
+      } catch (thrown) {
+        // Of a late answer nobody is above to whom it could go.
+        exchange.failed(this.#ports.asError(thrown));
+      }
     });
   }
 

@@ -180,8 +180,8 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#headPassed = true;
     this.#lifecycle?.responding(0);
     if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
-    for (const { actionId, outcome, blocksDone } of outcomes)
-      this.#hints?.report(actionId, outcome, blocksDone);
+    for (const { actionId, outcome, blocksDone, reason } of outcomes)
+      this.#hints?.report(actionId, outcome, blocksDone, reason);
     try {
       this.#sink.head(status, headers);
     } catch {

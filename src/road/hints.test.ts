@@ -97,26 +97,26 @@ describe('hints on the road', () => {
   it('are recorded with what the head, later events and silence say of them', async () => {
     const { request, transport, road } = await fetching();
     const outcomes = () =>
-      request.record()?.hints?.sent.map(({ outcome, blocks_done }) => [outcome, blocks_done]);
-    const reported = { reason: null, blocksAsked: null, bytes: null };
+      request.record()?.hints?.sent.map(({ outcome, reason, blocks_done }) => [outcome, reason, blocks_done]);
+    const reported = { reason: 'no_room', blocksAsked: null, bytes: null };
     transport.last.sink.head(200, {}, [
       { actionId: 'a1', outcome: 'deferred', blocksDone: null, ...reported },
       { actionId: 'a7', outcome: 'accepted', blocksDone: 1, ...reported },
     ]);
     expect(outcomes()).toEqual([
-      ['deferred', null],
-      [null, null],
+      ['deferred', 'no_room', null],
+      [null, null, null],
     ]);
     transport.last.sink.finished(REPORT);
     expect(outcomes()).toEqual([
-      ['deferred', null],
-      ['unreported', null],
+      ['deferred', 'no_room', null],
+      ['unreported', null, null],
     ]);
-    road.hintOutcome({ messageId: 'r1', actionId: 'a1', outcome: 'accepted', blocks: 3 });
-    road.hintOutcome({ messageId: 'r9', actionId: 'a2', outcome: 'accepted', blocks: 3 });
+    road.hintOutcome({ messageId: 'r1', actionId: 'a1', outcome: 'accepted', reason: null, blocks: 3 });
+    road.hintOutcome({ messageId: 'r9', actionId: 'a2', outcome: 'accepted', reason: null, blocks: 3 });
     expect(outcomes()).toEqual([
-      ['accepted', 3],
-      ['unreported', null],
+      ['accepted', null, 3],
+      ['unreported', null, null],
     ]);
   });
 

@@ -1,5 +1,6 @@
 // Hostile classifiers: whatever one does to a request costs that request at most, with a text that is not the classifier's.
 import { describe, expect, it } from 'vitest';
+import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { type ClassifyRequest, defineRequestClassifier, type RequestClassifier } from '../plugin/index.ts';
 import { REPORT, testRoad } from './road.fixtures.ts';
 
@@ -7,6 +8,15 @@ const promisesRan = () => new Promise((resolve) => setImmediate(resolve));
 
 type Settle = (value: unknown) => void;
 const thenable = (then: (resolve: Settle, reject: Settle) => void) => Object.fromEntries([['then', then]]);
+
+/** An object of which nothing can be asked; what it throws is another one. */
+function poisoned(): object {
+  const refuse = () => {
+    throw poisoned();
+  };
+  const traps = { get: refuse, getPrototypeOf: refuse, has: refuse, ownKeys: refuse };
+  return new Proxy({}, traps);
+}
 
 /** What a hostile classifier does, each for the request `bad` alone; `undefined` = the request passes. */
 const HOSTILE: Record<string, [(request: ClassifyRequest) => unknown, string | undefined]> = {
@@ -38,6 +48,18 @@ const HOSTILE: Record<string, [(request: ClassifyRequest) => unknown, string | u
     },
     'PM_CLASSIFIER_THREW',
   ],
+  'throws a proxy that refuses to be looked at': [
+    () => {
+      throw poisoned();
+    },
+    'PM_CLASSIFIER_THREW',
+  ],
+  'rejects with a proxy that refuses to be looked at': [
+    () => Promise.reject(poisoned()),
+    'PM_CLASSIFIER_THREW',
+  ],
+  'answers a proxy that refuses to be looked at': [() => poisoned(), 'PM_CLASSIFIER_THREW'],
+  'answers such a proxy late': [() => Promise.resolve({ workerTarget: poisoned() }), 'PM_CLASSIFIER_THREW'],
   rejects: [() => Promise.reject(new Error('secret')), 'PM_CLASSIFIER_THREW'],
   'never answers': [() => new Promise(() => undefined), 'PM_CLASSIFIER_TIMEOUT'],
   'answers junk': [() => 'junk', 'PM_CLASSIFIER_INVALID'],
@@ -150,7 +172,14 @@ describe.each(Object.entries(HOSTILE))('a classifier that %s', (_, [deed, code])
           : undefined;
     const classify = answer as NonNullable<RequestClassifier['classify']>;
     const definition = defineRequestClassifier({ type: 'mine', create: () => ({ classify }) });
-    const road = await testRoad({ classifier: { definition }, maxWaitMs: 1000 });
+    let waiting = (): unknown => undefined;
+    const metrics: Metrics = {
+      ...NO_METRICS,
+      gauge(name, read) {
+        if (name === 'pointsman_classifications_waiting') waiting = read;
+      },
+    };
+    const road = await testRoad({ classifier: { definition }, maxWaitMs: 1000, metrics });
     const good = [road.arrive({ requestId: 'before' }), road.arrive({ requestId: 'beside' })];
     const bad = road.arrive({ requestId: 'bad' });
     good.push(road.arrive({ requestId: 'after' }));
@@ -167,6 +196,7 @@ describe.each(Object.entries(HOSTILE))('a classifier that %s', (_, [deed, code])
     }
     for (const { sink } of road.transport.dispatched) sink.finished(REPORT);
     road.expectIdle();
+    expect(waiting()).toBe(0);
     expect(road.road.unsettled()).toBe(false);
   });
 });

@@ -264,7 +264,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
   let arrivals = 0;
   const arrive = (changes: Partial<RoadRequest> = {}, sink = new RecordingSink()) => {
     arrivals += 1;
-    const ticket = road.arrive(request(`r${arrivals}`, changes), sink);
+    const ticket = road.arrive(roadRequest(`r${arrivals}`, changes), sink);
     return { ticket, sink, record: (): DecisionRecord | null => decisions?.get(sink.decisionId) ?? null };
   };
   /** Lets a worker announce the blocks of a prompt under hashes of its own. */
@@ -302,7 +302,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
   };
 }
 
-function request(requestId: string, changes: Partial<RoadRequest>): RoadRequest {
+/** A request with everything it needs. */
+export function roadRequest(requestId: string, changes: Partial<RoadRequest>): RoadRequest {
   return {
     requestId,
     door: 'gateway',

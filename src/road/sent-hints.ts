@@ -24,17 +24,22 @@ export class SentHints {
   }
 
   /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
-  report(actionId: string, outcome: NonNullable<SentHintRecord['outcome']>, blocksDone: number | null): void {
+  report(
+    actionId: string,
+    outcome: NonNullable<SentHintRecord['outcome']>,
+    blocksDone: number | null,
+    reason: string | null,
+  ): void {
     const type = this.#types.get(actionId);
     if (type === undefined) return;
     this.#open.delete(actionId);
-    this.#decision?.hintOutcome(actionId, outcome, blocksDone);
+    this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
   }
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */
   ended(): void {
-    for (const actionId of [...this.#open]) this.report(actionId, 'unreported', null);
+    for (const actionId of [...this.#open]) this.report(actionId, 'unreported', null, null);
   }
 }
 
@@ -76,8 +81,8 @@ export class HintOutcomes {
   }
 
   /** Takes a late report. */
-  report({ messageId, actionId, outcome, blocks }: LateHintOutcome): void {
-    this.#byMessage.get(messageId)?.report(actionId, outcome, blocks);
+  report({ messageId, actionId, outcome, reason, blocks }: LateHintOutcome): void {
+    this.#byMessage.get(messageId)?.report(actionId, outcome, blocks, reason);
   }
 }
 
@@ -90,6 +95,7 @@ export function sentHintRecords(result: HintStageResult): SentHintRecord[] {
     policy: result.actionPolicies[index] ?? 'incoming',
     bytes: jsonBytes(action.payload),
     outcome: null,
+    reason: null,
     blocks_done: null,
   }));
 }

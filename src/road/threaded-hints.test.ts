@@ -234,6 +234,22 @@ describe('a committed copy whose sender has a thread', () => {
     expectIdle();
   });
 
+  it('is not counted on while the thread that would send it is replaced', async () => {
+    const { arrive, clock, decisions, busy, road, transport } = await golden('degrade');
+    arrive({ tokens: TOKENS, requestId: 'loops' });
+    clock.advanceTo(clock.now() + DEADLINE_MS);
+    const sent = transport.dispatched.length;
+    arrive({ tokens: TOKENS, requestId: 'meanwhile' });
+    const [record] = decisions?.list(1, {}) ?? [];
+    expect(record).toMatchObject({
+      request_id: 'meanwhile',
+      hints: { commit: null, policies: [{ name: 'sender', reason: 'restarting' }, { name: 'here' }] },
+    });
+    expect(transport.dispatched.length).toBe(sent + 1);
+    busy.ticket.abort();
+    expect(road.activeBookings()).toBe(2);
+  });
+
   it.each(['degrade', 'release'] as const)(
     'is settled when the request ends before (%s)',
     async (onFailure) => {

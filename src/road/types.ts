@@ -77,6 +77,8 @@ export interface LateHintOutcome {
   readonly messageId: string;
   readonly actionId: string;
   readonly outcome: HintOutcome;
+  /** Why, in the engine's words; null = not said. */
+  readonly reason: string | null;
   /** Blocks done; null = not said. */
   readonly blocks: number | null;
 }

@@ -1,5 +1,5 @@
 // The embedded engine: a pure core with a wire shell and a virtual shell.
-export { DEFAULT_ENGINE_SETTINGS } from './core/create-engine.ts';
+export { advertisedActions, DEFAULT_ENGINE_SETTINGS, isActionName } from './core/create-engine.ts';
 export type {
   FetchAnswer,
   FetchGrantRequest,

@@ -26,6 +26,8 @@ export interface SimulatedEngineSettings {
   readonly fetchTimeoutMs: number;
   /** Advertised actions; null = none advertised (`--no-action-set`). */
   readonly actions: readonly string[] | null;
+  /** Further `type@version`s that are advertised as well and answered `accepted` without doing anything. */
+  readonly acceptedActions: readonly string[];
   readonly seed: number;
 }
 

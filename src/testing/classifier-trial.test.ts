@@ -29,7 +29,7 @@ describe('testClassifier', () => {
     const short = trial.send({ inputTokens: 10 });
     const long = trial.send();
     const tooLong = trial.send({ inputTokens: 20_000 });
-    const broken = trial.send({ session: { sessionId: 'broken', agentHeaders: {} } });
+    const broken = trial.send({ session: { sessionId: 'broken' } });
     expect([short, long, tooLong, broken].map(({ state }) => state)).toEqual([
       'classified',
       'waiting',

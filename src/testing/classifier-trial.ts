@@ -10,16 +10,17 @@ import {
   type Partition,
   type PointsmanError,
   type RequestClassifierDefinition,
-  type SessionContext,
   type WorkerRank,
   type WorkerTarget,
 } from '../plugin/index.ts';
+import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 
 /** A request to classify; everything has a default. */
 export interface TrialClassifyRequest {
   /** Default: `r1`, `r2`, … */
   readonly requestId?: string;
-  readonly session?: SessionContext | null;
+  /** Default none. */
+  readonly session?: TrialSession | null;
   /** Default 2,048. */
   readonly inputTokens?: number;
   readonly policyClass?: string | null;
@@ -214,7 +215,7 @@ export async function testClassifier(
       const { requestId = `r${requests}`, inputTokens = 2048 } = request;
       const lifecycle = solo.classifierFor(partition)?.begin({
         requestId,
-        session: request.session ?? null,
+        session: sessionOfTrial(request.session),
         promptTokens: inputTokens,
         policyClass: request.policyClass ?? null,
         arrivedAt: clock.now(),

@@ -1,6 +1,20 @@
 // Traffic for trials: conversations that take turns, share a system prompt and grow.
 import { seededRng } from '../plugin/index.ts';
 
+/** Whose request it is, with all that the headers of a request can say; what is left out or null was not sent. */
+export interface TraceSession {
+  /** 1 to 256 characters. */
+  readonly session_id: string;
+  /** 1 to 256 characters. */
+  readonly parent_session_id?: string | null;
+  /** True on the last request of the session. */
+  readonly session_final?: boolean | null;
+  /** `user_message`, `tool_result` or `other`. */
+  readonly input_trigger?: string | null;
+  /** Values by name. */
+  readonly agent_headers?: Readonly<Record<string, readonly string[]>> | null;
+}
+
 /** One request of a trace, with the fields of a line of a Mooncake trace. */
 export interface TraceRequest {
   /** Arrival, ms; not before that of the request above. */
@@ -11,6 +25,10 @@ export interface TraceRequest {
   readonly output_length: number;
   /** One id per 512 tokens of the prompt, from 0; an id stands for its block and everything before it. */
   readonly hash_ids: readonly number[];
+  /** The session, 1 to 256 characters; policies see it as `session.sessionId`. */
+  readonly session_id?: string | null;
+  /** The session with its parent, its end, its trigger and agent headers; goes before `session_id`. */
+  readonly session_context?: TraceSession | null;
 }
 
 /** What conversations are like; all numbers whole and from 1. */
@@ -31,7 +49,7 @@ export interface ConversationTraceOptions {
   readonly seed?: number;
 }
 
-/** Makes a trace; equal options make equal traces. */
+/** Makes a trace; equal options make equal traces. Each conversation is a session: `conversation-1`, `conversation-2`, …. */
 export function conversationTrace(options: ConversationTraceOptions = {}): readonly TraceRequest[] {
   const { conversations = 16, turns = 5, systemBlocks = 2, turnBlocks = 2, outputTokens = 64 } = options;
   const { gapMs = 4_000, seed = 1 } = options;
@@ -48,6 +66,7 @@ export function conversationTrace(options: ConversationTraceOptions = {}): reado
         input_length: ids.length * 512,
         output_length: outputTokens,
         hash_ids: [...ids],
+        session_id: `conversation-${conversation + 1}`,
       });
       timestamp += Math.round(gapMs * (0.5 + rng.next()));
     }

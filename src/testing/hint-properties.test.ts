@@ -30,7 +30,9 @@ describe('checkHintPolicy', () => {
       create: () => ({ buildHints: () => [action({})] }),
     });
     const [fault] = await checkHintPolicy(definition, { properties: timeless });
-    expect(fault?.message).toContain('the output was dropped (undeclared_action) for {"requestId":"r0"');
+    expect(fault?.message).toContain(
+      'the output was dropped (undeclared_action: action acme.mark@1.0; the policy declares acme.other@1.0) for {"requestId":"r0"',
+    );
   });
 
   it('tells of a policy that does not repeat itself', async () => {

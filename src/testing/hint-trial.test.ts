@@ -22,7 +22,7 @@ const mark = defineHintPolicy({
 
 describe('testHintPolicy', () => {
   it('gives the actions as they would be sent', async () => {
-    const session = { sessionId: 's', agentHeaders: {} };
+    const session = { sessionId: 's' };
     const { actions, dropped, ran } = await testHintPolicy(mark, {
       parameters: { copies: 2 },
       context: { promptTokens: 100, session, worker: { workerId: 9n, rank: 1 } },
@@ -41,6 +41,7 @@ describe('testHintPolicy', () => {
     expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error: null, ran: true });
     const unsupported = await testHintPolicy(mark, { context: { capabilities: ['kv.fetch@1.0'] } });
     expect(unsupported.dropped).toBe('unsupported_action');
+    expect(unsupported.error).toBe('action acme.mark@1.0; the rank accepts kv.fetch@1.0');
   });
 
   it('says what the policy threw', async () => {

@@ -11,10 +11,10 @@ import {
   type Partition,
   type Role,
   type Row,
-  type SessionContext,
   type SessionLineage,
   type WorkerRank,
 } from '../plugin/index.ts';
+import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
 
 /** A rank that holds leading blocks of the prompt on its device. */
@@ -37,8 +37,12 @@ export interface TrialBooking {
   readonly promptTokens?: number;
   /** Tokens per block; default 16. */
   readonly blockSize?: number;
-  readonly session?: SessionContext | null;
-  /** `type@version`s the rank accepts; null (default) = it did not say. */
+  /** Default none. */
+  readonly session?: TrialSession | null;
+  /**
+   * `type@version`s the rank accepts. Null (default) = it did not say, and any is taken: give the set of your engine to see what it
+   * would refuse.
+   */
   readonly capabilities?: readonly string[] | null;
   /** Whether the rank takes hints at all; default true. */
   readonly routerHint?: boolean;
@@ -78,7 +82,7 @@ export interface HintTrialResult {
     | 'unsupported_action'
     | 'promise'
     | null;
-  /** What it threw, in words; null when it threw nothing. */
+  /** What it threw, or which action was refused and what would have been taken, in words; null when there is nothing to say. */
   readonly error: string | null;
   /** False when the booked rank takes no hints, so that the policy did not run. */
   readonly ran: boolean;
@@ -119,7 +123,7 @@ export async function openHints(
     seed: 1,
     log: {
       ...NO_LOG,
-      // The stage keeps what a policy threw from records; it says it to the log alone.
+      // The stage keeps words about an output from records; it says them to the log alone.
       warn: (_, fields) => {
         if (typeof fields?.error === 'string') error = fields.error;
       },
@@ -136,7 +140,7 @@ export async function openHints(
     partition,
     promptTokens: context.promptTokens ?? 2048,
     blockSize,
-    session: context.session ?? null,
+    session: sessionOfTrial(context.session),
     incomingHint: null,
     ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
     ...(context.residency === undefined ? {} : { residency: context.residency }),

@@ -15,7 +15,12 @@ export {
   type TrialState,
   testClassifier,
 } from './classifier-trial.ts';
-export { type ConversationTraceOptions, conversationTrace, type TraceRequest } from './conversation-trace.ts';
+export {
+  type ConversationTraceOptions,
+  conversationTrace,
+  type TraceRequest,
+  type TraceSession,
+} from './conversation-trace.ts';
 export { checkHintPolicy, type HintCheck, type HintProperty } from './hint-properties.ts';
 export {
   type HintTrial,
@@ -32,6 +37,7 @@ export {
   type SelectionTrialResult,
   type TrialCandidate,
   type TrialDecision,
+  type TrialSelectionRequest,
   testWorkerSelection,
 } from './selection-trial.ts';
 export {
@@ -42,3 +48,4 @@ export {
   type TraceTrialResult,
   type TrialPolicy,
 } from './trace-trial.ts';
+export type { TrialSession } from './trial-session.ts';

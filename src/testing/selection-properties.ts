@@ -4,7 +4,6 @@ import {
   PointsmanError,
   type Rng,
   type Role,
-  type SelectionRequest,
   seededRng,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
@@ -14,6 +13,7 @@ import {
   openSelection,
   type TrialCandidate,
   type TrialDecision,
+  type TrialSelectionRequest,
 } from './selection-trial.ts';
 
 /**
@@ -37,7 +37,7 @@ export interface SelectionCheck {
   readonly parameters?: unknown;
   readonly role?: Role;
   /** What every request has; the prompt's length varies unless given. */
-  readonly request?: Partial<SelectionRequest>;
+  readonly request?: TrialSelectionRequest;
   /** Which to check; default all. */
   readonly properties?: readonly SelectionProperty[];
   /** Sets of candidates to try; default 100. */
@@ -117,7 +117,7 @@ interface Failure {
 function tries(
   policy: OpenSelection,
   candidates: readonly TrialCandidate[],
-  request: Partial<SelectionRequest>,
+  request: TrialSelectionRequest,
   decisions = 3,
 ): readonly TrialDecision[] | Failure {
   try {
@@ -199,11 +199,7 @@ function moved(
 }
 
 /** Books and books until everyone should have had a turn. */
-function starved(
-  policy: OpenSelection,
-  given: Partial<SelectionRequest>,
-  oneHoldsAll: boolean,
-): string | null {
+function starved(policy: OpenSelection, given: TrialSelectionRequest, oneHoldsAll: boolean): string | null {
   const request = { promptTokens: 2_048, blockSize: BLOCK_SIZE, ...given };
   const blocks = Math.ceil(request.promptTokens / request.blockSize);
   const turns = new Array<number>(WORKERS).fill(0);
@@ -236,11 +232,7 @@ function starved(
   return `${TURNS} requests that never end were booked on ${WORKERS} workers, ${situation}, and worker ${idle + 1} got none: ${turns.join(', ')}`;
 }
 
-async function slow(
-  policy: OpenSelection,
-  rng: Rng,
-  given: Partial<SelectionRequest>,
-): Promise<string | null> {
+async function slow(policy: OpenSelection, rng: Rng, given: TrialSelectionRequest): Promise<string | null> {
   const request = { promptTokens: 8_192, blockSize: BLOCK_SIZE, ...given };
   const crowd: TrialCandidate[] = [];
   while (crowd.length < CROWD) crowd.push(...randomCandidates(rng, request));
@@ -248,6 +240,6 @@ async function slow(
   return overBudget(() => tries(policy, candidates, request, 1));
 }
 
-function forInput(candidates: readonly TrialCandidate[], request: Partial<SelectionRequest>): string {
+function forInput(candidates: readonly TrialCandidate[], request: TrialSelectionRequest): string {
   return ` for request ${exactJsonStringify(request)} and candidates ${exactJsonStringify(candidates)}`;
 }

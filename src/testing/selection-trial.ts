@@ -12,6 +12,7 @@ import {
   type SelectionRequest,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
+import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
 
 /** Tokens per block where a trial does not say. */
@@ -30,6 +31,11 @@ export interface TrialCandidate {
   readonly copies?: Partial<Row<CopyColumns>>;
 }
 
+/** A request of a trial: what policies see of one, as far as a test says it. */
+export type TrialSelectionRequest = Partial<Omit<SelectionRequest, 'session'>> & {
+  readonly session?: TrialSession | null;
+};
+
 /** What {@link testWorkerSelection} works with. */
 export interface SelectionTrial {
   /** As in YAML. */
@@ -37,7 +43,7 @@ export interface SelectionTrial {
   /** In (worker id, rank) order, as the router hands them over. */
   readonly candidates: readonly TrialCandidate[];
   /** Default: 2,048 prompt tokens in blocks of 16, counted toward prefill, everything else absent. */
-  readonly request?: Partial<SelectionRequest>;
+  readonly request?: TrialSelectionRequest;
   readonly role?: Role;
   readonly partition?: Partition;
   /** Seed of ties and sampling; default 1. */
@@ -111,7 +117,7 @@ export async function testWorkerSelection(
 /** A policy created once, for any number of decisions about different candidates. */
 export interface OpenSelection {
   readonly needs: SelectionTrialNeeds;
-  decide(candidates: readonly TrialCandidate[], request?: Partial<SelectionRequest>): TrialDecision;
+  decide(candidates: readonly TrialCandidate[], request?: TrialSelectionRequest): TrialDecision;
 }
 
 /** Creates the policy of a trial. @throws as {@link testWorkerSelection}. */
@@ -148,7 +154,7 @@ export async function openSelection(
   };
 }
 
-function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
+function trialFacts(request: TrialSelectionRequest): SelectionFacts {
   const promptTokens = request.promptTokens ?? 2048;
   const blockSize = request.blockSize ?? DEFAULT_BLOCK_SIZE;
   return {
@@ -157,7 +163,6 @@ function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
     blockSize,
     requestBlocks: Math.ceil(promptTokens / blockSize),
     tracksPrefillTokens: true,
-    session: null,
     affinityTarget: null,
     pinnedWorker: null,
     expectedOutputTokens: null,
@@ -165,5 +170,6 @@ function trialFacts(request: Partial<SelectionRequest>): SelectionFacts {
     strictPriority: 0,
     temperatureOverride: null,
     ...request,
+    session: sessionOfTrial(request.session),
   };
 }

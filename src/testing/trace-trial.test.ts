@@ -28,7 +28,45 @@ const lowestId = defineWorkerSelectionPolicy({
   }),
 });
 
+/** Sends an action of its own for requests of child sessions. */
+const pinChildren = defineHintPolicy({
+  type: 'pin-children',
+  actions: ['acme.pin@1.0'],
+  create: () => ({
+    buildHints: ({ session }) =>
+      session?.parentSessionId === undefined
+        ? []
+        : [{ type: 'acme.pin', version: '1.0', payload: { parent: session.parentSessionId } }],
+  }),
+});
+
 describe('replayTrial', () => {
+  it('shows policies the sessions of the trace, and sends what the engines are told to accept', async () => {
+    const trace = conversationTrace({ conversations: 2, turns: 2 }).map((row) =>
+      row.session_id === 'conversation-2'
+        ? { ...row, session_context: { session_id: 'child', parent_session_id: 'conversation-1' } }
+        : row,
+    );
+    const trial = { hints: [{ definition: pinChildren }], trace };
+    const { decisions, faults, warnings } = await replayTrial({ ...trial, acceptActions: ['acme.pin@1.0'] });
+    expect([faults, warnings]).toEqual([[], []]);
+    const action = { type: 'acme.pin@1.0', policy: 'pin-children', outcome: 'accepted', reason: 'no_effect' };
+    for (const { actions, request } of decisions) {
+      const isChild = trace[request]?.session_id === 'conversation-2';
+      expect(actions).toEqual(isChild ? [{ ...action, blocksDone: null }] : []);
+    }
+    const refused = await replayTrial(trial);
+    expect(refused.faults).toEqual([
+      { policy: 'pin-children', lost: 'actions', reason: 'unsupported_action', count: 2 },
+    ]);
+    expect(refused.warnings.join()).toContain(
+      'action acme.pin@1.0; the rank accepts kv.fetch@1.0, kv.retain@1.0',
+    );
+    await expect(replayTrial({ ...trial, acceptActions: ['pin'] })).rejects.toThrow(
+      'cannot accept the action "pin"; it must look like acme.pin@1.0',
+    );
+  });
+
   it('runs a hint policy in front of simulated engines, which carry its actions out', async () => {
     const trial = { selection: 'round-robin', trace: conversationTrace({ conversations: 6 }) };
     const { decisions, faults, warnings, ...rest } = await replayTrial({
@@ -103,6 +141,12 @@ describe('replayTrial', () => {
     await expect(
       replayTrial({ trace: [{ timestamp: 0, input_length: 600, output_length: 1, hash_ids: [1] }] }),
     ).rejects.toThrow('hash_ids has 1 entries, but input_length 600 makes 2 blocks');
+    const slip: object = { sessionId: 's' };
+    await expect(
+      replayTrial({
+        trace: [{ timestamp: 0, input_length: 5, output_length: 1, hash_ids: [1], ...slip }],
+      }),
+    ).rejects.toThrow('a row has no field "sessionId" (did you mean "session_id"?)');
     await expect(replayTrial({ trace: [] })).rejects.toThrow('a trace has at least one request');
   });
 });

@@ -20,6 +20,11 @@ export interface TraceTrial {
   readonly blockSize?: number;
   /** KV blocks per worker; default 16,384. */
   readonly kvBlocks?: number;
+  /**
+   * Further hint actions that the engines take, for example `acme.pin@1.0`: they answer `accepted` and do nothing. Without it a policy
+   * that sends another action than `kv.fetch@1.0` or `kv.retain@1.0` has its output dropped.
+   */
+  readonly acceptActions?: readonly string[];
   /** Divides the arrival times; default 1. */
   readonly speedup?: number;
   /** Seed of every random choice, from 1; default 1. */
@@ -53,6 +58,8 @@ export interface TracedAction {
   readonly policy: string;
   /** `accepted`, `clipped`, `deferred`, `rejected`, `missing` or `unreported`. */
   readonly outcome: string | null;
+  /** The engine's word for why, for example `unsupported`; null when it gave none. */
+  readonly reason: string | null;
   /** Blocks the engine fetched or kept; null when it did not say. */
   readonly blocksDone: number | null;
 }
@@ -104,6 +111,7 @@ export async function replayTrial(trial: TraceTrial = {}): Promise<TraceTrialRes
       limit: null,
       seed: trial.seed ?? 1,
       cut_events: false,
+      ...(trial.acceptActions && { accept_actions: trial.acceptActions }),
     },
   });
   const { report, warnings } = result;
@@ -129,8 +137,8 @@ function tracedDecision(record: DefinitionReplayResult['decisions'][number]): Tr
     ),
     predictedTokens: record.prediction?.cached_tokens ?? null,
     cachedTokens: record.report?.cached_tokens ?? 0,
-    actions: (record.hints?.sent ?? []).map(({ blocks_done, outcome, policy, type }) => {
-      return { type, policy, outcome, blocksDone: blocks_done };
+    actions: (record.hints?.sent ?? []).map(({ blocks_done, outcome, policy, reason, type }) => {
+      return { type, policy, outcome, reason, blocksDone: blocks_done };
     }),
     ttftMs: record.outcome?.ttft_ms ?? null,
   };

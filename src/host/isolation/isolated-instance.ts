@@ -70,11 +70,18 @@ export class IsolatedInstance {
     });
   }
 
-  /** Creates a policy and disposes it again; answers what `create` threw, or null. */
+  /** Creates a policy and disposes it again; answers what `create` threw, that it does not end, or null. */
   async try(site: ThreadSite): Promise<string | null> {
     const id = this.#nextId();
     const fault = await new Promise<string | null>((settle) => {
-      this.#trials.set(id, settle);
+      const cancel = this.#options.clock.schedule(LOAD_LIMIT_MS, () => {
+        this.#trialOver(id, `it did not end within ${LOAD_LIMIT_MS / 1000} s`);
+        void this.#running?.thread.terminate('create did not end');
+      });
+      this.#trials.set(id, (found) => {
+        cancel();
+        settle(found);
+      });
       if (this.#running?.ready === true) this.#postCreate(id, site);
       else this.#trialOver(id, 'its thread ended');
     });

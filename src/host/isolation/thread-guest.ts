@@ -12,7 +12,7 @@ import {
 } from '../../plugin/index.ts';
 import type { PreparedHint } from '../catalog.ts';
 import { checkHintPolicy } from '../created-policy.ts';
-import { type DropReason, judgeOutput } from '../hint-output.ts';
+import { type DropReason, judgeOutput, type NamedActions, refusalText } from '../hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from '../hint-payload.ts';
 import { type FromThread, MOST_TEXT, type ToThread, type WireThrown } from './messages.ts';
 import { readContext } from './wire-context.ts';
@@ -90,13 +90,18 @@ export class ThreadGuest {
       return dropped('threw', wireThrown(error));
     }
     // Judged here as well: what is read of an output may loop or be too large, and that must not happen on the router's thread.
-    const verdict = judgeOutput(output, {
+    const limits = {
       room: MAX_HINT_ACTIONS,
       roomBytes: MAX_ENVELOPE_BYTES,
       declared: prepared.actions,
       accepted: context.capabilities,
-    });
-    if (typeof verdict === 'string') return dropped(verdict as Dropped['reason']);
+    };
+    const named: NamedActions = { names: [] };
+    const verdict = judgeOutput(output, limits, named);
+    if (typeof verdict === 'string') {
+      const text = refusalText(verdict, named, limits);
+      return dropped(verdict as Dropped['reason'], text === null ? null : { text, code: null, details: {} });
+    }
     return { kind: 'output', call, output: verdict.map(({ bytes: _, ...action }) => action) };
   }
 

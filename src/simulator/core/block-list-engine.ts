@@ -41,7 +41,12 @@ export class BlockListEngine implements SimulatedEngine {
     );
     this.#time = Math.max(this.#time, now);
     this.#waiting.push(
-      new RequestState({ ...request, outputTokens: 0 }, 0, planHints(request.hint, []), this.#time),
+      new RequestState(
+        { ...request, outputTokens: 0 },
+        0,
+        planHints(request.hint, [], this.#settings.acceptedActions),
+        this.#time,
+      ),
     );
   }
 

@@ -14,6 +14,14 @@ describe('createSimulatedEngine', () => {
     ],
     [{ speedup: 0 }, "the simulated engine's speedup is 0; it must be a number above 0"],
     [{ nicGbps: Number.NaN }, "the simulated engine's nicGbps is NaN; it must be a number above 0"],
+    [
+      { acceptedActions: ['acme.pin@1.0', 'pin'] },
+      'the simulated engine cannot accept the action "pin"; it must look like acme.pin@1.0',
+    ],
+    [
+      { acceptedActions: new Array(33).fill('acme.pin@1.0') },
+      'the simulated engine has 33 accepted actions, at most 32 are possible',
+    ],
     [{ fetchLatencyMs: -1 }, "the simulated engine's fetchLatencyMs is -1; it must be a number from 0"],
   ])('refuses %o', (settings, message) => {
     expect(() => createSimulatedEngine({ ...DEFAULT_ENGINE_SETTINGS, ...settings }, { hasher })).toThrow(

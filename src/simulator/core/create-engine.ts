@@ -21,6 +21,7 @@ export const DEFAULT_ENGINE_SETTINGS: SimulatedEngineSettings = {
   fetchReserveTimeoutMs: 50,
   fetchTimeoutMs: 5000,
   actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
+  acceptedActions: [],
   seed: 0,
 };
 
@@ -38,6 +39,24 @@ export function createSimulatedEngine(
     : new PassEngine(settings, parts);
 }
 
+/** As the router reads them in an advertisement. */
+const ACTION_NAME = /^[A-Za-z0-9_.-]+@[0-9]+(\.[0-9]+)*$/;
+const MAX_ACTION_NAME = 128;
+const MAX_ACCEPTED_ACTIONS = 32;
+
+/** Whether an action can be advertised: `type@version`, for example `acme.pin@1.0`. */
+export function isActionName(name: string): boolean {
+  return name.length <= MAX_ACTION_NAME && ACTION_NAME.test(name);
+}
+
+/** What an engine with these settings says it takes; null = it does not say. */
+export function advertisedActions(
+  settings: Pick<SimulatedEngineSettings, 'actions' | 'acceptedActions'>,
+): readonly string[] | null {
+  const { acceptedActions, actions } = settings;
+  return actions && [...new Set([...actions, ...acceptedActions])];
+}
+
 const MAX_BLOCKS = 64 * 1024 * 1024;
 
 /** As long as the router reads names in an advertisement. */
@@ -49,6 +68,15 @@ function checkSettings(settings: SimulatedEngineSettings): void {
       'PM_SIM_SETTINGS',
       `the simulated engine's model name has ${settings.model.length} characters; it must have 1 to ${MAX_MODEL_NAME}`,
     );
+  }
+  const { acceptedActions } = settings;
+  const wrong = acceptedActions.find((name) => !isActionName(name));
+  if (wrong !== undefined || acceptedActions.length > MAX_ACCEPTED_ACTIONS) {
+    const problem =
+      wrong === undefined
+        ? `has ${acceptedActions.length} accepted actions, at most ${MAX_ACCEPTED_ACTIONS} are possible`
+        : `cannot accept the action "${wrong.slice(0, MAX_ACTION_NAME)}"; it must look like acme.pin@1.0`;
+    throw new PointsmanError('PM_SIM_SETTINGS', `the simulated engine ${problem}`);
   }
   requireInteger('blockSize', settings.blockSize, 1, 1_048_576);
   if (settings.kvBlocks !== null) requireInteger('kvBlocks', settings.kvBlocks, 1, MAX_BLOCKS);

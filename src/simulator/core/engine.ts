@@ -78,11 +78,11 @@ export class PassEngine implements SimulatedEngine {
   submit(request: SimulatedRequest, now: number): void {
     checkRequest(request, this.#requests.has(request.id));
     this.#time = Math.max(this.#time, now);
-    const { seed, actions, blockSize, kvBlocks } = this.#settings;
+    const { acceptedActions, actions, blockSize, kvBlocks, seed } = this.#settings;
     const state = new RequestState(
       request,
       outputSeed(request.id, seed),
-      planHints(request.hint, actions),
+      planHints(request.hint, actions, acceptedActions),
       this.#time,
     );
     this.#requests.set(request.id, state);

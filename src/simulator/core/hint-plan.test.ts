@@ -47,6 +47,24 @@ describe('planHints', () => {
     expect(plan.outcomes).toEqual([{ action_id: 'a1', outcome: 'rejected', reason: 'unsupported' }]);
   });
 
+  it('accepts what it was told to accept, without an effect, whether or not it advertises anything', () => {
+    const hint = envelope(
+      action('a1', 'acme.pin@1.0', { any: 'thing' }),
+      action('a2', 'acme.pin@2.0', {}),
+      action('a3', 'acme.pin@1.0', 'no object'),
+      action('a4', 'kv.fetch@1.0', fetchPayload),
+    );
+    for (const advertised of [null, [...EXECUTED_ACTIONS, 'acme.pin@1.0']]) {
+      const plan = planHints(hint, advertised, ['acme.pin@1.0', 'kv.fetch@1.0']);
+      expect(plan.fetch?.actionId).toBe('a4');
+      expect(plan.outcomes.slice(0, 3)).toEqual([
+        { action_id: 'a1', outcome: 'accepted', reason: 'no_effect' },
+        { action_id: 'a2', outcome: 'rejected', reason: 'unsupported' },
+        { action_id: 'a3', outcome: 'rejected', reason: 'malformed' },
+      ]);
+    }
+  });
+
   it('rejects malformed envelopes as a whole and malformed actions one by one', () => {
     const whole = [7, [], {}, { ...envelope(), protocol_version: '0.2' }, { ...envelope(), actions: 1 }];
     for (const hint of [

@@ -42,8 +42,13 @@ const NO_HINTS: HintPlan = { messageId: '', fetch: null, retains: [], outcomes: 
  * Plans an envelope's actions.
  * @param hint the parsed JSON; u64 values as bigint, or in bulk as BigUint64Array.
  * @param advertised `type@version`s the engine admits to; null = not said, then everything it can.
+ * @param accepted further ones that are answered `accepted` and come to nothing.
  */
-export function planHints(hint: unknown, advertised: readonly string[] | null): HintPlan {
+export function planHints(
+  hint: unknown,
+  advertised: readonly string[] | null,
+  accepted: readonly string[] = [],
+): HintPlan {
   if (hint === null || hint === undefined) return NO_HINTS;
   const envelope = recordOf(hint);
   const actions = envelope?.actions;
@@ -60,7 +65,7 @@ export function planHints(hint: unknown, advertised: readonly string[] | null): 
   const retains: RetainPlan[] = [];
   const outcomes: SimulatedHintOutcome[] = [];
   for (const action of actions as readonly unknown[]) {
-    const planned = planAction(action, outcomes.length, advertised);
+    const planned = planAction(action, outcomes.length, advertised, accepted);
     outcomes.push(planned.outcome);
     if (planned.retain) retains.push(planned.retain);
     if (!planned.fetch) continue;
@@ -77,7 +82,12 @@ interface PlannedAction {
   readonly retain?: RetainPlan;
 }
 
-function planAction(value: unknown, position: number, advertised: readonly string[] | null): PlannedAction {
+function planAction(
+  value: unknown,
+  position: number,
+  advertised: readonly string[] | null,
+  accepted: readonly string[],
+): PlannedAction {
   const action = recordOf(value);
   const actionId = typeof action?.action_id === 'string' ? action.action_id : '';
   const rejected = (reason: string): SimulatedHintOutcome => ({
@@ -95,6 +105,9 @@ function planAction(value: unknown, position: number, advertised: readonly strin
     return { outcome: rejected('malformed') };
   }
   const name = `${action.action_type}@${action.action_version}`;
+  if (!EXECUTED_ACTIONS.includes(name) && accepted.includes(name)) {
+    return { outcome: { action_id: actionId, outcome: 'accepted', reason: 'no_effect' } };
+  }
   if (!EXECUTED_ACTIONS.includes(name) || (advertised !== null && !advertised.includes(name))) {
     return { outcome: rejected('unsupported') };
   }

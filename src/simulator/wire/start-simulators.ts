@@ -5,7 +5,7 @@ import type { Server } from 'node:http';
 import type { BlockHasher } from '../../kv/index.ts';
 import { type Clock, errorText, PointsmanError } from '../../plugin/index.ts';
 import { loadTextTokenizer, TINY_TOKENIZER, TINY_WORDS } from '../../tokens/index.ts';
-import { createSimulatedEngine } from '../core/create-engine.ts';
+import { advertisedActions, createSimulatedEngine } from '../core/create-engine.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { createControlPeers } from './control-peers.ts';
 import { bindControlSource } from './control-source.ts';
@@ -207,6 +207,7 @@ function capabilitiesOf(
   control: string,
   events: string,
 ): object {
+  const actions = advertisedActions(settings);
   return {
     protocol_versions: ['0.1'],
     epoch,
@@ -220,7 +221,7 @@ function capabilitiesOf(
     ranks: {
       '0': {
         router_hint: true,
-        ...(settings.actions === null ? null : { actions: settings.actions }),
+        ...(actions === null ? null : { actions }),
         source_control_endpoint: control,
         kv_events: events,
       },
