@@ -154,8 +154,8 @@ export const AUTHOR_RULES: ContractSection = {
       built(SCAFFOLDS, 'plugins types > copies what the contract needs and nothing of the program'),
       fault(
         'src/cli/author-types.ts',
-        "write(join(place, 'types', relative(root, file)), read(file));",
-        'write(join(place, relative(root, file)), read(file));',
+        "files.set(join(place, 'types', relative(root, file)), read(file));",
+        'files.set(join(place, relative(root, file)), read(file));',
       ),
     ),
     rule(

@@ -227,8 +227,8 @@ export const ISOLATION_RULES: ContractSection = {
       hostile('costs nothing but its own actions, whatever it returns or throws'),
       fault(
         'src/host/isolation/thread-guest.ts',
-        "if (typeof verdict === 'string') return dropped(verdict as Dropped['reason']);",
-        "if (typeof verdict === 'string') return { kind: 'output', call, output };",
+        "if (typeof verdict === 'string') {",
+        "if (typeof verdict === 'string') {\n      if (verdict !== 'promise') return { kind: 'output', call, output };",
       ),
     ),
     rule(
