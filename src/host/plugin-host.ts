@@ -20,13 +20,10 @@ import {
 } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
 import type { Origin, PolicyCatalog, Prepared } from './catalog.ts';
+import { type ResolvedClassifier, resolveClassifier } from './classifier-resolution.ts';
+import type { ClassifierFleet } from './classifier-site.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
-import {
-  type ClassifierFleet,
-  Classifiers,
-  type ResolvedClassifier,
-  resolveClassifier,
-} from './classifiers.ts';
+import { Classifiers } from './classifiers.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { ThreadInstances, TRIED_ELSEWHERE } from './isolation/thread-instances.ts';
 import { ExportCollector } from './plugin-exports.ts';
@@ -221,11 +218,11 @@ class Host implements ResolvedPluginHost {
       ...(this.#threads === null ? {} : { threads: this.#threads }),
     };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
-    const workers = options.fleet?.workers?.bind(options.fleet);
     this.#classifiers = new Classifiers(config, classifier, {
       ...this.#ports,
       guards: this.#guards,
-      fleet: workers === undefined ? null : { workers },
+      fleet: classifierFleet(options.fleet),
+      threads: this.#threads,
     });
     this.#failures = new SiteFailures(clock, log);
   }
@@ -302,7 +299,7 @@ class Host implements ResolvedPluginHost {
     await this.#disposed(async () => {
       for (const dispose of disposers) await quietly(dispose, log);
     });
-    this.#threads?.close();
+    await this.#threads?.close();
   }
 
   /** Waits until nothing of the trials is left; what serves may need what they held. */
@@ -322,8 +319,11 @@ class Host implements ResolvedPluginHost {
   async startThreads(problems: ProblemList): Promise<void> {
     const roles = [...this.#roles.values()];
     const { seed, log } = this.#ports;
-    const plan = { roles, sites: this.#configuredSites(), threads: this.#threads, seed, log };
-    await startThreads(plan, problems);
+    const { resolved: classifier } = this.#classifiers;
+    const blockSizeOf = ({ model }: Partition) => this.#config.models.get(model)?.blockSize ?? null;
+    const fleet = classifierFleet(this.#fleet);
+    const plan = { roles, classifier, sites: this.#configuredSites(), fleet, blockSizeOf, seed, log };
+    await startThreads({ ...plan, threads: this.#threads }, problems);
   }
 
   /** Creates every role for every configured partition, reports what fails, and disposes it again. */
@@ -347,6 +347,8 @@ class Host implements ResolvedPluginHost {
 
   /** Creates the classifier of every configured partition, to stay; reports what fails. */
   startClassifiers(problems: ProblemList): void {
+    // One in a thread was tried there.
+    if (this.#classifiers.resolved?.thread != null && problems.hasErrors) return;
     for (const { partition } of this.#configuredSites()) {
       try {
         this.#classifiers.classifierFor(partition);
@@ -389,6 +391,18 @@ class Host implements ResolvedPluginHost {
     }
     return sites.size > 0 ? [...sites.values()] : [TRIAL_SITE];
   }
+}
+
+/** Null = there are no workers to see. */
+function classifierFleet(fleet: PluginHostOptions['fleet']): ClassifierFleet | null {
+  const workers = fleet?.workers?.bind(fleet);
+  if (fleet === undefined || workers === undefined) return null;
+  return {
+    workers,
+    get version() {
+      return fleet.version;
+    },
+  };
 }
 
 function disposeShared(created: unknown): unknown {
