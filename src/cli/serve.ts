@@ -161,7 +161,11 @@ const FIRST_PROMPT =
   'worker with the longest cached prefix, and when it prefers another one.';
 
 /** What to do with the router that runs now. */
-function firstSteps({ config }: ServeConfig, { adminUrl, core, url }: RunningRouter, program: string): string[] {
+function firstSteps(
+  { config }: ServeConfig,
+  { adminUrl, core, url }: RunningRouter,
+  program: string,
+): string[] {
   const model = core.fleet.workers()[0]?.spec.model ?? [...config.models.keys()][0];
   if (model === undefined) {
     return [
