@@ -5,4 +5,5 @@ export function readContract(): Promise<ContractSection[]>;
 /** What is wrong with rules before anything is run. */
 export function contractProblems(root: string, rules: readonly ContractRule[]): string[];
 /** The page. */
-export function contractPage(sections: readonly ContractSection[]): string;
+export function readLater(): Promise<readonly string[]>;
+export function contractPage(sections: readonly ContractSection[], later: readonly string[]): string;

@@ -14,6 +14,15 @@ export async function readContract() {
 }
 
 /**
+ * What the contract says of parts that are not built yet.
+ * @returns {Promise<readonly string[]>}
+ */
+export async function readLater() {
+  const { LATER } = await createJiti(import.meta.url).import('../tests/contract/later.ts');
+  return LATER;
+}
+
+/**
  * What is wrong with rules before anything is run: an id twice, a test that does not exist, a fault whose text is not there once.
  * @param {string} root
  * @param {readonly import('../tests/contract/rule.ts').ContractRule[]} rules
@@ -61,9 +70,10 @@ export function contractProblems(root, rules) {
 /**
  * The page.
  * @param {readonly import('../tests/contract/rule.ts').ContractSection[]} sections
+ * @param {readonly string[]} later what is not held yet
  * @returns {string}
  */
-export function contractPage(sections) {
+export function contractPage(sections, later) {
   const count = sections.reduce((sum, { rules }) => sum + rules.length, 0);
   const cell = (text) => text.replaceAll('|', '\\|');
   const parts = sections.flatMap(({ title, intro, rules }) => [
@@ -92,6 +102,11 @@ export function contractPage(sections) {
     '`npm run check`.',
     '',
     ...parts,
+    '## Not in this version',
+    '',
+    'The contract is written for parts that are not built yet, too. These have no rules here:',
+    '',
+    ...later.map((line) => `- ${line}`),
   ]
     .join('\n')
     .trimEnd()}\n`;

@@ -2,7 +2,7 @@
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createJiti } from 'jiti';
-import { contractPage, readContract } from './contract-rules.mjs';
+import { contractPage, readContract, readLater } from './contract-rules.mjs';
 
 /** Root of the repository. */
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -28,7 +28,7 @@ export async function generatedPages() {
   return {
     'docs/errors.md': errorsPage(errors),
     'docs/metrics.md': metricsPage(metrics),
-    'docs/plugin-contract.md': contractPage(await readContract()),
+    'docs/plugin-contract.md': contractPage(await readContract(), await readLater()),
     'docs/router.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
   };
 }

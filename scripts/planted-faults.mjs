@@ -36,6 +36,7 @@ const verdicts = new Map();
 lanes.push(new FaultLane(root));
 say(`running the tests of ${rules.length} rules without a fault`);
 const sound = await baseline(lanes[0]);
+say(`${sound.size} of them pass their tests (${((performance.now() - startedAt) / 1000).toFixed(0)} s)`);
 const queue = rules
   .filter((rule) => sound.has(rule))
   // The slow ones first, so that no copy waits for another at the end.
@@ -79,6 +80,7 @@ async function baseline(lane) {
 /** Tries one rule after the other in one copy, until none is left. */
 async function work(lane) {
   for (let rule = queue.shift(); rule !== undefined; rule = queue.shift()) {
+    const plantedAt = performance.now();
     const restore = lane.plant(rule.fault);
     const results = await lane.run([rule.test]);
     restore();
@@ -89,7 +91,8 @@ async function work(lane) {
       verdict = `its test did not run with the fault, so it says nothing: ${reason}`;
     verdicts.set(rule.id, verdict);
     const done = `${verdicts.size}/${rules.length}`.padStart(9);
-    say(`${done} ${verdict === null ? 'held    ' : 'NOT HELD'} ${rule.id}`);
+    const took = ((performance.now() - plantedAt) / 1000).toFixed(1);
+    say(`${done} ${verdict === null ? 'held    ' : 'NOT HELD'} ${rule.id} (${took} s)`);
   }
 }
 

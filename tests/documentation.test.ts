@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { parseConfig } from '../src/config/index.ts';
+import { PLUGIN_API_VERSION } from '../src/plugin/index.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const pages = [
@@ -25,6 +26,18 @@ const SURROUNDINGS = {
   env: new Proxy<Record<string, string>>({}, { get: () => 'a'.repeat(64) }),
   readFile: () => 'a'.repeat(64),
 };
+
+test('the contract says that it is experimental while its version begins with 0', () => {
+  expect(PLUGIN_API_VERSION).toMatch(/^0\./);
+  const said = (path: string) =>
+    readFileSync(root + path, 'utf8')
+      .replaceAll(/\s+/g, ' ')
+      .match(/[^.]*\b(?:experimental while|raises (?:it|its))\b[^.]*\./gi);
+  expect(said('src/plugin/define.ts')).toEqual([' Experimental while it is 0.']);
+  expect(said('README.md')?.join('')).toContain('a breaking change raises it and stands in the');
+  expect(said('docs/plugins.md')?.join('')).toContain('experimental while its version begins with 0');
+  expect(said('CHANGELOG.md')?.join('')).toContain('raises its `apiVersion` and is marked here');
+});
 
 test('there are blocks to check', () => {
   expect(blocks.length).toBeGreaterThan(1);

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { contractPage, contractProblems } from '../scripts/contract-rules.mjs';
 import { FaultLane } from '../scripts/fault-lane.mjs';
 import { CONTRACT } from './contract/index.ts';
+import { LATER } from './contract/later.ts';
 import type { ContractRule } from './contract/rule.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
@@ -78,9 +79,10 @@ describe('a rule of the contract', () => {
     ]);
   });
 
-  it('stands on the page with its test', () => {
-    const page = contractPage([{ title: 'Numbers', rules: [RULE] }]);
+  it('stands on the page with its test, and what is not built yet after all of them', () => {
+    const page = contractPage([{ title: 'Numbers', rules: [RULE] }], LATER);
     expect(page).toContain('## Numbers\n');
+    expect(page.endsWith(`\n- ${LATER.at(-1)}\n`)).toBe(true);
     expect(page).toContain('| `two-is-two` | Two is two. | `two.test.ts`: numbers > of 2 are 2 |\n');
     expect(CONTRACT.length).toBeGreaterThan(3);
   });

@@ -67,6 +67,10 @@ beforeAll(() => {
     }
     writeFileSync(join(side, 'package.json'), '{ "type": "module" }');
   }
+  // The compiler takes two copies of one version for the same package, and would compare nothing.
+  const manifest = join(host, 'node_modules/pointsman/package.json');
+  const { version, ...rest } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
+  writeFileSync(manifest, JSON.stringify({ ...rest, version: `${version}-other` }));
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -94,6 +94,21 @@ describe('create', () => {
     expect(of('other', 16).policy.type).toBe('seen');
     expect(of('tiny', 32).policy.type).toBe('seen');
   });
+
+  it('that threw for such a partition is tried again after 10 s, and not before', async () => {
+    const host = await load(
+      'models: { tiny: {} }\nworker_selection: { decode: { type: seen, parameters: { refused: 64 } } }',
+    );
+    const started = clock.now();
+    const triedAt: number[] = [];
+    for (const ms of [0, 1, 9_999, 10_000, 19_999, 20_000]) {
+      clock.advanceTo(started + ms);
+      seen.contexts.length = 0;
+      expect(() => host.roleRuntime({ model: 'tiny', routingGroup: 'default' }, 'decode', 64)).toThrow();
+      if (seen.contexts.length > 0) triedAt.push(ms);
+    }
+    expect(triedAt).toEqual([0, 10_000, 20_000]);
+  });
 });
 
 describe('the schema of an instance', () => {

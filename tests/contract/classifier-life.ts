@@ -102,9 +102,9 @@ export const REFUSAL_RULES: ContractSection = {
         'a classifier that rejects > costs that request at most; one before, beside and after it are served',
       ),
       fault(
-        ERRORS_SOURCE,
-        "invalid ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',",
-        "'PM_CLASSIFIER_INVALID',",
+        'src/host/classifier-errors.ts',
+        "isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',",
+        "isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_INVALID',",
       ),
     ),
     rule(
@@ -142,7 +142,11 @@ export const REFUSAL_RULES: ContractSection = {
       'classify-tripped',
       'While the breaker of a classifier is tripped, requests pass as they are.',
       failure('trips the breaker when it is repeated: requests pass as they are, then one call decides'),
-      fault(STAGE_SOURCE, ' || guard?.admits() === false) {', ') {'),
+      fault(
+        'src/host/classifier-stage.ts',
+        'if (guard?.admits() === false) {',
+        'if (guard?.admits() === undefined) {',
+      ),
     ),
     rule(
       'classify-tripped-refuse',

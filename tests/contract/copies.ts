@@ -2,10 +2,9 @@ import { type ContractSection, fault, rule, test } from './rule.ts';
 
 const LOCATIONS = 'src/host/copy-locations.test.ts';
 const LOCATIONS_SOURCE = 'src/host/copy-locations.ts';
+const CHOICE_SOURCE = 'src/host/source-choice.ts';
 const PEERS_SOURCE = 'src/host/copy-peers.ts';
-const STAGE = 'src/host/hint-stage.test.ts';
 const STAGE_SOURCE = 'src/host/hint-stage.ts';
-const INGRESS = 'src/gateway/ingress.test.ts';
 const source = (what: string) => test(LOCATIONS, `the best source > ${what}`);
 const committed = (what: string) => test('src/road/commits.test.ts', `a committed copy > ${what}`);
 
@@ -52,6 +51,51 @@ export const COPY_RULES: ContractSection = {
       'A source whose hashes are unknown gives way to the next.',
       source('gives way to the next when its hashes are unknown or its match is not of this prompt'),
       fault(LOCATIONS_SOURCE, 'const MOST_TRIES = 8;', 'const MOST_TRIES = 1;'),
+    ),
+    rule(
+      'copy-near-tied',
+      'Of sources that lack at most a sixteenth of the longest prefix, the least loaded is best.',
+      source(
+        'among near-tied ones > is the least loaded within a sixteenth of the longest, equals the longest, then the smallest id',
+      ),
+      fault(CHOICE_SOURCE, 'if (a.load !== b.load) return a.load - b.load;', ''),
+    ),
+    rule(
+      'copy-near-tied-share',
+      'One that lacks more is not near.',
+      source(
+        'among near-tied ones > is the least loaded within a sixteenth of the longest, equals the longest, then the smallest id',
+      ),
+      fault(CHOICE_SOURCE, 'NEAR_TIE_SHARE = 16', 'NEAR_TIE_SHARE = 12'),
+    ),
+    rule(
+      'copy-near-tied-next',
+      'Where the hashes of none of them are known, the next shorter ones are asked.',
+      source(
+        'among near-tied ones > gives way to the next of them when its hashes are unknown, and then to the next shorter ones',
+      ),
+      fault(LOCATIONS_SOURCE, 'next += nearTied.length;', 'next = fit.length;'),
+    ),
+    rule(
+      'copy-near-tied-columns',
+      'Selection credits copies from the same sources.',
+      test(
+        'src/host/copy-sources.test.ts',
+        'spreads copies of a popular prefix: the least loaded of those within a sixteenth of the longest',
+      ),
+      fault('src/host/copy-sources.ts', 'offered.load = this.#loadOf(offered.slot);', ''),
+    ),
+    rule(
+      'copy-near-tied-committed',
+      'A committed copy stays with the source that was credited, while that has it.',
+      source(
+        'among near-tied ones > leaves a committed copy with the source that selection chose, and moves on by the same rule',
+      ),
+      fault(
+        LOCATIONS_SOURCE,
+        'const row = match === null ? -1 : rowOf(match, sourceSlot);',
+        'const row = match === null ? -1 : rowOf(match, -sourceSlot - 1);',
+      ),
     ),
     rule(
       'copy-peers',
@@ -149,6 +193,19 @@ export const COMMIT_RULES: ContractSection = {
       ),
     ),
     rule(
+      'commit-tripped',
+      'While the sender is tripped, selection sees no copies; the decision after its pause does, and tries it.',
+      test(
+        'src/cli/skipped-sender.test.ts',
+        'is counted on neither while it is skipped nor after a probe that failed, and again once it works',
+      ),
+      fault(
+        'src/road/road.ts',
+        'copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,',
+        'copyCredit,',
+      ),
+    ),
+    rule(
       'commit-degrade',
       '`on_commit_failure` is `degrade` by default: the request goes out without the copy.',
       test('src/config/schema-selection.test.ts', 'a file of policy sections alone is valid'),
@@ -200,92 +257,6 @@ export const COMMIT_RULES: ContractSection = {
         'src/road/commits.ts',
         "failure === null ? 'sent' : commit",
         "failure === 'threw' ? 'sent' : commit",
-      ),
-    ),
-  ],
-};
-
-/** Envelopes that clients send. */
-export const INCOMING_RULES: ContractSection = {
-  title: 'Hints of trusted callers',
-  rules: [
-    rule(
-      'incoming-trusted',
-      'An envelope is kept only from networks in `router.trust_incoming_hints_from`.',
-      test(
-        'src/gateway/generate.test.ts',
-        'a generate request > honours routing fields and hints only from trusted networks',
-      ),
-      fault(
-        'src/gateway/callers.ts',
-        'trustsHints: networkCheck(config.router.trustIncomingHintsFrom),',
-        'trustsHints: () => true,',
-      ),
-    ),
-    rule(
-      'incoming-nobody',
-      'By default there are none.',
-      test('src/config/load.test.ts', 'the defaults are those of an empty file'),
-      fault(
-        'src/config/build.ts',
-        'trustIncomingHintsFrom: router.trust_incoming_hints_from,',
-        "trustIncomingHintsFrom: ['127.0.0.0/8'],",
-      ),
-    ),
-    rule(
-      'incoming-removed',
-      'From anyone else the field is removed at ingress and counted.',
-      test(INGRESS, 'ingress > drops and counts body field kv_hints of an untrusted caller'),
-      fault('src/gateway/ingress.ts', 'else this.#removed(field);', ''),
-    ),
-    rule(
-      'incoming-malformed',
-      'So is a malformed one, as a whole.',
-      test(INGRESS, 'ingress > drops and counts a malformed envelope of a trusted caller as a whole (2)'),
-      fault('src/gateway/hint-envelope.ts', "value.protocol_version !== '0.1' ||", ''),
-    ),
-    rule(
-      'incoming-nested',
-      'It may stand in `kv_transfer_params.kv_hint` as well as in `kv_hints`.',
-      test(
-        INGRESS,
-        'ingress > keeps a hint in kv_transfer_params from a trusted caller and drops what else stands there',
-      ),
-      fault('src/gateway/router-only-fields.ts', "NESTED_HINT = 'kv_hint'", "NESTED_HINT = 'kv_hints'"),
-    ),
-    rule(
-      'incoming-first',
-      'Its actions come before those of policies, count toward 32 and are renumbered with the rest.',
-      test(
-        STAGE,
-        'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
-      ),
-      fault(
-        'src/host/hint-draft.ts',
-        'judgeOutput(output, this.limitsFor(null, accepted)), 0)',
-        'judgeOutput(output.slice(1), this.limitsFor(null, accepted)), 0)',
-      ),
-    ),
-    rule(
-      'incoming-message-id',
-      'Its message id is kept.',
-      test(
-        STAGE,
-        'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
-      ),
-      fault(STAGE_SOURCE, 'kept ? incoming.message_id : booking.requestId', 'booking.requestId'),
-    ),
-    rule(
-      'incoming-gate',
-      'It is sent even where no policy runs, and passes the same gate of capabilities.',
-      test(
-        STAGE,
-        'a trusted caller’s envelope > is sent even where no policy runs, and dropped where the rank does not accept it',
-      ),
-      fault(
-        'src/host/hint-draft.ts',
-        'judgeOutput(output, this.limitsFor(null, accepted)), 0)',
-        'judgeOutput(output, this.limitsFor(null, null)), 0)',
       ),
     ),
   ],

@@ -106,6 +106,32 @@ export const CREATION_RULES: ContractSection = {
       ),
     ),
     rule(
+      'create-later-refused',
+      'Requests for it get 503 PM_PARTITION_NOT_READY.',
+      test('src/cli/late-partition.test.ts', 'is refused by name, and the others go on'),
+      fault(
+        'src/host/site-failures.ts',
+        "const error = new PointsmanError('PM_PARTITION_NOT_READY',",
+        "const error = new PointsmanError('PM_INTERNAL',",
+      ),
+    ),
+    rule(
+      'create-later-shown',
+      'Operators are shown what the plugin threw; clients are not.',
+      test('src/cli/late-partition.test.ts', 'is refused by name, and the others go on'),
+      fault(
+        'src/host/site-failures.ts',
+        'in role ${role}: ${errorText(thrown)}`;',
+        'in role ${role}: ${errorText(Object(thrown).cause)}`;',
+      ),
+    ),
+    rule(
+      'create-later-again',
+      'It is tried again after 10 s, and not before.',
+      test(CREATION, 'create > that threw for such a partition is tried again after 10 s, and not before'),
+      fault('src/host/site-failures.ts', 'SITE_RETRY_MS = 10_000', 'SITE_RETRY_MS = 9_000'),
+    ),
+    rule(
       'create-random',
       'Its random numbers follow from the seed of the router: the same seed gives the same decisions.',
       test(

@@ -13,8 +13,6 @@ const SESSION = test(ORDER, 'hint policies > are told the whole session of the r
 /** What a hint policy is told. */
 export const CONTEXT_RULES: ContractSection = {
   title: 'Hint policies: the context',
-  intro:
-    'The lineage of sessions, and with it the hint policies `kv_retain_session` and `kv_release_session`, are no part of this version.',
   rules: [
     rule(
       'hint-context-facts',

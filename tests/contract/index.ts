@@ -1,14 +1,17 @@
 // Every rule of the plugin contract, in the order of the page.
+
+import { AUTHOR_RULES, METRICS_RULES } from './authors.ts';
 import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
 import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
 import { COMMITMENT_RULES } from './commitments.ts';
 import { GRAMMAR_RULES } from './configuration.ts';
-import { AUTHOR_RULES, CONTAINMENT_RULES } from './containment.ts';
-import { COMMIT_RULES, COPY_RULES, INCOMING_RULES } from './copies.ts';
+import { CONTAINMENT_RULES } from './containment.ts';
+import { COMMIT_RULES, COPY_RULES } from './copies.ts';
 import { CREATION_RULES } from './creation.ts';
 import { DEFINITIONS_RULES } from './definitions.ts';
 import { CONTEXT_RULES } from './hint-context.ts';
 import { STAGE_RULES } from './hints.ts';
+import { INCOMING_RULES } from './incoming.ts';
 import { INPUTS_RULES } from './inputs.ts';
 import { ISOLATION_RULES } from './isolation.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
@@ -16,6 +19,7 @@ import { OUTPUT_RULES } from './outputs.ts';
 import { PARAMETERS_RULES } from './parameters.ts';
 import { PICKING_RULES } from './picking.ts';
 import { KVCR_RULES, POLICY_RULES } from './policies.ts';
+import { RELOAD_RULES } from './reload.ts';
 import type { ContractSection } from './rule.ts';
 import { COLUMN_RULES, COMPONENT_RULES } from './selection.ts';
 import { START_RULES } from './start.ts';
@@ -48,5 +52,7 @@ export const CONTRACT: readonly ContractSection[] = [
   GRAMMAR_RULES,
   START_RULES,
   CONTAINMENT_RULES,
+  RELOAD_RULES,
+  METRICS_RULES,
   AUTHOR_RULES,
 ];

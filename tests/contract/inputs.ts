@@ -6,6 +6,7 @@ const CREATED_POLICY = 'src/host/created-policy.test.ts';
 const HINT_STAGE = 'src/host/hint-stage.test.ts';
 const COMPONENT_VIEWS = 'src/host/component-views.test.ts';
 const COMPOSE_ROUTER = 'src/cli/compose-router.test.ts';
+const EXAMPLE = 'tests/contract-example.test.ts';
 const ROAD = 'src/road/road.test.ts';
 const PLUGIN_HOST = 'src/host/plugin-host.test.ts';
 
@@ -178,6 +179,45 @@ export const INPUTS_RULES: ContractSection = {
         'src/host/hint-context.ts',
         'activeRequests: table?.activeRequests[row] ?? 0,',
         'activeRequests: table?.activeRequests[0] ?? 0,',
+      ),
+    ),
+    rule(
+      'inputs-lineage-null',
+      '`session-lineage` is null where lineage is off, as it is in this version; the start says so once per role.',
+      test(EXAMPLE, 'loads, asks for lineage alone, and the start says once per role that there is none'),
+      fault('src/host/startup-notes.ts', "needs.lineage ? 'session-lineage' : ''", "''"),
+    ),
+    rule(
+      'inputs-lineage-context',
+      'A hint policy that asks for lineage sends nothing while there is none, and hashes of the booked worker where there is.',
+      test(
+        EXAMPLE,
+        'sends nothing without a session or without lineage, and up to max_blocks hashes of the booked worker with both',
+      ),
+      fault(
+        'src/host/hint-context.ts',
+        'context.lineage = booking.lineage ?? null;',
+        'context.lineage = null;',
+      ),
+    ),
+    rule(
+      'inputs-lineage-columns',
+      'Filters, scorers and pickers that ask for it see null.',
+      test(COMPONENT_VIEWS, 'what a component sees > is null where what it declared is switched off'),
+      fault(
+        'src/host/component-views.ts',
+        "if (inputs.includes('session-lineage')) view.lineage = null;",
+        "if (inputs.includes('cache')) view.lineage = null;",
+      ),
+    ),
+    rule(
+      'inputs-off-type',
+      'On the types such an input may be null, and must be asked for.',
+      types('hint inputs > that may be switched off are null then, and must be asked for'),
+      fault(
+        'src/plugin/hint-policy.ts',
+        'readonly lineage: SessionLineage | null',
+        'readonly lineage: SessionLineage',
       ),
     ),
   ],

@@ -223,12 +223,12 @@ export const ISOLATION_RULES: ContractSection = {
     ),
     rule(
       'isolate-hostile',
-      'Whatever it throws or returns costs its own actions.',
+      'Whatever it throws or returns costs its own actions, dropped by the reason it has in process.',
       hostile('costs nothing but its own actions, whatever it returns or throws'),
       fault(
         'src/host/isolation/thread-guest.ts',
-        "if (typeof verdict === 'string') return dropped(verdict as Dropped['reason']);",
-        "if (typeof verdict === 'string') return { kind: 'output', call, output };",
+        "return dropped(verdict as Dropped['reason'], text === null",
+        "return dropped('malformed', text === null",
       ),
     ),
     rule(

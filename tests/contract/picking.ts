@@ -252,5 +252,24 @@ export const PICKING_RULES: ContractSection = {
         'return target;',
       ),
     ),
+    rule(
+      'pick-affinity-first',
+      'Narrowed, the filters and scorers see the ranks of the target alone.',
+      test(
+        PINS,
+        'an affinity target > narrows the candidates before anything else sees them, for a policy that is exclusive about it',
+      ),
+      fault(PIPELINE_SOURCE, 'this.#load(table, pin);', 'this.#load(table, facts.pinnedWorker);'),
+    ),
+    rule(
+      'pick-affinity-pin',
+      'A pin comes before it.',
+      test(PINS, 'an affinity target > gives way to a pin'),
+      fault(
+        PIPELINE_SOURCE,
+        'facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));',
+        '(affinityTarget && this.#affinityPin(table, affinityTarget)) ?? facts.pinnedWorker;',
+      ),
+    ),
   ],
 };

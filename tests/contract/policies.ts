@@ -7,6 +7,8 @@ const KV_FETCH = 'src/policies/kv-fetch/policy.test.ts';
 const KV_FETCH_SOURCE = 'src/policies/kv-fetch/policy.ts';
 const POWER = 'src/policies/power-of-two/policy.test.ts';
 const POWER_SOURCE = 'src/policies/power-of-two/policy.ts';
+const TWO_TIER = 'src/policies/dynamo-two-tier-cost-fn/policy.test.ts';
+const TWO_TIER_SOURCE = 'src/policies/dynamo-two-tier-cost-fn/policy.ts';
 const SENDER = test(
   'src/host/role-resolution.test.ts',
   'a refusal names file, line, column and what would be right > asks for no sender where kvcr commits nothing, and runs kv_fetch by default where it does',
@@ -108,6 +110,41 @@ export const POLICY_RULES: ContractSection = {
         'takes the less busy of the pair: of three, the middle one exactly where it meets the busiest',
       ),
       fault(POWER_SOURCE, 'occupancy[second]! < occupancy[first]!', 'occupancy[second]! > occupancy[first]!'),
+    ),
+    rule(
+      'policy-two-tier-prefix',
+      '`dynamo-two-tier-cost-fn` follows a cached prefix longer than its threshold to its holder.',
+      test(TWO_TIER, 'the two tiers > a prefix over the threshold outranks a less loaded worker'),
+      fault(
+        TWO_TIER_SOURCE,
+        'longest / requestBlocks > parameters.cache_threshold;',
+        'longest / requestBlocks > 1;',
+      ),
+    ),
+    rule(
+      'policy-two-tier-balance',
+      'Before that it evens out a lopsided load.',
+      test(TWO_TIER, 'the two tiers > a lopsided load ignores the whole prompt cached'),
+      fault(TWO_TIER_SOURCE, '!isLopsided && requestBlocks > 0 &&', 'requestBlocks > 0 &&'),
+    ),
+    rule(
+      'policy-two-tier-load',
+      'Else it takes the least loaded.',
+      test(TWO_TIER, 'the two tiers > without a prefix the least loaded is taken'),
+      fault(
+        TWO_TIER_SOURCE,
+        'lowest.offer(row, activeRequests[row]!);',
+        'lowest.offer(row, -activeRequests[row]!);',
+      ),
+    ),
+    rule(
+      'policy-two-tier-adaptive',
+      'With `adaptive` it weighs prefix against load instead.',
+      test(
+        TWO_TIER,
+        'the adaptive form > weighs prefix against load: by hand, 10 of 10 blocks against 0, 40 requests against 0',
+      ),
+      fault(TWO_TIER_SOURCE, 'Math.exp(-10 * (imbalance - 0.5))', 'Math.exp(10 * (imbalance - 0.5))'),
     ),
     rule(
       'policy-direct',
