@@ -116,16 +116,13 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   ask(lifecycle: Lifecycle): () => void {
     const { classify, guard } = this.#options;
     const askedAt = this.#options.clock.now();
-    if (this.#options.events.queued >= MOST_EVENTS) {
-      this.#skip(lifecycle);
-      return nothing;
-    }
-    if (classify === null) {
+    const isFull = this.#options.events.queued >= MOST_EVENTS;
+    if (classify === null && !isFull) {
       this.#settle(lifecycle, undefined, askedAt);
       return nothing;
     }
-    // Only before a call: to be admitted and not to call would leave a probe that nobody ends.
-    if (guard?.admits() === false) {
+    // The guard is asked only before a call: to be admitted and not to call would leave a probe that nobody ends.
+    if (isFull || classify === null || guard?.admits() === false) {
       this.#skip(lifecycle);
       return nothing;
     }
