@@ -128,7 +128,7 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
       this.#settle(lifecycle, undefined, askedAt);
       return nothing;
     }
-    // Only before a call: to be admitted and not to call would leave a probe that nobody ends.
+    // The guard is asked only before a call: to be admitted and not to call would leave a probe that nobody ends.
     if (guard?.admits() === false) {
       this.#skip(lifecycle);
       return nothing;
