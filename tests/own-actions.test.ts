@@ -2,12 +2,16 @@
 // without what it said.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const CONFIG = `${root}examples/hint-plugin/pin-children.yaml`;
 const ACCEPT = '--sim-arg=--accept-action=acme.pin@1.0';
 
 const children: ChildProcess[] = [];
@@ -22,11 +26,10 @@ interface Serving {
 }
 
 async function serve(...args: readonly string[]): Promise<Serving> {
-  const config = `${root}examples/hint-plugin/pin-children.yaml`;
   const ports = ['--port', '0', '--admin-port', '0', '--json'];
   const child = spawn(
     process.execPath,
-    [`${root}dist/cli/main.js`, 'serve', '--config', config, '--sim-workers', '1', ...ports, ...args],
+    [`${root}dist/cli/main.js`, 'serve', '--config', CONFIG, '--sim-workers', '1', ...ports, ...args],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   );
   children.push(child);
@@ -52,19 +55,22 @@ async function explained(
   });
   expect(answer.status).toBe(200);
   await answer.text();
-  let printed = '';
+  return printed('explain', answer.headers.get('x-request-id') ?? '', '--admin', admin, ...options);
+}
+
+async function printed(...args: readonly string[]): Promise<string> {
+  let text = '';
   const io = {
-    out: (text: string) => {
-      printed += text;
+    out: (part: string) => {
+      text += part;
     },
     err: () => undefined,
     env: {},
     fancy: false,
     exit: () => undefined,
   };
-  const id = answer.headers.get('x-request-id') ?? '';
-  expect(await runCli(['explain', id, '--admin', admin, ...options], io)).toBe(0);
-  return printed;
+  expect(await runCli([...args], io)).toBe(0);
+  return text;
 }
 
 const CHILD = { 'x-dynamo-session-id': 'child-of-main', 'x-dynamo-parent-session-id': 'main-session' };
@@ -118,4 +124,27 @@ it('is dropped for an engine that says so, and the log says which action and wha
   expect(await explained(strict, CHILD)).toMatch(/^pin-children +dropped .*unsupported_action$/m);
   expect(strict.log()).toContain('action acme.pin@1.0; the rank accepts kv.fetch@1.0, kv.retain@1.0');
   expect(strict.log()).not.toMatch(/main-session|child-of-main/);
+});
+
+it('is replayed for the sessions of a trace file, onto engines that were told to accept it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'pointsman-own-actions-'));
+  try {
+    const file = join(folder, 'trace.jsonl');
+    const row = { timestamp: 0, input_length: 600, output_length: 2, hash_ids: [1, 2], note: 'ignored' };
+    const child = { session_id: 'child-of-main', parent_session_id: 'main-session' };
+    const rows = [row, { ...row, session_context: child }, { ...row, session_id: 'main-session' }];
+    writeFileSync(file, rows.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    const run = async (...options: readonly string[]) => {
+      const report = JSON.parse(await printed('replay', file, '--compare', CONFIG, '--json', ...options));
+      const [{ hints, policy_faults: faults }] = report.runs;
+      return { outcomes: hints.outcomes, faults };
+    };
+    const accepted = await run('--accept-action', 'acme.pin@1.0');
+    expect(accepted).toEqual({ outcomes: { accepted: 1 }, faults: [] });
+    expect((await run()).faults).toMatchObject([
+      { policy: 'pin-children', reason: 'unsupported_action', count: 1 },
+    ]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -1,5 +1,6 @@
-// No decision mixes generations: whatever order requests, edits, trips and time come in, the policy that chose a worker and the hint
-// policy that wrote to its engine are of one version, and the version that serves is the newest that did not fail.
+// No decision mixes generations: whatever order requests, edits, trips and time come in, the classifier that answered at once, the policy
+// that chose a worker and the hint policy that wrote to its engine are of one version, and the version that serves is the newest that did
+// not fail. A classifier hears of its requests for as long as it lives, and not afterwards.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +17,7 @@ import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from '../src/road
 const folder = mkdtempSync(join(tmpdir(), 'reload-decisions-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const PLUGIN = `import { defineHintPolicy, defineWorkerSelectionPolicy, pickWorker } from 'pointsman/plugin';
+const PLUGIN = `import { defineHintPolicy, defineRequestClassifier, defineWorkerSelectionPolicy, pickWorker } from 'pointsman/plugin';
 import { BAD, VERSION } from './version.ts';
 export const chooser = defineWorkerSelectionPolicy({
   type: 'chooser',
@@ -34,8 +35,23 @@ export const teller = defineHintPolicy({
     };
   },
 });
+export const asker = defineRequestClassifier({
+  type: 'asker',
+  create: () => {
+    const life = { alive: true };
+    return {
+      classify: () => ({ schedulingCostTokens: VERSION }),
+      onEvent: ({ kind }) => void globalThis.reloadDecisionsHeard.push({ kind, alive: life.alive }),
+      dispose: () => void (life.alive = false),
+    };
+  },
+});
 `;
+/** What classifiers heard, and whether they were alive then. */
+const heard: { readonly kind: string; readonly alive: boolean }[] = [];
+Reflect.set(globalThis, 'reloadDecisionsHeard', heard);
 const CONFIG = `plugins: [./both.ts]
+request_classifier: asker
 models: { tiny: { block_size: 16, tokens: { source: estimate } } }
 workers:
 ${[1, 2]
@@ -93,6 +109,7 @@ const step = fc.oneof(
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 let version = 0;
+let requests = 0;
 /** What the router calls each version, by its number. */
 const names = new Map<number, string>();
 
@@ -144,11 +161,13 @@ async function start() {
         decision = id;
       },
     };
-    core.road.arrive(REQUEST, sink);
+    requests += 1;
+    core.road.arrive({ ...REQUEST, requestId: `r${requests}` }, sink);
     const { request } = sent.at(-1) ?? expect.fail('nothing was sent');
     const told = request.hint?.actions[0]?.payload as { readonly version: number; readonly alive: boolean };
     const record = core.decisions?.get(decision);
     expect([record?.policy.version, told.alive]).toEqual([names.get(told.version), true]);
+    expect(record?.classification?.overrides).toEqual({ scheduling_cost_tokens: told.version });
     if (record?.pick.by === 'policy') expect(Number(request.worker.spec.id) - 1).toBe(told.version % 2);
   };
   const endAll = (): void => {
@@ -178,7 +197,7 @@ async function start() {
   };
 }
 
-test('every envelope is of the version that chose its worker, and of one that is not disposed', async () => {
+test('every envelope and classification is of the version that chose the worker, and of one that is not disposed', async () => {
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
@@ -199,5 +218,7 @@ test('every envelope is of the version that chose its worker, and of one that is
     { numRuns: 15, seed: 5 },
   );
   // The run has been through all of it.
+  expect(heard.filter(({ alive }) => !alive)).toEqual([]);
+  expect(new Set(heard.map(({ kind }) => kind))).toEqual(new Set(['sent', 'completed']));
   expect([...seen].sort()).toEqual(['draining', 'one', 'rolled back', 'standby']);
 });

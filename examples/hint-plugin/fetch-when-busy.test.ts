@@ -5,6 +5,8 @@ import { checkHintPolicy, conversationTrace, replayTrial, testHintPolicy } from 
 import policy from './fetch-when-busy.ts';
 
 const context = {
+  // What the engine takes; without it the trial takes any action.
+  capabilities: ['kv.fetch@1.0'],
   copySources: [{ source: { workerId: 2n, rank: 0 }, blockHashes: [11n, 12n, 13n, 14n] }],
 };
 
@@ -19,6 +21,11 @@ test('a busy worker fetches', async () => {
 test('an idle worker computes', async () => {
   const { actions } = await testHintPolicy(policy, { context });
   assert.deepEqual(actions, []);
+});
+
+test('a least saving of no block is refused', async () => {
+  const refused = testHintPolicy(policy, { parameters: { min_blocks: 0 } });
+  await assert.rejects(refused, { code: 'PM_POLICY_PARAMETERS' });
 });
 
 test('under load some requests are fetched for, in a calm none is', async () => {

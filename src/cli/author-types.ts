@@ -35,27 +35,31 @@ interface Source {
  */
 export function writeAuthorTypes(folder: string): AuthorTypes {
   const place = join(folder, PLACE);
+  const modules = sources(folder).map((module) => ({ ...module, files: declarationsFrom(module.entry) }));
+  const schema = read(packageFile('docs/router.schema.json'));
+  // All anew: nothing is left of an older version, and no link leads what is written elsewhere.
+  remove(place);
   const paths: Record<string, readonly string[]> = {};
-  const files = new Map<string, string>();
-  for (const { entry, root, specifier } of sources(folder)) {
-    for (const file of declarationsFrom(entry)) {
-      files.set(join(place, 'types', relative(root, file)), read(file));
+  const copied = new Set<string>();
+  for (const { entry, files, root, specifier } of modules) {
+    for (const file of files) {
+      if (copied.has(file)) continue;
+      copied.add(file);
+      write(join(place, 'types', relative(root, file)), read(file));
     }
     paths[specifier] = [`./types/${relative(root, entry)}`];
   }
-  const copied = files.size;
-  files.set(join(place, 'router.schema.json'), read(packageFile('docs/router.schema.json')));
-  const compilerOptions = { ...OPTIONS, paths };
-  files.set(join(place, 'tsconfig.json'), `${JSON.stringify({ compilerOptions }, null, 2)}\n`);
-  // All anew: nothing is left of an older version, and no link leads what is written elsewhere.
-  remove(place);
-  for (const [path, text] of files) write(path, text);
+  write(join(place, 'router.schema.json'), schema);
+  write(
+    join(place, 'tsconfig.json'),
+    `${JSON.stringify({ compilerOptions: { ...OPTIONS, paths } }, null, 2)}\n`,
+  );
   const own = join(folder, 'tsconfig.json');
   const isNew = !isThere(own);
   if (isNew) write(own, OWN_TSCONFIG);
   return {
     written: [`${PLACE}/`, ...(isNew ? ['tsconfig.json'] : [])],
-    copied,
+    copied: copied.size,
     connected: isNew || read(own).includes(`${PLACE}/tsconfig.json`),
   };
 }

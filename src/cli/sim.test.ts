@@ -94,6 +94,9 @@ describe('pointsman sim', () => {
       "error: option '--count <n>' argument 'many' is invalid. It must be a whole number from 1 to 256.\n" +
         'pointsman sim --help lists arguments and options\n',
     );
+    const unnamed = run('--accept-action', 'acme.pin@1.0', '--accept-action', 'pin');
+    expect(await unnamed.exited).toBe(2);
+    expect(unnamed.log()).toContain("argument 'pin' is invalid. It must look like acme.pin@1.0.");
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const address = server.address();

@@ -111,10 +111,11 @@ function buildClassifier(value: FileValue['request_classifier']): ClassifierEntr
   if (value === null) return null;
   const path = ['request_classifier'];
   if ('bare' in value) {
-    return { type: value.bare, parameters: {}, maxWaitMs: MAX_WAIT_MS, path, typePath: path };
+    const unsaid = { parameters: {}, maxWaitMs: MAX_WAIT_MS, isolation: null, deadlineMs: null };
+    return { type: value.bare, ...unsaid, path, typePath: path };
   }
-  const { type, parameters, max_wait: maxWaitMs } = value;
-  return { type, parameters, maxWaitMs, path, typePath: [...path, 'type'] };
+  const { type, parameters, max_wait: maxWaitMs, isolation, deadline: deadlineMs } = value;
+  return { type, parameters, maxWaitMs, isolation, deadlineMs, path, typePath: [...path, 'type'] };
 }
 
 /** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */

@@ -50,8 +50,6 @@ test('each key of a part that is not built yet gives one warning', () => {
     ].join('\n'),
   );
   expect(found).toEqual([
-    'router.yaml:1:35: request_classifier.isolation: thread isolation of request classifiers is not built yet; it has no effect in this version',
-    'router.yaml:1:54: request_classifier.deadline: deadlines of request classifiers, whose wait max_wait bounds, are not built yet; it has no effect in this version',
     'router.yaml:2:1: policy_classes: admission queues are not built yet; it has no effect in this version',
     'router.yaml:3:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
     'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',

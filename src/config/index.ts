@@ -11,6 +11,7 @@ export { ROLES } from './schema-selection.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { renderPath } from './text-source.ts';
 export type {
+  ClassifierEntry,
   ConfigPath,
   ConfigProblem,
   ConfigSource,

@@ -15,20 +15,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     if (!usual) warn(path, `${message}; it has no effect in this version`);
   };
 
-  const classifier = file.request_classifier;
-  if (classifier !== null && !('bare' in classifier)) {
-    const path = ['request_classifier'];
-    unless(
-      classifier.isolation !== 'thread',
-      [...path, 'isolation'],
-      'thread isolation of request classifiers is not built yet',
-    );
-    unless(
-      classifier.deadline === null,
-      [...path, 'deadline'],
-      'deadlines of request classifiers, whose wait max_wait bounds, are not built yet',
-    );
-  }
   for (const key of ['default_policy_family', 'policy_classes', 'uncached_isl_buckets'] as const) {
     unless(file[key] === null, [key], 'admission queues are not built yet');
     for (const [name, model] of Object.entries(file.models)) {

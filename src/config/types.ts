@@ -86,6 +86,10 @@ export interface ClassifierEntry {
   readonly parameters: unknown;
   /** How long one request may wait for its classification; ms. */
   readonly maxWaitMs: number;
+  /** Where it runs; null = as its author says. */
+  readonly isolation: 'in-process' | 'thread' | null;
+  /** How long a thread may take to take a request or an event; null = the default. */
+  readonly deadlineMs: number | null;
   readonly path: ConfigPath;
   /** Where the type stands. */
   readonly typePath: ConfigPath;

@@ -92,6 +92,7 @@ export class Fleet {
       for (const listener of [...this.#listeners]) listener.restarted?.(worker);
     }
     if (!sameCapabilities(before, capabilities)) {
+      this.#version += 1;
       for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
     }
   }
@@ -133,7 +134,7 @@ export class Fleet {
     return [...this.#workers.values()].sort((a, b) => (a.spec.id < b.spec.id ? -1 : 1));
   }
 
-  /** Changes whenever a worker joins, leaves or changes state: what was found out about eligibility holds while it stays. */
+  /** Changes whenever a worker joins, leaves, changes state or advertises something else: what was found out about eligibility holds while it stays. */
   get version(): number {
     return this.#version;
   }

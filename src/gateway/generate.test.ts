@@ -206,6 +206,18 @@ describe('a generate request', () => {
     expect(on.logged.join('\n')).toContain('generate.test.ts');
   });
 
+  it('logs a failure whose cause refuses to be looked at', async () => {
+    const on = await bench();
+    const refuse = () => {
+      throw new Error('x');
+    };
+    const cause = new Proxy({}, { get: refuse, getPrototypeOf: refuse });
+    on.road.onArrival = ({ sink }) =>
+      sink.failed(new PointsmanError('PM_INTERNAL', 'something failed inside the router', { cause }), false);
+    expect((await errorOf(post(on, COMPLETION))).error).toMatchObject({ code: 'PM_INTERNAL' });
+    expect(on.logged.join('\n')).toContain('something without a text was thrown');
+  });
+
   it('aborts once when the client goes away, before and after the head', async () => {
     const on = await bench();
     for (const withHead of [false, true]) {

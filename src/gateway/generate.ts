@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ModelConfig } from '../config/index.ts';
 import type { RequestApi } from '../engines/index.ts';
-import { PointsmanError } from '../plugin/index.ts';
+import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
 import { type CallerRules, usableModel } from './callers.ts';
@@ -75,8 +75,13 @@ function logged(error: PointsmanError): string {
   return error.code === 'PM_ENGINE_REFUSED' ? 'the engine refused the request' : error.message;
 }
 
+/** Never throws: plugins throw what they like. */
 function stackOf(thrown: unknown): string {
-  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+  try {
+    return thrown instanceof Error && typeof thrown.stack === 'string' ? thrown.stack : errorText(thrown);
+  } catch {
+    return errorText(thrown);
+  }
 }
 
 function admit(rules: CallerRules, calls: RunningCalls): void {

@@ -3,7 +3,7 @@
 import { type DefaultHost, errorText, type PluginRegistry } from '../plugin/index.ts';
 import type { CatalogEntry, Origin, PolicyCatalog, Prepared, RegistrationFault } from './catalog.ts';
 import { checkCommitments, type DeclaredCommitments } from './commitments.ts';
-import { checkHintDeclarations, checkType } from './definition-check.ts';
+import { checkHintDeclarations, checkIsolation, checkType } from './definition-check.ts';
 import type { ParameterFault } from './parameters.ts';
 
 /** A registry that writes to the catalog; what is wrong with a registration is reported, not thrown. */
@@ -45,7 +45,11 @@ export function catalogRegistry(
       if (!admits(type, provider, [])) return;
       catalog.classifiers.set(
         type,
-        entry(type, origin, [], provider, () => ({})),
+        entry(type, origin, [], provider, (factory) => {
+          const fault = checkIsolation(factory, `request classifier ${type}`);
+          if (fault !== null) throw new TypeError(fault);
+          return { isolation: factory.isolation ?? 'in-process' };
+        }),
       );
     },
   };

@@ -37,7 +37,10 @@ export interface Prepared<C = AnyCreateContext> {
 }
 
 /** A prepared request classifier. */
-export type PreparedClassifier = Prepared<AnyClassifierCreateContext>;
+export interface PreparedClassifier extends Prepared<AnyClassifierCreateContext> {
+  /** Where it runs unless the configuration says otherwise. */
+  readonly isolation: Isolation;
+}
 
 /** A prepared worker-selection policy. */
 export interface PreparedSelection extends Prepared {
@@ -121,6 +124,7 @@ export class PolicyCatalog {
     };
     const scope = definition.scope ?? 'partition';
     if (isClassifier(definition)) {
+      const { isolation = 'in-process' } = definition;
       this.classifiers.set(definition.type, {
         ...common,
         defaultHosts: [],
@@ -129,7 +133,7 @@ export class PolicyCatalog {
           if (parsed.faults) return parsed;
           const create = (context: AnyClassifierCreateContext) =>
             definition.create({ ...context, parameters: parsed.value });
-          return { prepared: { ...common, scope, create }, faults: null };
+          return { prepared: { ...common, scope, isolation, create }, faults: null };
         },
       });
       return null;

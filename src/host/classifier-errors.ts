@@ -30,8 +30,9 @@ export function refusalOf(thrown: unknown, classifier: string): PointsmanError |
 
 /** The error of a request whose classification failed; its cause is for the log. */
 export function classifierFailed(thrown: unknown, classifier: string): PointsmanError {
+  const invalid = isInvalid(thrown);
   return new PointsmanError(
-    isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',
+    invalid ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',
     'the request classifier failed, so the request was not routed; send it again',
     { cause: thrown, details: { classifier } },
   );

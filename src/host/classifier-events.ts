@@ -14,13 +14,25 @@ export interface ClassifierEventPorts {
   readonly failed: (thrown: unknown) => void;
 }
 
+/** Delivers the events of one classifier, here or in its thread. */
+export interface EventDelivery {
+  /** Events that are not delivered yet. */
+  readonly queued: number;
+  /** Whether a handler's promise is waited for. */
+  readonly waiting: boolean;
+  /** Hands an event over; `delivered` is called once the handler is done with it, or gave up. */
+  push(event: ClassifierEvent, delivered: (() => void) | null): void;
+  /** Delivers nothing more. */
+  close(): void;
+}
+
 interface Entry {
   readonly event: ClassifierEvent;
   readonly delivered: (() => void) | null;
 }
 
 /** The events of one classifier. */
-export class ClassifierEvents {
+export class ClassifierEvents implements EventDelivery {
   readonly #ports: ClassifierEventPorts;
   #queue: Entry[] = [];
   /** Entries of the queue before this one are delivered. */
@@ -34,24 +46,20 @@ export class ClassifierEvents {
     this.#ports = ports;
   }
 
-  /** Events that are not delivered yet. */
   get queued(): number {
     return this.#queue.length - this.#head;
   }
 
-  /** Whether a handler's promise is waited for. */
   get waiting(): boolean {
     return this.#stopWaiting !== null;
   }
 
-  /** Hands an event over; `delivered` is called once the handler is done with it, or gave up. */
   push(event: ClassifierEvent, delivered: (() => void) | null): void {
     if (this.#closed) return;
     this.#queue.push({ event, delivered });
     this.#deliver();
   }
 
-  /** Delivers nothing more. */
   close(): void {
     this.#closed = true;
     this.#queue = [];

@@ -103,6 +103,10 @@ describe('overrides', () => {
     [{ workerTarget: { workerId: 1 } }, 'workerTarget.workerId must be a bigint of 64 bits, got 1'],
     [{ workerTarget: { workerId: -1n } }, 'workerTarget.workerId must be a bigint of 64 bits, got -1'],
     [
+      { workerTarget: { workerId: 2n ** 70n } },
+      'workerTarget.workerId must be a bigint of 64 bits, got a longer bigint',
+    ],
+    [
       { workerTarget: { workerId: 2n ** 64n } },
       'workerTarget.workerId must be a bigint of 64 bits, got 18446744073709551616',
     ],

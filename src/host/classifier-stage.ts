@@ -11,11 +11,12 @@ import {
   duplicateRequest,
   refusalOf,
 } from './classifier-errors.ts';
-import { type ClassifierEvents, isThenable } from './classifier-events.ts';
+import { type EventDelivery, isThenable } from './classifier-events.ts';
 import { Lifecycle, type LifecycleStage } from './classifier-lifecycle.ts';
 import { checkOverrides, NO_OVERRIDES } from './classifier-overrides.ts';
-import type { ClassifierFacts, ClassifierStage, RequestLifecycle } from './classifier-types.ts';
+import type { ClassifierFacts, ClassifierStage, LateAnswer, RequestLifecycle } from './classifier-types.ts';
 import type { CreatedClassifier } from './created-classifier.ts';
+import type { IsolatedClassifier } from './isolation/isolated-classifier.ts';
 import type { PluginGuard } from './plugin-guard.ts';
 
 /** While so many events wait to be delivered, new requests are treated as while the classifier is tripped: events are never dropped. */
@@ -25,7 +26,9 @@ const MOST_EVENTS = 65_536;
 export interface StageOptions {
   /** Null = it changes nothing about requests and is only told of them. */
   readonly classify: CreatedClassifier['classify'];
-  readonly events: ClassifierEvents;
+  /** It runs in a thread, and this is asked instead; null = it runs here. */
+  readonly isolated: IsolatedClassifier | null;
+  readonly events: EventDelivery;
   /** Type, for records, metrics and log. */
   readonly type: string;
   /** Policy classes that may be named. */
@@ -109,26 +112,37 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
   }
 
   ask(lifecycle: Lifecycle): () => void {
-    const { classify, guard } = this.#options;
+    const { classify, guard, isolated } = this.#options;
     const askedAt = this.#options.clock.now();
+    if (isolated?.ready === false) {
+      guard?.skip();
+      this.#skip(lifecycle);
+      return nothing;
+    }
     if (this.#options.events.queued >= MOST_EVENTS) {
       this.#skip(lifecycle);
       return nothing;
     }
-    if (classify === null) {
+    const asked = isolated ?? classify;
+    if (asked === null) {
       this.#settle(lifecycle, undefined, askedAt);
       return nothing;
     }
-    // Only before a call: to be admitted and not to call would leave a probe that nobody ends.
+    // The guard is asked only before a call: to be admitted and not to call would leave a probe that nobody ends.
     if (guard?.admits() === false) {
       this.#skip(lifecycle);
       return nothing;
+    }
+    if (typeof asked !== 'function') {
+      // What is done here is the host's work: no time of it counts against the plugin.
+      const isProbe = guard?.endLater(guard.begin()) ?? false;
+      return this.#wait(lifecycle, askedAt, isProbe, (answered) => asked.ask(lifecycle.request, answered));
     }
     const startedAt = guard?.begin() ?? 0;
     let answer: unknown;
     let later: boolean;
     try {
-      answer = classify(lifecycle.request);
+      answer = asked(lifecycle.request);
       later = isThenable(answer);
     } catch (thrown) {
       guard?.end(startedAt, !isRefusal(thrown));
@@ -141,12 +155,26 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
       return nothing;
     }
     const isProbe = guard?.endLater(startedAt) ?? false;
-    return this.#wait(lifecycle, answer, askedAt, isProbe);
+    return this.#wait(lifecycle, askedAt, isProbe, (answered) => {
+      new Promise((resolve) => resolve(answer)).then(
+        (value) => answered({ kind: 'answered', value }),
+        (thrown: unknown) => answered({ kind: 'threw', thrown }),
+      );
+      return nothing;
+    });
   }
 
-  /** @returns what ends the wait when the request is over. */
-  #wait(lifecycle: Lifecycle, answer: unknown, askedAt: number, isProbe: boolean): () => void {
-    const { clock, guard, maxWaitMs, type } = this.#options;
+  /**
+   * @param listen begins to wait for the answer; what it returns is called when nobody does any more
+   * @returns what ends the wait when the request is over.
+   */
+  #wait(
+    lifecycle: Lifecycle,
+    askedAt: number,
+    isProbe: boolean,
+    listen: (answered: (answer: LateAnswer) => void) => () => void,
+  ): () => void {
+    const { clock, guard, maxWaitMs } = this.#options;
     let over = false;
     const end = (): boolean => {
       if (over) return false;
@@ -156,30 +184,49 @@ export class PartitionClassifier implements ClassifierStage, LifecycleStage {
       return true;
     };
     const judged = (failed: boolean): void => guard?.settledLater(failed ? 'failed' : 'ok', isProbe);
+    const late = (): void => {
+      judged(true);
+      this.#timedOut(lifecycle);
+    };
     const cancel = clock.schedule(maxWaitMs, () => {
       if (!end()) return;
-      judged(true);
-      const error = classifierTimedOut(type);
-      this.#complain(error.code, 'a request classifier did not answer in time', error);
-      this.#count('failed', error.code);
-      lifecycle.refuse(error, false);
+      stop();
+      late();
     });
     this.#pending.add(lifecycle);
-    new Promise((resolve) => resolve(answer)).then(
-      (value) => {
-        if (end()) this.#settle(lifecycle, value, askedAt, judged);
-      },
-      (thrown: unknown) => {
-        if (!end()) return;
-        judged(!isRefusal(thrown));
-        this.#fail(lifecycle, thrown);
-      },
-    );
+    const stop = listen((answer) => {
+      if (!end()) return;
+      switch (answer.kind) {
+        case 'answered':
+          this.#settle(lifecycle, answer.value, askedAt, judged);
+          return;
+        case 'threw':
+          judged(!isRefusal(answer.thrown));
+          this.#fail(lifecycle, answer.thrown);
+          return;
+        case 'timed_out':
+          late();
+          return;
+        case 'lost':
+          // Had it been the probe, there would be none any more.
+          guard?.settledLater(isProbe ? 'failed' : 'none', isProbe);
+          this.#skip(lifecycle);
+          return;
+      }
+    });
     return () => {
       if (!end()) return;
+      stop();
       guard?.settledLater('none', isProbe);
       this.#count('left', '');
     };
+  }
+
+  #timedOut(lifecycle: Lifecycle): void {
+    const error = classifierTimedOut(this.#options.type);
+    this.#complain(error.code, 'a request classifier did not answer in time', error);
+    this.#count('failed', error.code);
+    lifecycle.refuse(error, false);
   }
 
   /** Takes an answer; `judged` is told whether it is a bad one before anything follows from it. */

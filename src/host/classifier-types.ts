@@ -40,6 +40,15 @@ export interface Classification {
   readonly overrides: CheckedOverrides;
 }
 
+/** What a classifier said after a while. */
+export type LateAnswer =
+  | { readonly kind: 'answered'; readonly value: unknown }
+  | { readonly kind: 'threw'; readonly thrown: unknown }
+  /** Its thread did not take the request within the deadline. */
+  | { readonly kind: 'timed_out' }
+  /** Its thread ended, over something else. */
+  | { readonly kind: 'lost' };
+
 /** The end of a classification; `over` = the request ended before. */
 export type ClassifierOutcome =
   | { readonly kind: 'classified'; readonly classification: Classification }

@@ -1,63 +1,49 @@
-// The request classifier of a configuration: found in the catalog, created once per partition (or once, with scope `shared`), disposed
-// at the end.
-import { didYouMean, type ModelConfig, nameList, type RouterConfig } from '../config/index.ts';
+// The request classifier of a configuration: created once per partition (or once, with scope `shared`), disposed at the end.
+import type { ModelConfig, RouterConfig } from '../config/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import {
   type AnyClassifierCreateContext,
   type ClassifierEvent,
-  type ClassifierWorker,
   type Clock,
   errorText,
   type Logger,
   type Partition,
   PointsmanError,
   seededRng,
-  type WorkerId,
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
-import { BUILT_IN_VERSION, type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
+import { BUILT_IN_VERSION, type PreparedClassifier } from './catalog.ts';
 import { classifierClosed } from './classifier-errors.ts';
-import { ClassifierEvents } from './classifier-events.ts';
+import { ClassifierEvents, type EventDelivery } from './classifier-events.ts';
+import type { ResolvedClassifier } from './classifier-resolution.ts';
+import {
+  type ClassifierFleet,
+  classifierSeed,
+  classifierSite,
+  workersOf,
+  workersView,
+} from './classifier-site.ts';
 import { PartitionClassifier } from './classifier-stage.ts';
 import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
+import type { IsolatedClassifier } from './isolation/isolated-classifier.ts';
+import type { ClassifierThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import { openMeter } from './plugin-meters.ts';
-import type { ProblemList } from './problem-list.ts';
-import { deriveSeed } from './seeds.ts';
-
-/** What `default` stands for. */
-const DEFAULT_CLASSIFIER = 'pass-through';
-
-/** A classifier with its parameters read, and what the configuration says of it. */
-export interface ResolvedClassifier {
-  readonly prepared: PreparedClassifier;
-  readonly maxWaitMs: number;
-}
 
 /** What classifiers need of a configuration. */
 export interface ClassifiedConfig extends Pick<RouterConfig, 'policyClasses'> {
   readonly models: ReadonlyMap<string, Pick<ModelConfig, 'blockSize' | 'policyClasses'>>;
 }
 
-/** The fleet as classifiers see it. */
-export interface ClassifierFleet {
-  workers(): readonly {
-    readonly spec: {
-      readonly id: WorkerId;
-      readonly model: string;
-      readonly ranks: { readonly first: number; readonly count: number };
-      readonly totalKvBlocks: number | null;
-    };
-    readonly state: string;
-    readonly capabilities: { readonly totalKvBlocks?: number | null } | null;
-  }[];
-}
-
 /** A created classifier and whoever tells it of events, one at a time however many partitions it serves. */
 interface Instance {
-  readonly classifier: CreatedClassifier;
-  readonly events: ClassifierEvents;
+  readonly classify: CreatedClassifier['classify'];
+  /** It runs in a thread; null = it runs here. */
+  readonly isolated: IsolatedClassifier | null;
+  readonly events: EventDelivery;
+  /** Whether it is neither asked nor told of anything. */
+  readonly isIdle: boolean;
 }
 
 /** What creation works with. */
@@ -70,43 +56,12 @@ export interface ClassifierPorts {
   readonly guards: PluginGuards | null;
   /** Null = there are no workers to see. */
   readonly fleet: ClassifierFleet | null;
+  /** Threads of plugins, started; absent or null = it runs in process. */
+  readonly threads?: ClassifierThreads | null;
   /** What requests under way hold of the classifiers; absent = nobody counts. */
   readonly hold?: GenerationHold;
   /** Told of every event as the classifier is; absent = nobody else is. */
   readonly told?: (event: ClassifierEvent) => void;
-}
-
-/** Finds the configured classifier; null = there is none, or a problem was noted. */
-export async function resolveClassifier(
-  config: RouterConfig,
-  catalog: PolicyCatalog,
-  problems: ProblemList,
-  clock: Clock,
-): Promise<ResolvedClassifier | null> {
-  const entry = config.requestClassifier;
-  if (entry === null) return null;
-  const type = entry.type === 'default' ? DEFAULT_CLASSIFIER : entry.type;
-  const found = catalog.classifiers.get(type);
-  if (found === undefined) {
-    const known = [...catalog.classifiers.keys()];
-    const other = catalog.hints.has(type)
-      ? 'a hint policy; list it under the hints of a role'
-      : catalog.selections.has(type)
-        ? 'a worker-selection policy; name it under worker_selection'
-        : null;
-    const message =
-      other === null
-        ? `unknown request classifier "${type}"; known: ${nameList(known)}${didYouMean(type, known)}`
-        : `${type} is ${other}, and choose a request classifier: ${nameList(known)}`;
-    problems.error('PM_POLICY_UNKNOWN', entry.typePath, 'value', message);
-    return null;
-  }
-  const preparation = await prepareWithin(clock, found, entry.parameters);
-  if (preparation.faults !== null) {
-    problems.parameters('error', entry.path, preparation.faults, type);
-    return null;
-  }
-  return { prepared: preparation.prepared, maxWaitMs: entry.maxWaitMs };
 }
 
 /** The classifiers of one configuration. */
@@ -117,7 +72,7 @@ export class Classifiers implements ClassifierSource {
   /** By model, then by routing group. Null = created, and there is nothing to ask or tell. */
   readonly #stages = new Map<string, Map<string, PartitionClassifier | null>>();
   readonly #open: PartitionClassifier[] = [];
-  readonly #deliveries = new Set<ClassifierEvents>();
+  readonly #deliveries = new Set<EventDelivery>();
   readonly #disposers: (() => unknown)[] = [];
   #shared: Instance | null = null;
   #closed = false;
@@ -172,11 +127,12 @@ export class Classifiers implements ClassifierSource {
   #stageOf(resolved: ResolvedClassifier, partition: Partition): PartitionClassifier | null {
     const { type } = resolved.prepared;
     const guard = this.#guardOf(resolved.prepared);
-    const { classifier, events } = this.#create(resolved.prepared, partition, guard);
-    if (classifier.classify === null && classifier.onEvent === null) return null;
+    const { classify, isolated, events, isIdle } = this.#instanceOf(resolved, partition, guard);
+    if (isIdle) return null;
     const { clock, metrics, log, guards, hold } = this.#ports;
     const stage = new PartitionClassifier({
-      classify: classifier.classify,
+      classify,
+      isolated,
       events,
       type,
       classes: new Set(this.#config.models.get(partition.model)?.policyClasses ?? this.#config.policyClasses),
@@ -198,40 +154,75 @@ export class Classifiers implements ClassifierSource {
     return this.#ports.guards?.of({ role: null, part: 'classifier', plugin: type }, origin) ?? null;
   }
 
-  #create(prepared: PreparedClassifier, partition: Partition, guard: PluginGuard | null): Instance {
+  #instanceOf(
+    { prepared, thread }: ResolvedClassifier,
+    partition: Partition,
+    guard: PluginGuard | null,
+  ): Instance {
     if (this.#shared !== null) return this.#shared;
-    const isShared = prepared.scope === 'shared';
+    const { threads } = this.#ports;
+    const instance =
+      thread !== null && threads != null
+        ? this.#createInThread(prepared, thread, threads, partition, guard)
+        : this.#create(prepared, partition, guard);
+    this.#deliveries.add(instance.events);
+    if (prepared.scope === 'shared') this.#shared = instance;
+    return instance;
+  }
+
+  #create(prepared: PreparedClassifier, partition: Partition, guard: PluginGuard | null): Instance {
+    const { clock, log, metrics, seed } = this.#ports;
     const label = `request classifier ${prepared.type}`;
-    const where = isShared ? ['shared'] : [partition.model, partition.routingGroup];
-    const { clock, log } = this.#ports;
-    const meter = openMeter(prepared.type, this.#ports.metrics, log);
+    const meter = openMeter(prepared.type, metrics, log);
     const base = {
       parameters: undefined,
       clock,
-      rng: seededRng(deriveSeed(this.#ports.seed, ...where, 'classifier')),
+      rng: seededRng(classifierSeed(seed, prepared, partition)),
       log,
       metrics: meter.metrics,
     };
-    const context = isShared ? base : { ...base, ...this.#partitionContext(partition) };
+    const context = prepared.scope === 'shared' ? base : { ...base, ...this.#partitionContext(partition) };
     let classifier: CreatedClassifier;
     try {
-      classifier = checkClassifier(
-        // A shared classifier gets no partition, as its own type of `create` says.
-        noted(guard, () => created(prepared, context as AnyClassifierCreateContext, label, partition)),
-        label,
+      // A shared classifier gets no partition, as its own type of `create` says.
+      const made = created(label, partition, prepared, () =>
+        noted(guard, () => prepared.create(context as AnyClassifierCreateContext)),
       );
+      classifier = checkClassifier(made, label);
     } catch (thrown) {
       meter.close();
       throw thrown;
     }
+    // What its disposer reports still counts.
     this.#disposers.unshift(classifier.dispose, () => meter.close());
-    const instance = { classifier, events: this.#eventsOf(classifier, prepared.type, guard) };
-    if (isShared) this.#shared = instance;
-    return instance;
+    const { classify, onEvent } = classifier;
+    const events = this.#eventsOf(classifier, prepared.type, guard);
+    return { classify, isolated: null, events, isIdle: classify === null && onEvent === null };
+  }
+
+  #createInThread(
+    prepared: PreparedClassifier,
+    plan: ThreadPlan,
+    threads: ClassifierThreads,
+    partition: Partition,
+    guard: PluginGuard | null,
+  ): Instance {
+    const { fleet, seed } = this.#ports;
+    const isolated = threads.createClassifier(
+      plan,
+      classifierSite(seed, prepared, partition, this.#blockSizeOf(partition), fleet),
+      {
+        guard,
+        view: prepared.scope === 'shared' || fleet === null ? null : workersView(fleet, partition.model),
+        eventFailed: this.#eventFailed(prepared.type),
+      },
+    );
+    this.#disposers.unshift(() => isolated.dispose());
+    return { classify: null, isolated, events: isolated, isIdle: false };
   }
 
   #eventsOf({ onEvent }: CreatedClassifier, classifier: string, guard: PluginGuard | null): ClassifierEvents {
-    const { clock, log, metrics, told } = this.#ports;
+    const { clock, told } = this.#ports;
     const heard =
       told === undefined
         ? onEvent
@@ -239,56 +230,50 @@ export class Classifiers implements ClassifierSource {
             told(event);
             return onEvent?.(event);
           };
-    let complained = false;
-    const events = new ClassifierEvents({
+    return new ClassifierEvents({
       clock,
       onEvent: heard === null ? null : (event) => noted(guard, () => heard(event)),
-      failed(thrown) {
-        metrics.count('pointsman_classifier_event_failures_total', { classifier });
-        if (complained) return;
-        complained = true;
-        log.error('a request classifier failed to take an event', { classifier, error: errorText(thrown) });
-      },
+      failed: this.#eventFailed(classifier),
     });
-    this.#deliveries.add(events);
-    return events;
+  }
+
+  #eventFailed(classifier: string): (thrown: unknown) => void {
+    const { log, metrics } = this.#ports;
+    let complained = false;
+    return (thrown) => {
+      metrics.count('pointsman_classifier_event_failures_total', { classifier });
+      if (complained) return;
+      complained = true;
+      log.error('a request classifier failed to take an event', { classifier, error: errorText(thrown) });
+    };
   }
 
   #partitionContext(partition: Partition) {
-    const blockSize = this.#config.models.get(partition.model)?.blockSize ?? null;
     const { fleet } = this.#ports;
     const workers = () => (fleet === null ? [] : workersOf(fleet, partition.model));
-    return { partition: Object.freeze({ ...partition }), blockSize, workers };
+    return { partition: Object.freeze({ ...partition }), blockSize: this.#blockSizeOf(partition), workers };
+  }
+
+  #blockSizeOf({ model }: Partition): number | null {
+    return this.#config.models.get(model)?.blockSize ?? null;
   }
 }
 
+/** Calls `create`. @throws PointsmanError PM_PLUGIN_THREW. */
 function created(
-  prepared: PreparedClassifier,
-  context: AnyClassifierCreateContext,
   label: string,
   { model }: Partition,
+  { type }: PreparedClassifier,
+  create: () => unknown,
 ): unknown {
   try {
-    return prepared.create(context);
+    return create();
   } catch (thrown) {
     throw new PointsmanError('PM_PLUGIN_THREW', `create of ${label} threw for model ${model}`, {
       cause: thrown,
-      details: { policy: prepared.type, component: 'create' },
+      details: { policy: type, component: 'create' },
     });
   }
-}
-
-function workersOf(fleet: ClassifierFleet, model: string): readonly ClassifierWorker[] {
-  const of = fleet.workers().filter(({ spec, state }) => spec.model === model && state !== 'gone');
-  return Object.freeze(
-    of.map(({ spec, capabilities }) =>
-      Object.freeze({
-        workerId: spec.id,
-        ranks: Object.freeze(Array.from({ length: spec.ranks.count }, (_, at) => spec.ranks.first + at)),
-        totalKvBlocks: spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null,
-      }),
-    ),
-  );
 }
 
 function noted<T>(guard: PluginGuard | null, call: () => T): T {

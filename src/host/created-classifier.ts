@@ -1,6 +1,6 @@
 // Checks what a classifier's `create` returned and takes it apart.
 import type { ClassifierEvent, ClassifyRequest } from '../plugin/index.ts';
-import { checkMembers, disposer, invalid } from './created-policy.ts';
+import { checkMembers, disposer, invalid, readable } from './created-policy.ts';
 
 /** A created classifier, bound. */
 export interface CreatedClassifier {
@@ -13,12 +13,14 @@ const MEMBERS = ['classify', 'onEvent', 'dispose'];
 
 /** @throws PointsmanError PM_PLUGIN_INVALID. */
 export function checkClassifier(created: unknown, label: string): CreatedClassifier {
-  const classifier = checkMembers(created, MEMBERS, label);
-  return {
-    classify: method(classifier, 'classify', label),
-    onEvent: method(classifier, 'onEvent', label),
-    dispose: disposer(classifier, label),
-  };
+  return readable(label, () => {
+    const classifier = checkMembers(created, MEMBERS, label);
+    return {
+      classify: method(classifier, 'classify', label),
+      onEvent: method(classifier, 'onEvent', label),
+      dispose: disposer(classifier, label),
+    };
+  });
 }
 
 function method<T>(classifier: object, name: string, label: string): ((argument: T) => unknown) | null {

@@ -11,6 +11,14 @@ import { testWorkerSelection } from '../testing/index.ts';
 
 const first = pickWorker({ pick: () => 0 });
 
+/** What it throws when it is looked at refuses as well. */
+function poisoned(): object {
+  const refuse = () => {
+    throw poisoned();
+  };
+  return new Proxy({}, { get: refuse, getPrototypeOf: refuse, ownKeys: refuse, has: refuse });
+}
+
 /** Decides between two candidates with whatever `create` returned. */
 const decide = async (made: unknown) => {
   const definition = defineWorkerSelectionPolicy({
@@ -40,6 +48,16 @@ describe('what create returns', () => {
       ': scorers[0] must be made with scoreWorkers or scoreEachWorker',
     ],
     ['a list as filters', { filters: {}, picker: first }, ': filters must be a list, got an object'],
+    ['an object that refuses to be looked at', poisoned(), ' returned an object that cannot be read'],
+    [
+      'a getter that throws',
+      {
+        get picker() {
+          throw poisoned();
+        },
+      },
+      ' returned an object that cannot be read',
+    ],
     ['a plain cost', { cost: {} }, ': cost must be made with linearCost'],
   ])('is refused with %s', async (_, made, text) => {
     await expect(decide(made)).rejects.toMatchObject({

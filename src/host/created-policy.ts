@@ -24,6 +24,10 @@ const HINT_MEMBERS = ['buildHints', 'dispose'];
 
 /** Takes a worker-selection policy apart. @throws PointsmanError PM_PLUGIN_INVALID. */
 export function checkSelection(created: unknown, label: string, commits: boolean): CreatedSelection {
+  return readable(label, () => partsOf(created, label, commits));
+}
+
+function partsOf(created: unknown, label: string, commits: boolean): CreatedSelection {
   const policy = checkMembers(created, SELECTION_MEMBERS, label);
   const filters = components<WorkerFilter>(policy, 'filters', 'filter', 'keep', label);
   const scorers = components<WorkerScorer>(policy, 'scorers', 'scorer', 'score', label);
@@ -62,12 +66,31 @@ export function checkSelection(created: unknown, label: string, commits: boolean
 
 /** Checks a created hint policy. @throws PointsmanError PM_PLUGIN_INVALID. */
 export function checkHintPolicy(created: unknown, label: string): AnyHintPolicy {
-  const policy = checkMembers(created, HINT_MEMBERS, label);
-  if (typeof Reflect.get(policy, 'buildHints') !== 'function') {
-    throw invalid(`create of ${label} returned no buildHints function`);
+  return readable(label, () => {
+    const policy = checkMembers(created, HINT_MEMBERS, label);
+    if (typeof Reflect.get(policy, 'buildHints') !== 'function') {
+      throw invalid(`create of ${label} returned no buildHints function`);
+    }
+    disposer(policy, label);
+    return policy as AnyHintPolicy;
+  });
+}
+
+/** Reads a created object, whose getters and traps may throw anything. @throws PointsmanError PM_PLUGIN_INVALID. */
+export function readable<T>(label: string, read: () => T): T {
+  try {
+    return read();
+  } catch (thrown) {
+    if (thrown instanceof PointsmanError) throw thrown;
+    // What it threw is for operators: clients may read the message.
+    throw new PointsmanError(
+      'PM_PLUGIN_INVALID',
+      `create of ${label} returned an object that cannot be read`,
+      {
+        cause: thrown,
+      },
+    );
   }
-  disposer(policy, label);
-  return policy as AnyHintPolicy;
 }
 
 /** The created object, its members known. @throws PointsmanError PM_PLUGIN_INVALID. */

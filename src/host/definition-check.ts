@@ -55,7 +55,7 @@ export function checkDefinition(
   if (kind === 'hint-policy') {
     const fault = checkHintDeclarations(value, label);
     if (fault !== null) return fault;
-  } else if (property(value, 'isolation') !== undefined) {
+  } else if (kind === 'worker-selection' && property(value, 'isolation') !== undefined) {
     return `${label}: worker selection cannot be isolated, as selecting and booking are one synchronous step; remove isolation`;
   }
   if (kind === 'request-classifier') {
@@ -88,11 +88,14 @@ export function checkHintDeclarations(value: object, label: string): string | nu
   if (!Array.isArray(hosts) || !hosts.every(isDefaultHost)) {
     return `${label}: defaultHosts must be a list of { workerSelection: TYPE } or 'any-worker-selection'`;
   }
+  return checkIsolation(value, label);
+}
+
+/** What is wrong with where a plugin is to run, or null. */
+export function checkIsolation(value: object, label: string): string | null {
   const isolation = property(value, 'isolation');
-  if (isolation !== undefined && !ISOLATIONS.some((one) => one === isolation)) {
-    return `${label}: isolation must be one of ${ISOLATIONS.join(', ')}, got ${describeValue(isolation)}`;
-  }
-  return null;
+  if (isolation === undefined || ISOLATIONS.some((one) => one === isolation)) return null;
+  return `${label}: isolation must be one of ${ISOLATIONS.join(', ')}, got ${describeValue(isolation)}`;
 }
 
 /** What is wrong with what a request classifier declares, or null: it reads nothing that others would have to prepare. */
@@ -102,7 +105,7 @@ function checkClassifierDeclarations(value: object, label: string): string | nul
     if (list === undefined || (Array.isArray(list) && list.length === 0)) continue;
     return `${label}: a request classifier has no ${name}; leave them out`;
   }
-  return null;
+  return checkIsolation(value, label);
 }
 
 /** What is wrong with a list of inputs, or null. */

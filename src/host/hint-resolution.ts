@@ -9,10 +9,10 @@ import {
 } from '../config/index.ts';
 import type { Role } from '../plugin/index.ts';
 import type { CatalogEntry, PolicyCatalog, PreparedHint, PreparedSelection } from './catalog.ts';
-import { defaultThreadPlan, threadPlanOf } from './hint-isolation.ts';
 import type { ThreadPlan } from './isolation/thread-instances.ts';
 import type { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
+import { defaultThreadPlan, threadPlanOf } from './thread-plans.ts';
 
 /** A hint policy of a role. */
 export interface ResolvedHint {

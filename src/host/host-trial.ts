@@ -2,7 +2,9 @@
 // threads, and disposes it again.
 import type { RouterConfig } from '../config/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
-import type { RuntimeSite } from './generation-host.ts';
+import type { ResolvedClassifier } from './classifier-resolution.ts';
+import type { ClassifierFleet } from './classifier-site.ts';
+import type { GenerationSites } from './generation-host.ts';
 import { type ThreadInstances, TRIED_ELSEWHERE } from './isolation/thread-instances.ts';
 import { type ProblemList, reportCreation } from './problem-list.ts';
 import { type CreationPorts, type CreationSite, createRole, quietly } from './role-creation.ts';
@@ -16,11 +18,14 @@ import type { RoleNeeds } from './types.ts';
 export interface TrialParts {
   readonly config: Pick<RouterConfig, 'models'>;
   readonly roles: ReadonlyMap<Role, ResolvedRole>;
+  readonly classifier: ResolvedClassifier | null;
   readonly ports: CreationPorts;
+  /** Null = there are no workers to see. */
+  readonly fleet: ClassifierFleet | null;
   /** Null = isolated plugins run in process. */
   readonly threads: ThreadInstances | null;
   /** Sites beyond the configured ones that are to be created right afterwards: what threads say of them is wanted first. */
-  readonly awaited: readonly RuntimeSite[];
+  readonly awaited: GenerationSites;
 }
 
 /** Stands in for the partitions when a configuration names no model yet. */
@@ -45,13 +50,26 @@ export class HostTrial {
 
   /** Starts the threads of isolated plugins and lets each create its policies once, as {@link tryRoles} does of the others. */
   async startThreads(problems: ProblemList): Promise<void> {
-    const { roles, ports, threads, awaited } = this.#parts;
+    const { config, roles, classifier, ports, fleet, threads, awaited } = this.#parts;
     const sitesOf = (role: Role): readonly CreationSite[] => [
       ...this.#sites,
-      ...awaited.filter((site) => site.role === role && !this.#isConfigured(site)),
+      ...awaited.runtimes.filter((site) => site.role === role && !this.#isConfigured(site)),
     ];
     const { seed, log } = ports;
-    await startThreads({ roles: [...roles.values()], sitesOf, threads, seed, log }, problems);
+    await startThreads(
+      {
+        roles: [...roles.values()],
+        sitesOf,
+        classifier,
+        classified: [...this.partitions(), ...awaited.classified.filter((one) => !this.#hasPartition(one))],
+        threads,
+        fleet,
+        blockSizeOf: ({ model }) => config.models.get(model)?.blockSize ?? null,
+        seed,
+        log,
+      },
+      problems,
+    );
   }
 
   /** Creates every role for every configured partition, reports what fails, and disposes it again. */
@@ -83,13 +101,16 @@ export class HostTrial {
   }
 
   #isConfigured({ partition, blockSize }: CreationSite): boolean {
-    return this.#sites.some(
-      (site) =>
-        site.blockSize === blockSize &&
-        site.partition.model === partition.model &&
-        site.partition.routingGroup === partition.routingGroup,
-    );
+    return this.#sites.some((site) => site.blockSize === blockSize && isSame(site.partition, partition));
   }
+
+  #hasPartition(partition: Partition): boolean {
+    return this.#sites.some((site) => isSame(site.partition, partition));
+  }
+}
+
+function isSame(one: Partition, other: Partition): boolean {
+  return one.model === other.model && one.routingGroup === other.routingGroup;
 }
 
 function configuredSites({ models }: Pick<RouterConfig, 'models'>): readonly CreationSite[] {

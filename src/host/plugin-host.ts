@@ -9,10 +9,11 @@ import {
 import type { Metrics } from '../observe/index.ts';
 import type { Clock, Logger, PluginRegistry, Role } from '../plugin/index.ts';
 import { builtinCatalog } from './builtin-policies.ts';
+import { resolveClassifier } from './classifier-resolution.ts';
+import type { ClassifierFleet } from './classifier-site.ts';
 import type { ClassifierSource } from './classifier-types.ts';
-import { type ClassifierFleet, resolveClassifier } from './classifiers.ts';
 import type { HintFleet } from './copy-locations.ts';
-import type { GenerationHost, GenerationParts } from './generation-host.ts';
+import type { GenerationHost, GenerationParts, GenerationSites } from './generation-host.ts';
 import { HostTrial } from './host-trial.ts';
 import { loadListed, registerPlugins } from './listed-plugins.ts';
 import type { PluginStatus, RunningPlugin } from './plugin-guard.ts';
@@ -87,6 +88,8 @@ export interface ResolvedPluginHost extends PluginHost, ClassifierSource {
   failures(): readonly SiteFailure[];
 }
 
+const NO_SITES: GenerationSites = { runtimes: [], classified: [] };
+
 /**
  * Loads, resolves and checks everything the configuration says about policies.
  * @param parts what makes it one generation of several
@@ -103,7 +106,7 @@ export async function createPluginHost(
   const roles = await new RoleResolver(config, catalog, problems, options.clock).resolve();
   const classifier = await resolveClassifier(config, catalog, problems, options.clock);
   const host = new ResolvedHost(options, parts, { roles, catalog, classifier });
-  const trial = new HostTrial(host.trialParts(parts.sites?.runtimes ?? []));
+  const trial = new HostTrial(host.trialParts(parts.sites ?? NO_SITES));
   await trial.startThreads(problems);
   const needs = trial.tryRoles(problems);
   host.startClassifiers(trial.partitions(), problems);

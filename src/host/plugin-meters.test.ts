@@ -7,7 +7,8 @@ import { parseConfig } from '../config/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
 import { createPluginHost, type HintBooking } from './index.ts';
-import { MAX_LABELS, MAX_NAMES, openMeter } from './plugin-meters.ts';
+import { MAX_LABELS, MAX_NAMES } from './meter-input.ts';
+import { openMeter } from './plugin-meters.ts';
 
 const PLUGIN = `import { defineHintPolicy, defineRequestClassifier } from 'pointsman/plugin';
 export const classifier = defineRequestClassifier({ type: 'classifier', create({ metrics: { count, gauge } }) {

@@ -4,8 +4,10 @@ import type { ConfigProblem, RouterConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import { type Partition, PointsmanError, type Role } from '../plugin/index.ts';
 import { BUILT_IN_VERSION, type PolicyCatalog, type Prepared } from './catalog.ts';
+import type { ResolvedClassifier } from './classifier-resolution.ts';
+import type { ClassifierFleet } from './classifier-site.ts';
 import type { ClassifierStage } from './classifier-types.ts';
-import { Classifiers, type ResolvedClassifier } from './classifiers.ts';
+import { Classifiers } from './classifiers.ts';
 import type { HintFleet } from './copy-locations.ts';
 import type {
   GenerationHost,
@@ -44,6 +46,7 @@ export class ResolvedHost implements GenerationHost {
   readonly seed: number;
   readonly #config: RouterConfig;
   readonly #fleet: HintFleet;
+  readonly #workers: ClassifierFleet | null;
   readonly #ports: CreationPorts;
   readonly #guards: PluginGuards;
   readonly #classifiers: Classifiers;
@@ -94,14 +97,15 @@ export class ResolvedHost implements GenerationHost {
       ...(hold === undefined ? {} : { hold }),
     };
     this.#roles = new Map(roles.map((role) => [role.role, role]));
-    const workers = options.fleet?.workers?.bind(options.fleet);
+    this.#workers = classifierFleet(options.fleet);
     this.#classifiers = new Classifiers(config, classifier, {
       clock,
       seed: this.seed,
       log,
       metrics,
       guards: this.#guards,
-      fleet: workers === undefined ? null : { workers },
+      fleet: this.#workers,
+      threads: this.#threads,
       ...(hold === undefined ? {} : { hold }),
     });
     this.#failures = new SiteFailures(clock, log);
@@ -206,12 +210,22 @@ export class ResolvedHost implements GenerationHost {
   }
 
   /** What a trial of this host works with; it shares instances of scope `shared` with what serves afterwards. */
-  trialParts(awaited: readonly RuntimeSite[]): TrialParts {
-    return { config: this.#config, roles: this.#roles, ports: this.#ports, threads: this.#threads, awaited };
+  trialParts(awaited: GenerationSites): TrialParts {
+    return {
+      config: this.#config,
+      roles: this.#roles,
+      classifier: this.#classifiers.resolved,
+      ports: this.#ports,
+      fleet: this.#workers,
+      threads: this.#threads,
+      awaited,
+    };
   }
 
   /** Creates the classifiers of partitions, to stay; reports what fails. */
   startClassifiers(partitions: readonly Partition[], problems: ProblemList): void {
+    // One in a thread was tried there.
+    if (this.#classifiers.resolved?.thread != null && problems.hasErrors) return;
     for (const partition of partitions) {
       try {
         this.#classifiers.classifierFor(partition);
@@ -262,4 +276,16 @@ export class ResolvedHost implements GenerationHost {
 function disposeShared(created: unknown): unknown {
   const dispose: unknown = Reflect.get(Object(created), 'dispose');
   return typeof dispose === 'function' ? Reflect.apply(dispose, created, []) : undefined;
+}
+
+/** Null = there are no workers to see. */
+function classifierFleet(fleet: PluginHostOptions['fleet']): ClassifierFleet | null {
+  const workers = fleet?.workers?.bind(fleet);
+  if (fleet === undefined || workers === undefined) return null;
+  return {
+    workers,
+    get version() {
+      return fleet.version;
+    },
+  };
 }

@@ -104,8 +104,9 @@ export function commitWithoutSource(site: PolicySite, row: number, why: string):
 /** A short description of any value for messages; never its contents beyond a number or boolean. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);
-  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint')
-    return String(value);
+  if (typeof value === 'bigint')
+    return BigInt.asIntN(66, value) === value ? String(value) : 'a longer bigint';
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (value instanceof Promise) return 'a promise';
   if (Array.isArray(value)) return 'a list';
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;

@@ -9,8 +9,9 @@ import type {
   RequestClassifierDefinition,
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
+import type { ClassifierFleet } from './classifier-site.ts';
 import type { ClassifierSource } from './classifier-types.ts';
-import { type ClassifierFleet, Classifiers } from './classifiers.ts';
+import { Classifiers } from './classifiers.ts';
 import type { PluginGuards } from './plugin-guard.ts';
 import { quietly } from './role-creation.ts';
 import { prepareSolo, type SoloPolicy } from './solo-runtime.ts';
@@ -51,7 +52,7 @@ export async function createSoloClassifier(options: SoloClassifierOptions): Prom
   const model = { blockSize, policyClasses: options.policyClasses ?? null };
   const classifiers = new Classifiers(
     { models: new Map([[partition.model, model]]), policyClasses: ['default'] },
-    { prepared, maxWaitMs },
+    { prepared, maxWaitMs, thread: null },
     {
       clock,
       seed,

@@ -163,8 +163,13 @@ export const METRICS = {
   },
   pointsman_plugin_threads_lost_total: {
     kind: 'counter',
-    help: 'Threads of isolated plugins that were ended because a call passed its deadline (timed_out), or that ended by themselves (died), by plugin and reason.',
+    help: 'Threads of isolated plugins that were ended because they did not answer within the deadline (timed_out), or that ended by themselves (died), by plugin and reason.',
     labels: ['plugin', 'reason'],
+  },
+  pointsman_plugin_output_dropped_total: {
+    kind: 'counter',
+    help: 'What isolated plugins wrote beyond what leaves their thread, by plugin: log lines (log), and bytes on standard output and error (output).',
+    labels: ['plugin', 'what'],
   },
   pointsman_plugin_counts_total: {
     kind: 'counter',

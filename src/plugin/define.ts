@@ -17,7 +17,7 @@ export interface Branded<K extends PluginKind> {
   readonly '~pointsman': { readonly kind: K; readonly apiVersion: string };
 }
 
-/** `partition`: one instance per partition and role (classifiers: per partition); `shared`: one per configured instance and process. */
+/** `partition`: one instance per partition and role (classifiers: per partition); `shared`: one per configured instance. A reload makes others. */
 export type Scope = 'partition' | 'shared';
 
 /**

@@ -23,6 +23,8 @@ export interface HintPolicyFactory {
 
 /** Makes request classifiers with parameters already read. */
 export interface RequestClassifierFactory {
+  /** As of a definition. */
+  readonly isolation?: Isolation;
   create(context: AnyClassifierCreateContext): RequestClassifier;
 }
 

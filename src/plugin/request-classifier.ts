@@ -3,6 +3,7 @@ import {
   type Branded,
   type CommonOptions,
   type CreateBase,
+  type Isolation,
   PLUGIN_API_VERSION,
   type Scope,
 } from './define.ts';
@@ -117,6 +118,8 @@ export interface RequestClassifier {
 /** Options of {@link defineRequestClassifier}. */
 export interface RequestClassifierOptions<S extends ParameterSchema, X extends Scope>
   extends CommonOptions<S, X> {
+  /** Where it runs unless the configuration says otherwise; default `in-process`. */
+  readonly isolation?: Isolation;
   readonly create: (context: ClassifierCreateContext<S, X>) => RequestClassifier;
 }
 
@@ -125,6 +128,7 @@ export interface RequestClassifierDefinition extends Branded<'request-classifier
   readonly type: string;
   readonly parameters?: ParameterSchema;
   readonly scope: Scope;
+  readonly isolation?: Isolation;
   create(context: AnyClassifierCreateContext): RequestClassifier;
 }
 

@@ -6,9 +6,11 @@ import policy from './my-policy.ts';
 
 /** Worker 2 holds the first three blocks of the prompt. */
 const copySources = [{ source: { workerId: 2n, rank: 0 }, blockHashes: [11n, 12n, 13n] }];
+/** What the engine says it takes; without it a trial takes any action. */
+const capabilities = ['kv.fetch@1.0'];
 
 test('fetches what a peer holds', async () => {
-  const { actions, dropped } = await testHintPolicy(policy, { context: { copySources } });
+  const { actions, dropped } = await testHintPolicy(policy, { context: { capabilities, copySources } });
   assert.equal(dropped, null);
   assert.deepEqual(actions, [
     {
@@ -29,6 +31,18 @@ test('leaves a copy alone that saves too little', async () => {
     context: { copySources, blockSize: 16 },
   });
   assert.deepEqual(actions, []);
+});
+
+test('sends nothing to an engine that does not know the action', async () => {
+  const context = { capabilities: ['kv.retain@1.0'], copySources };
+  const { dropped, error } = await testHintPolicy(policy, { context });
+  assert.equal(dropped, 'unsupported_action');
+  assert.equal(error, 'action kv.fetch@1.0; the rank accepts kv.retain@1.0');
+});
+
+test('refuses a saving of nothing', async () => {
+  const refused = testHintPolicy(policy, { parameters: { min_tokens: 0 } });
+  await assert.rejects(refused, { code: 'PM_POLICY_PARAMETERS' });
 });
 
 test('brings blocks over in front of simulated workers', async () => {

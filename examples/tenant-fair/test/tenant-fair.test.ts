@@ -53,10 +53,10 @@ test('a client that leaves gives its share back', async () => {
 test('the tenant may be named by a header, and a long prompt counts as one burst', async () => {
   const header = (tenant: string, sessionId: string) => ({
     sessionId,
-    agentHeaders: { 'x-tenant': [tenant] },
+    agentHeaders: { 'x-codex-tenant': [tenant] },
   });
   const trial = await testClassifier(tenantFair, {
-    parameters: { ...parameters, tenant_header: 'X-Tenant' },
+    parameters: { ...parameters, tenant_header: 'X-Codex-Tenant' },
   });
   const child = { sessionId: 's4', parentSessionId: 's1', agentHeaders: {} };
   const states = [

@@ -1,5 +1,6 @@
 // A hint policy in a thread as the hint stage sees it.
 import type { Partition, Role } from '../../plugin/index.ts';
+import type { WireWorkers } from './classifier-messages.ts';
 import type { FromThread, WireContext } from './messages.ts';
 
 /** How a call ended. */
@@ -33,5 +34,20 @@ export interface IsolatedPolicy {
 export interface ThreadSite {
   readonly seed: number;
   /** Null = scope `shared`. */
-  readonly place: { readonly role: Role; readonly partition: Partition; readonly blockSize: number } | null;
+  readonly place: HintPlace | ClassifierPlace | null;
+}
+
+interface HintPlace {
+  readonly role: Role;
+  readonly partition: Partition;
+  readonly blockSize: number;
+}
+
+/** The place of a classifier. */
+export interface ClassifierPlace {
+  readonly partition: Partition;
+  /** Null = not configured. */
+  readonly blockSize: number | null;
+  /** By value, as they are now. */
+  readonly workers: () => WireWorkers;
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { ConfigError, parseConfig } from '../../config/index.ts';
 import { createMetrics } from '../../observe/index.ts';
 import { type LogFields, ManualClock } from '../../plugin/index.ts';
+import type { ClassifierFleet } from '../classifier-site.ts';
 import {
   createPluginHost,
   type HintBooking,
@@ -71,7 +72,13 @@ export class IsolationBench {
   }
 
   /** A host from YAML; `threads` false = as in virtual time. */
-  async host(yaml: string, options: { readonly threads?: boolean; readonly fleet?: HintFleet } = {}) {
+  async host(
+    yaml: string,
+    options: {
+      readonly threads?: boolean;
+      readonly fleet?: HintFleet & Partial<ClassifierFleet>;
+    } = {},
+  ) {
     const clock = new ManualClock(1_000_000);
     const logged: { level: string; message: string; fields: LogFields | undefined }[] = [];
     const line = (level: string) => (message: string, fields?: LogFields) => {

@@ -127,8 +127,8 @@ describe('a policy in a thread', () => {
     expect(await payloads(virtual.run())).toEqual([{ main: true, calls: 1, greeting: 'hello' }]);
     expect(virtual.logged).toContainEqual({
       level: 'info',
-      message: 'isolated hint policies run in process here: threads have no part in virtual time',
-      fields: { hints: 'told' },
+      message: 'isolated plugins run in process here: threads have no part in virtual time',
+      fields: { plugins: 'told' },
     });
   });
 

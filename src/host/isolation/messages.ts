@@ -2,6 +2,8 @@
 // message of another shape is refused, never guessed at.
 import { z } from 'zod';
 import type { SessionContext } from '../../plugin/index.ts';
+import { METER_RULES } from '../meter-input.ts';
+import { classifierFromThread, classifierToThread, workersView } from './classifier-messages.ts';
 
 /** Sources of copies that a call carries at most. */
 export const MOST_OWNERS = 32;
@@ -9,6 +11,8 @@ export const MOST_OWNERS = 32;
 export const MOST_LINEAGE_HASHES = 4096;
 /** Characters of an error or log text that leave the thread. */
 export const MOST_TEXT = 2000;
+/** Readings of plugins in one report. */
+export const MOST_READINGS = 2000;
 const MOST_FIELDS = 32;
 const MOST_LIST = 65_536;
 
@@ -93,11 +97,17 @@ const toThread = z.discriminatedUnion('kind', [
     /** Seed of the instance's generator, the same as in process. */
     seed: z.number(),
     nowMs: z.number(),
-    /** Null = scope `shared`. */
-    place: z.strictObject({ role, partition, blockSize: count }).nullable(),
+    /** Of a hint policy, or of a classifier, which has no role; null = scope `shared`. */
+    place: z
+      .union([
+        z.strictObject({ role, partition, blockSize: count }),
+        z.strictObject({ partition, blockSize: count.nullable(), workers: workersView }),
+      ])
+      .nullable(),
   }),
   z.strictObject({ kind: z.literal('dispose'), site: id }),
   z.strictObject({ kind: z.literal('call'), call: id, site: id, nowMs: z.number(), context }),
+  ...classifierToThread,
   z.strictObject({ kind: z.literal('end') }),
 ]);
 
@@ -115,6 +125,7 @@ const fromThread = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('failed'), text: shortText }),
   z.strictObject({ kind: z.literal('created'), site: id }),
   z.strictObject({ kind: z.literal('refused'), site: id, text: shortText }),
+  z.strictObject({ kind: z.literal('disposed'), site: id }),
   z.strictObject({ kind: z.literal('ended') }),
   /** What the policy returned; judged where it arrives. */
   z.strictObject({ kind: z.literal('output'), call: id, output: z.unknown() }),
@@ -124,6 +135,17 @@ const fromThread = z.discriminatedUnion('kind', [
     reason: z.enum(['threw', 'malformed', 'no_room', 'undeclared_action', 'unsupported_action', 'promise']),
     thrown: thrown.nullable(),
   }),
+  ...classifierFromThread,
+  z.strictObject({
+    kind: z.literal('numbers'),
+    /** Counts since the last report and gauges as they read: site, which, name, label, value. */
+    readings: z
+      .array(z.tuple([id, z.enum(['count', 'gauge']), shortText, shortText, z.number()]))
+      .max(MOST_READINGS),
+    complaints: z.array(z.tuple([id, z.enum(METER_RULES)])).max(MOST_READINGS),
+  }),
+  /** Log lines that did not leave the thread. */
+  z.strictObject({ kind: z.literal('lines_dropped'), lines: z.int().min(1) }),
   z.strictObject({
     kind: z.literal('log'),
     level: z.enum(['debug', 'info', 'warn', 'error']),

@@ -1,7 +1,9 @@
 // One thread of one plugin: starts it, carries messages, notices its end. What the messages mean is isolated-instance.ts's.
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { errorText } from '../../plugin/index.ts';
+import { MessageBudget } from './message-budget.ts';
 import { type FromThread, parseFromThread, type ToThread } from './messages.ts';
+import { passOutput } from './thread-output.ts';
 
 /** What a thread loads. */
 export interface ThreadStart {
@@ -11,7 +13,7 @@ export interface ThreadStart {
   readonly specifier: string;
   /** Digests of its files as the router loaded them, by absolute path. */
   readonly files: ReadonlyMap<string, string>;
-  /** Type of the hint policy. */
+  readonly kind: 'hint' | 'classifier';
   readonly type: string;
   /** Raw YAML value. */
   readonly parameters: unknown;
@@ -24,9 +26,12 @@ export const THREAD_HEAP_MIB = 256;
 
 /** Who listens to a thread. */
 export interface ThreadListener {
-  heard(message: FromThread): void;
+  /** Answers whether it was waited for: what is not has a budget. */
+  heard(message: FromThread): boolean;
   /** It ended, whoever ended it; nothing is heard afterwards. Called once. */
   gone(why: string): void;
+  /** So many bytes of its output were dropped. */
+  dropped(what: 'output', bytes: number): void;
 }
 
 /** The thread. */
@@ -34,6 +39,9 @@ export class PluginThread {
   readonly #worker: Worker;
   readonly #port: MessagePort;
   readonly #listener: ThreadListener;
+  readonly #budget = new MessageBudget(() => performance.now());
+  /** Nothing is listened to any more. */
+  #deaf = false;
   #gone = false;
   #why: string | null = null;
 
@@ -48,8 +56,17 @@ export class PluginThread {
       transferList: [port2],
       // Options of the process are not for it.
       execArgv: [],
+      stdout: true,
+      stderr: true,
       resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MIB },
     });
+    for (const stream of [this.#worker.stdout, this.#worker.stderr]) {
+      passOutput(stream, {
+        // Standard output belongs to the command's answer.
+        write: (chunk) => process.stderr.write(chunk),
+        dropped: (bytes) => listener.dropped('output', bytes),
+      });
+    }
     port1.on('message', (message: unknown) => this.#take(message));
     // Nothing is listened to but the port, which the plugin has no hold of.
     this.#worker.on('error', (thrown) => {
@@ -68,9 +85,10 @@ export class PluginThread {
 
   /** Takes what has arrived and was not looked at yet, as after the router itself was busy. */
   drain(): void {
-    for (let next = receiveMessageOnPort(this.#port); next !== undefined; ) {
+    while (!this.#deaf) {
+      const next = receiveMessageOnPort(this.#port);
+      if (next === undefined) return;
       this.#take(next.message);
-      next = receiveMessageOnPort(this.#port);
     }
   }
 
@@ -81,15 +99,25 @@ export class PluginThread {
   }
 
   #take(given: unknown): void {
-    if (this.#gone) return;
+    if (this.#deaf) return;
     const message = parseFromThread(given);
-    if (message !== null) this.#listener.heard(message);
-    else void this.terminate('it sent a message of an unknown shape');
+    if (message === null) this.#turnAway('it sent a message of an unknown shape');
+    else if (!this.#listener.heard(message) && !this.#budget.take()) {
+      this.#turnAway('it sent too many messages');
+    }
+  }
+
+  /** Ends it and forgets what it has sent: there may be more of that than can be looked at. */
+  #turnAway(why: string): void {
+    this.#deaf = true;
+    this.#port.close();
+    void this.terminate(why);
   }
 
   #end(why: string): void {
     if (this.#gone) return;
     this.#gone = true;
+    this.#deaf = true;
     this.#port.close();
     this.#listener.gone(why);
   }

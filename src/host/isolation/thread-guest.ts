@@ -1,125 +1,101 @@
-// What runs in a plugin's thread: it creates the policy for each partition and role it is told of, and calls it. Nothing of the
-// router is here but the contract, the loader and the checks of what a policy returns.
-import {
-  type AnyCreateContext,
-  type AnyHintPolicy,
-  type Clock,
-  errorText,
-  type Logger,
-  MAX_HINT_ACTIONS,
-  PointsmanError,
-  seededRng,
-} from '../../plugin/index.ts';
-import type { PreparedHint } from '../catalog.ts';
-import { checkHintPolicy } from '../created-policy.ts';
-import { type DropReason, judgeOutput, type NamedActions, refusalText } from '../hint-output.ts';
-import { MAX_ENVELOPE_BYTES } from '../hint-payload.ts';
+// What runs in a plugin's thread: it creates the plugin for each place it is told of, asks it, and disposes it. Nothing of the router
+// is here but the contract, the loader and the checks of what a plugin returns.
+import { errorText, type PluginMetrics, PointsmanError, type Rng, seededRng } from '../../plugin/index.ts';
 import { type FromThread, MOST_TEXT, type ToThread, type WireThrown } from './messages.ts';
-import { readContext } from './wire-context.ts';
+import type { ThreadClock } from './thread-clock.ts';
+import type { ThreadReports } from './thread-reports.ts';
 
 /** What a guest works with. */
 export interface GuestPorts {
-  readonly prepared: PreparedHint;
   readonly send: (message: FromThread) => void;
-  readonly log: Logger;
+  readonly reports: ThreadReports;
   /** Its reading is set by every message that carries one. */
-  readonly clock: Clock & { setNow(nowMs: number): void };
+  readonly clock: ThreadClock;
 }
 
-type Create = Extract<ToThread, { kind: 'create' }>;
-type Call = Extract<ToThread, { kind: 'call' }>;
+/** What every `create` is given in a thread, beside its parameters. */
+export interface GuestBase {
+  readonly parameters: undefined;
+  readonly clock: ThreadClock;
+  readonly rng: Rng;
+  readonly log: ThreadReports['log'];
+  readonly metrics: PluginMetrics;
+}
 
-/** The policies of one configured instance. */
+/** Told where a plugin is created. */
+export type CreateMessage = Extract<ToThread, { kind: 'create' }>;
+
+/** One kind of plugin in its thread. */
+export interface GuestKind {
+  /** Creates one and keeps it. @throws what `create` throws. */
+  create(message: CreateMessage, base: GuestBase): void;
+  /** There is none here, because of this. */
+  failed(site: number, thrown: WireThrown): void;
+  /** Forgets it; answers what disposes it. */
+  remove(site: number): (() => unknown) | null;
+  sites(): readonly number[];
+  /** Does what is asked of this kind. */
+  take(message: ToThread): void;
+}
+
+/** The plugins of one configured instance. */
 export class ThreadGuest {
   readonly #ports: GuestPorts;
-  /** By site; what `create` threw where there is no policy. */
-  readonly #sites = new Map<number, AnyHintPolicy | { readonly failed: WireThrown }>();
+  readonly #kind: GuestKind;
 
-  constructor(ports: GuestPorts) {
+  constructor(ports: GuestPorts, kind: GuestKind) {
     this.#ports = ports;
+    this.#kind = kind;
   }
 
   /** Takes a message; never throws. Answers whether that was the last one. */
   async take(message: ToThread): Promise<boolean> {
+    if ('nowMs' in message) this.#ports.clock.setNow(message.nowMs);
     switch (message.kind) {
       case 'create':
         this.#create(message);
         return false;
       case 'dispose':
         await this.#dispose(message.site);
-        return false;
-      case 'call':
-        this.#ports.send(this.#call(message));
+        this.#ports.send({ kind: 'disposed', site: message.site });
         return false;
       case 'end':
-        for (const site of this.#sites.keys()) await this.#dispose(site);
+        for (const site of this.#kind.sites()) await this.#dispose(site);
         this.#ports.send({ kind: 'ended' });
         return true;
+      default:
+        this.#kind.take(message);
+        return false;
     }
   }
 
-  #create({ site, seed, nowMs, place }: Create): void {
-    const { prepared, clock, log, send } = this.#ports;
-    clock.setNow(nowMs);
-    const metrics = { count: () => undefined, gauge: () => undefined };
-    const base = { parameters: undefined, clock, rng: seededRng(seed), log, metrics };
+  #create(message: CreateMessage): void {
+    const { clock, reports, send } = this.#ports;
+    const { site, seed } = message;
+    const rng = seededRng(seed);
+    const base = { parameters: undefined, clock, rng, log: reports.log, metrics: reports.metricsOf(site) };
     try {
-      // A shared policy gets no partition, as its own type of `create` says.
-      const created = prepared.create({ ...base, ...place } as AnyCreateContext);
-      this.#sites.set(site, checkHintPolicy(created, `hint policy ${prepared.type}`));
+      this.#kind.create(message, base);
       send({ kind: 'created', site });
     } catch (error) {
-      const failed = wireThrown(error);
-      this.#sites.set(site, { failed });
-      send({ kind: 'refused', site, text: failed.text });
+      const thrown = wireThrown(error);
+      this.#kind.failed(site, thrown);
+      send({ kind: 'refused', site, text: thrown.text });
     }
-  }
-
-  #call({ call, site, nowMs, context }: Call): FromThread {
-    const { prepared, clock } = this.#ports;
-    const dropped = (reason: DropReason & Dropped['reason'], thrown: WireThrown | null = null) =>
-      ({ kind: 'dropped', call, reason, thrown }) as const;
-    const policy = this.#sites.get(site);
-    if (policy === undefined) return dropped('malformed');
-    if ('failed' in policy) return dropped('threw', policy.failed);
-    clock.setNow(nowMs);
-    let output: unknown;
-    try {
-      output = policy.buildHints(readContext(context) as never);
-    } catch (error) {
-      return dropped('threw', wireThrown(error));
-    }
-    // Judged here as well: what is read of an output may loop or be too large, and that must not happen on the router's thread.
-    const limits = {
-      room: MAX_HINT_ACTIONS,
-      roomBytes: MAX_ENVELOPE_BYTES,
-      declared: prepared.actions,
-      accepted: context.capabilities,
-    };
-    const named: NamedActions = { names: [] };
-    const verdict = judgeOutput(output, limits, named);
-    if (typeof verdict === 'string') {
-      const text = refusalText(verdict, named, limits);
-      return dropped(verdict as Dropped['reason'], text === null ? null : { text, code: null, details: {} });
-    }
-    return { kind: 'output', call, output: verdict.map(({ bytes: _, ...action }) => action) };
   }
 
   async #dispose(site: number): Promise<void> {
-    const policy = this.#sites.get(site);
-    this.#sites.delete(site);
-    if (policy === undefined || 'failed' in policy) return;
+    const { reports } = this.#ports;
     try {
-      await policy.dispose?.();
+      await this.#kind.remove(site)?.();
     } catch (error) {
-      this.#ports.log.warn('dispose of a policy failed', { error: errorText(error) });
+      reports.log.warn('dispose of a policy failed', { error: errorText(error) });
     }
+    reports.forget(site);
   }
 }
 
-type Dropped = Extract<FromThread, { kind: 'dropped' }>;
-
-/** A thrown value by value. Errors of the contract keep their code, so that a refusal stays one. */
+/** A thrown value by value. Errors of the contract keep their code. */
 export function wireThrown(error: unknown): WireThrown {
   const text = errorText(error).slice(0, MOST_TEXT);
   if (!(error instanceof PointsmanError)) return { text, code: null, details: {} };

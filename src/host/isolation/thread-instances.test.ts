@@ -22,6 +22,7 @@ test('an instance has one thread however often it is started, and there is a mos
   const threads = new ThreadInstances({ folder, modules: {}, clock, log: NO_LOG, metrics: NO_METRICS }, 1);
   const plan = (key: string) =>
     ({
+      kind: 'hint',
       key,
       name: key,
       specifier: './shared.ts',

@@ -1,7 +1,9 @@
 // All threads of a host, one per configured instance.
 import type { Metrics } from '../../observe/index.ts';
 import { type Clock, type Logger, PointsmanError } from '../../plugin/index.ts';
-import { IsolatedInstance } from './isolated-instance.ts';
+import { ClassifierWork } from './classifier-work.ts';
+import { HintWork } from './hint-work.ts';
+import type { ClassifierSiteOptions, IsolatedClassifier } from './isolated-classifier.ts';
 import type { IsolatedPolicy, ThreadSite } from './isolated-policy.ts';
 
 /** An instance that is to run in a thread. */
@@ -13,6 +15,7 @@ export interface ThreadPlan {
   readonly specifier: string;
   /** Digests of the module's files as the router loaded them, by absolute path. */
   readonly files: ReadonlyMap<string, string>;
+  readonly kind: 'hint' | 'classifier';
   readonly type: string;
   readonly parameters: unknown;
   readonly deadlineMs: number;
@@ -40,6 +43,11 @@ export interface PolicyThreads {
   create(plan: ThreadPlan, site: ThreadSite, sharedBy: object | null): IsolatedPolicy;
 }
 
+/** Makes classifiers that run in threads. */
+export interface ClassifierThreads {
+  createClassifier(plan: ThreadPlan, site: ThreadSite, options: ClassifierSiteOptions): IsolatedClassifier;
+}
+
 /** Stands in while roles are tried out: each thread tries its own policies, see {@link ThreadInstances.try}. */
 export const TRIED_ELSEWHERE: PolicyThreads = {
   create: ({ deadlineMs }) => ({
@@ -51,9 +59,9 @@ export const TRIED_ELSEWHERE: PolicyThreads = {
 };
 
 /** The threads. */
-export class ThreadInstances implements PolicyThreads {
+export class ThreadInstances implements PolicyThreads, ClassifierThreads {
   readonly #ports: ThreadPorts;
-  readonly #instances = new Map<string, IsolatedInstance>();
+  readonly #instances = new Map<string, HintWork | ClassifierWork>();
   readonly #shared = new Map<object, IsolatedPolicy>();
 
   readonly #most: number;
@@ -65,7 +73,8 @@ export class ThreadInstances implements PolicyThreads {
   }
 
   /** Starts the thread of an instance unless it runs. @throws PointsmanError PM_PLUGIN_LOAD. */
-  async start({ key, name, specifier, files, type, parameters }: ThreadPlan): Promise<void> {
+  async start(plan: ThreadPlan): Promise<void> {
+    const { key, kind, name, specifier, files, type, parameters, deadlineMs } = plan;
     if (this.#instances.has(key)) return;
     if (this.#instances.size === this.#most) {
       throw new PointsmanError(
@@ -74,28 +83,37 @@ export class ThreadInstances implements PolicyThreads {
       );
     }
     const { folder, modules, clock, log, metrics } = this.#ports;
-    const start = { folder, specifier, files, type, parameters, modules };
-    const instance = new IsolatedInstance({ name, start, clock, log, metrics });
-    await instance.start();
+    const start = { folder, specifier, files, kind, type, parameters, modules };
+    const options = { name, start, clock, log, metrics };
+    const instance = kind === 'hint' ? new HintWork(options) : new ClassifierWork(options, deadlineMs);
+    await instance.keeper.start();
     this.#instances.set(key, instance);
   }
 
   /** Creates a policy and disposes it again; answers what `create` threw, or null. */
   try(plan: ThreadPlan, site: ThreadSite): Promise<string | null> {
-    return this.#of(plan).try(site);
+    return this.#of(plan).keeper.try(site);
   }
 
   create(plan: ThreadPlan, site: ThreadSite, sharedBy: object | null): IsolatedPolicy {
     const known = sharedBy === null ? undefined : this.#shared.get(sharedBy);
     if (known !== undefined) return known;
-    const policy = this.#of(plan).create(site, plan.deadlineMs);
+    const work = this.#of(plan);
+    if (!(work instanceof HintWork)) throw noThread(plan);
+    const policy = work.create(site, plan.deadlineMs);
     if (sharedBy !== null) this.#shared.set(sharedBy, policy);
     return policy;
   }
 
-  #of({ key, name }: ThreadPlan): IsolatedInstance {
-    const instance = this.#instances.get(key);
-    if (instance === undefined) throw new PointsmanError('PM_INTERNAL', `${name} has no thread`);
+  createClassifier(plan: ThreadPlan, site: ThreadSite, options: ClassifierSiteOptions): IsolatedClassifier {
+    const work = this.#of(plan);
+    if (!(work instanceof ClassifierWork)) throw noThread(plan);
+    return work.create(site, options);
+  }
+
+  #of(plan: ThreadPlan): HintWork | ClassifierWork {
+    const instance = this.#instances.get(plan.key);
+    if (instance === undefined) throw noThread(plan);
     return instance;
   }
 
@@ -104,6 +122,10 @@ export class ThreadInstances implements PolicyThreads {
     const instances = [...this.#instances.values()];
     this.#instances.clear();
     this.#shared.clear();
-    await Promise.all(instances.map((instance) => instance.close()));
+    await Promise.all(instances.map(({ keeper }) => keeper.close()));
   }
+}
+
+function noThread({ name }: ThreadPlan): PointsmanError {
+  return new PointsmanError('PM_INTERNAL', `${name} has no thread`);
 }

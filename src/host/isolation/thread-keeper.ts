@@ -1,15 +1,16 @@
-// One configured plugin in a thread of its own, with all partitions and roles that use it: replaces the thread when it hangs or
-// dies, with longer and longer pauses, and tells every caller what became of its call.
+// Keeps a thread for one configured plugin: starts it, tells it what to create, replaces it when it hangs or dies, with longer and
+// longer pauses. What is asked of the plugin in between is the work's, see hint-work.ts and classifier-work.ts.
 import type { Metrics } from '../../observe/index.ts';
 import { type Clock, errorText, type Logger, PointsmanError } from '../../plugin/index.ts';
 import { LOAD_LIMIT_MS } from '../time-limit.ts';
-import type { IsolatedPolicy, ThreadAnswer, ThreadSite } from './isolated-policy.ts';
-import type { FromThread, ToThread, WireContext } from './messages.ts';
+import type { ThreadSite } from './isolated-policy.ts';
+import { KeptSites } from './kept-sites.ts';
+import type { FromThread, ToThread } from './messages.ts';
 import { PluginThread, type ThreadStart } from './plugin-thread.ts';
 import { RestartPauses } from './restart-pauses.ts';
 
-/** What an instance is made of. */
-export interface InstanceOptions {
+/** What a thread is kept with. */
+export interface KeeperOptions {
   /** As the configuration names it, for log and metrics. */
   readonly name: string;
   readonly start: ThreadStart;
@@ -18,15 +19,18 @@ export interface InstanceOptions {
   readonly metrics: Metrics;
 }
 
+/** What is asked of the plugin, and what it answers. */
+export interface ThreadWork {
+  /** An answer; false = nobody asked for it. */
+  heard(message: FromThread): boolean;
+  /** The thread ended by itself; nothing that was asked is answered any more. */
+  died(why: string): void;
+}
+
 /** How long disposers in the thread may take. */
 const END_LIMIT_MS = 1000;
 
-interface Call {
-  readonly answered: (answer: ThreadAnswer) => void;
-  readonly cancelDeadline: () => void;
-}
-
-/** A thread and whether it can be called. */
+/** A thread and whether it can be asked. */
 interface Running {
   readonly thread: PluginThread;
   readonly startedAtMs: number;
@@ -34,12 +38,11 @@ interface Running {
   cancelLimit: () => void;
 }
 
-/** The instance. */
-export class IsolatedInstance {
-  readonly #options: InstanceOptions;
-  /** In the order they were made, which is the order the thread takes them in. */
-  readonly #calls = new Map<number, Call>();
-  readonly #sites = new Map<number, ThreadSite>();
+/** The keeper. */
+export class ThreadKeeper {
+  readonly #options: KeeperOptions;
+  readonly #work: ThreadWork;
+  readonly #sites: KeptSites;
   /** Waits for the answer to `create`, by site. */
   readonly #trials = new Map<number, (fault: string | null) => void>();
   #running: Running | null = null;
@@ -52,8 +55,21 @@ export class IsolatedInstance {
   #started: ((fault: string | null) => void) | null = null;
   #ended: (() => void) | null = null;
 
-  constructor(options: InstanceOptions) {
+  constructor(options: KeeperOptions, work: ThreadWork) {
     this.#options = options;
+    this.#work = work;
+    this.#sites = new KeptSites(options);
+  }
+
+  /** Whether the plugin can be asked. */
+  get ready(): boolean {
+    return this.#running?.ready === true;
+  }
+
+  /** A number nobody else has. */
+  nextId(): number {
+    this.#ids += 1;
+    return this.#ids;
   }
 
   /** Starts the thread. @throws PointsmanError PM_PLUGIN_LOAD with the plugin's own text. */
@@ -72,7 +88,7 @@ export class IsolatedInstance {
 
   /** Creates a policy and disposes it again; answers what `create` threw, that it does not end, or null. */
   async try(site: ThreadSite): Promise<string | null> {
-    const id = this.#nextId();
+    const id = this.nextId();
     const fault = await new Promise<string | null>((settle) => {
       const cancel = this.#options.clock.schedule(LOAD_LIMIT_MS, () => {
         this.#trialOver(id, `it did not end within ${LOAD_LIMIT_MS / 1000} s`);
@@ -82,33 +98,33 @@ export class IsolatedInstance {
         cancel();
         settle(found);
       });
-      if (this.#running?.ready === true) this.#postCreate(id, site);
+      if (this.ready) this.#postCreate(id, site);
       else this.#trialOver(id, 'its thread ended');
     });
-    this.#post({ kind: 'dispose', site: id });
+    this.post({ kind: 'dispose', site: id });
     return fault;
   }
 
-  /** A policy for a partition and role. */
-  create(site: ThreadSite, deadlineMs: number): IsolatedPolicy {
-    const id = this.#nextId();
-    this.#sites.set(id, site);
+  /** Has a policy created, in this thread and those after it; answers its number. */
+  open(site: ThreadSite): number {
+    const id = this.nextId();
+    this.#sites.add(id, site);
     // One whose last policy was disposed ends its thread; another policy wants it back.
     this.#closed = false;
-    if (this.#running?.ready === true) this.#postCreate(id, site);
+    if (this.ready) this.#create(id, site);
     else if (this.#running === null && this.#cancelPause === null) this.#startThread();
-    const isReady = (): boolean => this.#running?.ready === true;
-    return {
-      deadlineMs,
-      get ready() {
-        return isReady();
-      },
-      call: (context, answered) => this.#call(id, context, deadlineMs, answered),
-      dispose: () => this.#dispose(id),
-    };
+    return id;
   }
 
-  /** Ends the thread; calls under way are lost. Idempotent. */
+  /** After the last one the thread ends. */
+  async dispose(id: number): Promise<void> {
+    if (!this.#sites.leave(id)) return;
+    if (this.#sites.size === 0) await this.close();
+    else if (this.ready) this.post({ kind: 'dispose', site: id });
+    else this.#sites.left(id);
+  }
+
+  /** Ends the thread; what was asked is not answered any more. Idempotent. */
   close(): Promise<void> {
     this.#closed = true;
     this.#cancelPause?.();
@@ -119,28 +135,56 @@ export class IsolatedInstance {
     return this.#closing;
   }
 
-  async #end(): Promise<void> {
-    const running = this.#running;
-    if (running === null) return;
-    if (running.ready) {
-      await new Promise<void>((resolve) => {
-        const cancel = this.#options.clock.schedule(END_LIMIT_MS, resolve);
-        this.#ended = () => {
-          cancel();
-          resolve();
-        };
-        this.#post({ kind: 'end' });
+  post(message: ToThread): void {
+    try {
+      this.#running?.thread.post(message);
+    } catch (thrown) {
+      this.#options.log.error('a message to the thread of a plugin cannot be sent', {
+        policy: this.#options.name,
+        error: errorText(thrown),
       });
     }
-    await running.thread.terminate('it was ended');
+  }
+
+  /** Takes what the thread said and nobody looked at yet: the router may have been the one that was busy. */
+  drain(): void {
+    this.#running?.thread.drain();
+  }
+
+  /** Gives the thread up for another, as it did not answer in time. The work sees to what was asked. */
+  giveUp(why: string): void {
+    const running = this.#running;
+    if (running === null) return;
+    this.#letGo(running, 'timed_out');
+    void running.thread.terminate(why).then(() => this.#replace(running, why));
+  }
+
+  async #end(): Promise<void> {
+    const running = this.#running;
+    if (running !== null) {
+      if (running.ready) {
+        await new Promise<void>((resolve) => {
+          const cancel = this.#options.clock.schedule(END_LIMIT_MS, resolve);
+          this.#ended = () => {
+            cancel();
+            resolve();
+          };
+          this.post({ kind: 'end' });
+        });
+      }
+      await running.thread.terminate('it was ended');
+    }
+    this.#sites.allLeft();
   }
 
   #startThread(): void {
-    const { start, clock } = this.#options;
+    const { start, clock, metrics, name } = this.#options;
     const running: Running = {
       thread: new PluginThread(start, {
         heard: (message) => this.#heard(running, message),
         gone: (why) => this.#gone(running, why),
+        dropped: (what, amount) =>
+          metrics.count('pointsman_plugin_output_dropped_total', { plugin: name, what }, amount),
       }),
       startedAtMs: clock.now(),
       ready: false,
@@ -152,37 +196,41 @@ export class IsolatedInstance {
     this.#running = running;
   }
 
-  #heard(running: Running, message: FromThread): void {
-    if (running !== this.#running) return;
+  /** Answers whether this was waited for. */
+  #heard(running: Running, message: FromThread): boolean {
+    if (running !== this.#running) return false;
     switch (message.kind) {
       case 'ready':
+        if (running.ready) return false;
         this.#ready(running, message.sameFiles);
-        return;
+        return true;
       case 'failed':
         void running.thread.terminate(message.text);
-        return;
+        return true;
       case 'created':
-        this.#trialOver(message.site, null);
-        return;
+        return this.#trialOver(message.site, null) || this.#sites.has(message.site);
       case 'refused':
-        this.#refused(message.site, message.text);
-        return;
+        return this.#refused(message.site, message.text);
+      case 'disposed':
+        return this.#sites.left(message.site);
       case 'ended':
         this.#ended?.();
-        return;
-      case 'output':
-        this.#settle(message.call, { kind: 'output', output: message.output });
-        return;
-      case 'dropped':
-        this.#settle(message.call, {
-          kind: 'dropped',
-          reason: message.reason,
-          error: message.thrown?.text ?? null,
-        });
-        return;
+        return true;
+      case 'numbers':
+        this.#sites.report(message);
+        return false;
+      case 'lines_dropped':
+        this.#options.metrics.count(
+          'pointsman_plugin_output_dropped_total',
+          { plugin: this.#options.name, what: 'log' },
+          message.lines,
+        );
+        return false;
       case 'log':
         this.#options.log[message.level](message.message, message.fields);
-        return;
+        return false;
+      default:
+        return this.#work.heard(message);
     }
   }
 
@@ -194,56 +242,30 @@ export class IsolatedInstance {
     }
     running.ready = true;
     running.cancelLimit();
-    for (const [id, site] of this.#sites) this.#postCreate(id, site);
+    for (const [id, site] of this.#sites.entries()) this.#create(id, site);
     this.#started?.(null);
     this.#started = null;
   }
 
-  #refused(site: number, text: string): void {
-    if (this.#trials.has(site)) {
-      this.#trialOver(site, text);
-      return;
-    }
+  #refused(site: number, text: string): boolean {
+    if (this.#trialOver(site, text)) return true;
     const { log, name } = this.#options;
-    log.error('create of a hint policy failed in its thread', { policy: name, error: text });
+    log.error('create of a plugin failed in its thread', { policy: name, error: text });
+    return this.#sites.has(site);
   }
 
-  #trialOver(id: number, fault: string | null): void {
-    this.#trials.get(id)?.(fault);
-    this.#trials.delete(id);
-  }
-
-  #call(
-    site: number,
-    context: WireContext,
-    deadlineMs: number,
-    answered: (answer: ThreadAnswer) => void,
-  ): void {
-    const { clock } = this.#options;
-    const call = this.#nextId();
-    const cancelDeadline = clock.schedule(deadlineMs, () => this.#overdue(call));
-    this.#calls.set(call, { answered, cancelDeadline });
-    this.#post({ kind: 'call', call, site, nowMs: clock.now(), context });
-  }
-
-  #overdue(call: number): void {
-    // The answer may be there, and only the router too busy to have looked.
-    this.#running?.thread.drain();
-    if (!this.#calls.has(call)) return;
-    const running = this.#running;
-    if (running === null) return;
-    this.#abandon(running, 'timed_out', call, { kind: 'timed_out' });
-    void running.thread
-      .terminate('its deadline passed')
-      .then(() => this.#replace(running, 'its deadline passed'));
+  /** Answers whether there was such a trial. */
+  #trialOver(id: number, fault: string | null): boolean {
+    const settle = this.#trials.get(id);
+    settle?.(fault);
+    return this.#trials.delete(id);
   }
 
   #gone(running: Running, why: string): void {
     running.cancelLimit();
     if (running !== this.#running) return;
-    // The thread takes calls in order, so the oldest is the one it ran, if it ran one.
-    const [oldest] = this.#calls.keys();
-    this.#abandon(running, 'died', oldest, { kind: 'thread_died', error: why });
+    this.#letGo(running, 'died');
+    this.#work.died(why);
     if (this.#started === null) {
       this.#replace(running, why);
       return;
@@ -253,13 +275,8 @@ export class IsolatedInstance {
     this.#started = null;
   }
 
-  /** Lets go of a thread that is, or is going to be, no more; `culprit` is the call that it ran. */
-  #abandon(
-    running: Running,
-    reason: 'timed_out' | 'died',
-    culprit: number | undefined,
-    answer: ThreadAnswer,
-  ): void {
+  /** Lets go of a thread that is, or is going to be, no more. */
+  #letGo(running: Running, reason: 'timed_out' | 'died'): void {
     running.ready = false;
     this.#running = null;
     this.#ended?.();
@@ -269,11 +286,9 @@ export class IsolatedInstance {
         reason,
       });
     }
+    // Its policies are gone, and their readings with them.
+    this.#sites.threadLost();
     for (const id of [...this.#trials.keys()]) this.#trialOver(id, 'its thread ended');
-    // All of the past; who is told of one may want to make new ones.
-    const lost = [...this.#calls.keys()];
-    if (culprit !== undefined) this.#settle(culprit, answer);
-    for (const call of lost) this.#settle(call, { kind: 'lost' });
   }
 
   /** Starts the next thread: at once after a steady one, else after a pause. */
@@ -292,39 +307,18 @@ export class IsolatedInstance {
     });
   }
 
-  async #dispose(id: number): Promise<void> {
-    if (!this.#sites.delete(id)) return;
-    if (this.#sites.size === 0) await this.close();
-    else this.#post({ kind: 'dispose', site: id });
-  }
-
-  #settle(call: number, answer: ThreadAnswer): void {
-    const waiting = this.#calls.get(call);
-    // An answer nobody asked for, or a second one, is none.
-    if (waiting === undefined) return;
-    this.#calls.delete(call);
-    waiting.cancelDeadline();
-    waiting.answered(answer);
+  #create(id: number, site: ThreadSite): void {
+    this.#sites.created(id);
+    this.#postCreate(id, site);
   }
 
   #postCreate(id: number, { seed, place }: ThreadSite): void {
     const nowMs = this.#options.clock.now();
-    this.#post({ kind: 'create', site: id, seed, nowMs, place: place === null ? null : { ...place } });
+    this.post({ kind: 'create', site: id, seed, nowMs, place: place === null ? null : wirePlace(place) });
   }
+}
 
-  #post(message: ToThread): void {
-    try {
-      this.#running?.thread.post(message);
-    } catch (thrown) {
-      this.#options.log.error('a message to the thread of a plugin cannot be sent', {
-        policy: this.#options.name,
-        error: errorText(thrown),
-      });
-    }
-  }
-
-  #nextId(): number {
-    this.#ids += 1;
-    return this.#ids;
-  }
+function wirePlace(place: NonNullable<ThreadSite['place']>) {
+  const partition = { ...place.partition };
+  return 'role' in place ? { ...place, partition } : { ...place, partition, workers: place.workers() };
 }
