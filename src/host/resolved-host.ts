@@ -205,8 +205,8 @@ export class ResolvedHost implements GenerationHost {
       for (const dispose of disposers) await quietly(dispose, log);
     };
     await disposedInTime(clock, log, disposing());
-    // They end by themselves; who disposes need not wait.
-    void this.#threads?.close();
+    // What disposers in threads report still counts, and gauges end with them.
+    await this.#threads?.close();
   }
 
   /** What a trial of this host works with; it shares instances of scope `shared` with what serves afterwards. */

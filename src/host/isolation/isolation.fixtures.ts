@@ -153,6 +153,9 @@ export class IsolationBench {
   }
 }
 
+/** The one that carries its messages, and the one that carries its output. */
+export const PORTS_PER_THREAD = 2;
+
 /** Ports of threads that live, the test runner's among them. */
 export function openPorts(): number {
   return process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort').length;

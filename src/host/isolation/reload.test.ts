@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ConfigError, parseConfig } from '../../config/index.ts';
 import { ManualClock, NO_LOG } from '../../plugin/index.ts';
 import { createReloadableHost, type HintStageResult, type ReloadableHost } from '../index.ts';
-import { booking, FLEET, openPorts, PARTITION } from './isolation.fixtures.ts';
+import { booking, FLEET, openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
 
 const folders: string[] = [];
 const hosts: ReloadableHost[] = [];
@@ -63,7 +63,7 @@ async function start(files: Readonly<Record<string, string>>, yaml = YAML) {
     reload,
     write,
     /** Threads that were started here and live. */
-    threads: () => openPorts() - before,
+    threads: () => (openPorts() - before) / PORTS_PER_THREAD,
     /** What is wrong with a reload. */
     async refused(): Promise<string> {
       try {
