@@ -161,7 +161,7 @@ export const ISOLATION_RULES: ContractSection = {
       fault(
         'src/host/isolation/hint-work.ts',
         'schedule(deadlineMs, () => this.#overdue(call));',
-        'schedule(deadlineMs + 1, () => this.#overdue(call));',
+        'schedule(deadlineMs - 1, () => this.#overdue(call));',
       ),
     ),
     rule(
@@ -170,7 +170,7 @@ export const ISOLATION_RULES: ContractSection = {
       booking(
         'waits no longer than the deadline, and those that follow not at all while the thread is replaced',
       ),
-      fault(PLAN_SOURCE, 'DEFAULT_DEADLINE_MS = 50', 'DEFAULT_DEADLINE_MS = 60'),
+      fault(PLAN_SOURCE, 'DEFAULT_DEADLINE_MS = 50', 'DEFAULT_DEADLINE_MS = 40'),
     ),
     rule(
       'isolate-in-time',
