@@ -19,9 +19,9 @@ export const METRICS_RULES: ContractSection = {
       '`metrics` of `create` counts and sets gauges that stand on `/metrics` by plugin, name and label.',
       test(METERS, 'of several partitions add up; gauges end with their policies, counts stay'),
       fault(
-        METERS_SOURCE,
-        'return { plugin: this.#plugin, name: kept, label:',
-        "return { plugin: '', name: kept, label:",
+        'src/host/plugin-meters.ts',
+        "this.#registry.count('pointsman_plugin_counts_total', { plugin: this.#plugin,",
+        "this.#registry.count('pointsman_plugin_counts_total', { plugin: '',",
       ),
     ),
     rule(
@@ -54,7 +54,7 @@ export const METRICS_RULES: ContractSection = {
       'metrics-names',
       'A name that is no lower-case word goes under `other`; the log says so once.',
       test(METERS, 'what is out of bounds > in names goes under other, and is said once'),
-      fault(METERS_SOURCE, 'const NAME = /^[a-z][a-z0-9_]{0,63}$/;', 'const NAME = /^/;'),
+      fault('src/host/meter-input.ts', 'const NAME = /^[a-z][a-z0-9_]{0,63}$/;', 'const NAME = /^/;'),
     ),
     rule(
       'metrics-most',
@@ -63,13 +63,13 @@ export const METRICS_RULES: ContractSection = {
         METERS,
         'what is out of bounds > in numbers of names and labels goes under other, counts and gauges together',
       ),
-      fault(METERS_SOURCE, 'if (labels.size < MAX_LABELS) {', 'if (labels.size <= MAX_LABELS) {'),
+      fault('src/host/meter-input.ts', 'if (labels.size < MAX_LABELS) {', 'if (labels.size <= MAX_LABELS) {'),
     ),
     rule(
       'metrics-values',
       'What is no number is left out, and nothing is thrown.',
       test(METERS, 'what is out of bounds > in labels goes under other, and in values is left out'),
-      fault(METERS_SOURCE, 'if (!Number.isFinite(value)) {', 'if (value === undefined) {'),
+      fault('src/host/meter-input.ts', 'if (!Number.isFinite(value)) {', 'if (value === undefined) {'),
     ),
   ],
 };
@@ -154,8 +154,8 @@ export const AUTHOR_RULES: ContractSection = {
       built(SCAFFOLDS, 'plugins types > copies what the contract needs and nothing of the program'),
       fault(
         'src/cli/author-types.ts',
-        "files.set(join(place, 'types', relative(root, file)), read(file));",
-        'files.set(join(place, relative(root, file)), read(file));',
+        "write(join(place, 'types', relative(root, file)), read(file));",
+        'write(join(place, relative(root, file)), read(file));',
       ),
     ),
     rule(

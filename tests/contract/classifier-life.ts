@@ -57,9 +57,9 @@ export const REFUSAL_RULES: ContractSection = {
       'A refusal may come late, as a rejection.',
       refusal('CapacityExhausted may come late, too'),
       fault(
-        STAGE_SOURCE,
-        'judged(!isRefusal(thrown));\n        this.#fail(lifecycle, thrown);',
-        'judged(!isRefusal(thrown));\n        this.#fail(lifecycle, undefined);',
+        'src/host/classifier-stage.ts',
+        'this.#fail(lifecycle, answer.thrown);',
+        'this.#fail(lifecycle, undefined);',
       ),
     ),
     rule(
@@ -103,8 +103,8 @@ export const REFUSAL_RULES: ContractSection = {
       ),
       fault(
         'src/host/classifier-errors.ts',
-        "isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',",
-        "isInvalid(thrown) ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_INVALID',",
+        "invalid ? 'PM_CLASSIFIER_INVALID' : 'PM_CLASSIFIER_THREW',",
+        "'PM_CLASSIFIER_INVALID',",
       ),
     ),
     rule(
@@ -292,8 +292,8 @@ export const LIFECYCLE_RULES: ContractSection = {
       events('reach a classifier that only listens'),
       fault(
         'src/host/classifiers.ts',
-        'if (classifier.classify === null && classifier.onEvent === null) return null;',
-        'if (classifier.classify === null) return null;',
+        'isIdle: classify === null && onEvent === null',
+        'isIdle: classify === null',
       ),
     ),
     rule(

@@ -39,7 +39,11 @@ export const CLASSIFIER_RULES: ContractSection = {
       'classifier-workers',
       '`workers()` are those of the partition, without those that are gone.',
       made('is created once per model at the start, sees its workers, and is disposed'),
-      fault(HOST_SOURCE, "spec.model === model && state !== 'gone'", 'spec.model === model'),
+      fault(
+        'src/host/classifier-site.ts',
+        "spec.model === model && state !== 'gone'",
+        'spec.model === model',
+      ),
     ),
     rule(
       'classifier-create-type',
@@ -51,7 +55,7 @@ export const CLASSIFIER_RULES: ContractSection = {
       'classifier-shared',
       'With `scope: shared` there is one for all partitions.',
       made('of scope shared is one for all models, without a partition'),
-      fault(HOST_SOURCE, 'if (isShared) this.#shared = instance;', ''),
+      fault('src/host/classifiers.ts', "if (prepared.scope === 'shared') this.#shared = instance;", ''),
     ),
     rule(
       'classifier-shared-type',
@@ -74,7 +78,7 @@ export const CLASSIFIER_RULES: ContractSection = {
       'Without `request_classifier`, or with `default` or `pass-through`, nobody is asked.',
       made('that has nothing to say is not asked: "request_classifier: { type: default }"'),
       fault(
-        HOST_SOURCE,
+        'src/host/classifier-resolution.ts',
         "const type = entry.type === 'default' ? DEFAULT_CLASSIFIER : entry.type;",
         'const type = entry.type;',
       ),
@@ -83,14 +87,18 @@ export const CLASSIFIER_RULES: ContractSection = {
       'classifier-unknown',
       'An unknown classifier ends the start; the known ones and the nearest are named.',
       unusable('unknown'),
-      fault(HOST_SOURCE, '${nameList(known)}${didYouMean(type, known)}`', '${nameList(known)}`'),
+      fault(
+        'src/host/classifier-resolution.ts',
+        '${nameList(known)}${didYouMean(type, known)}`',
+        '${nameList(known)}`',
+      ),
     ),
     rule(
       'classifier-wrong-kind',
       'A policy of another kind in its place is told where it belongs.',
       unusable('of another kind'),
       fault(
-        HOST_SOURCE,
+        'src/host/classifier-resolution.ts',
         'const other = catalog.hints.has(type)',
         'const other = catalog.hints.has(`${type}?`)',
       ),

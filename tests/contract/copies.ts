@@ -7,6 +7,8 @@ const PEERS_SOURCE = 'src/host/copy-peers.ts';
 const STAGE_SOURCE = 'src/host/hint-stage.ts';
 const source = (what: string) => test(LOCATIONS, `the best source > ${what}`);
 const committed = (what: string) => test('src/road/commits.test.ts', `a committed copy > ${what}`);
+const threaded = (what: string) =>
+  test('src/road/threaded-hints.test.ts', `a committed copy whose sender has a thread > ${what}`);
 
 /** Who else holds a prompt. */
 export const COPY_RULES: ContractSection = {
@@ -258,6 +260,42 @@ export const COMMIT_RULES: ContractSection = {
         "failure === null ? 'sent' : commit",
         "failure === 'threw' ? 'sent' : commit",
       ),
+    ),
+    rule(
+      'isolate-commit',
+      'A committed copy whose sender has a thread is sent first, with the hashes of its source.',
+      threaded('is sent first, with the hashes of its source'),
+      fault(
+        'src/host/waiting-hint-stage.ts',
+        'if (hint !== null && copy !== null) this.#sender = { hint, copy };',
+        'if (hint === undefined && copy !== null) this.#sender = { hint, copy };',
+      ),
+    ),
+    rule(
+      'isolate-commit-late',
+      'A sender that is late has failed the commit.',
+      threaded('is given up at the deadline: dispatched without it'),
+      fault(
+        'src/host/waiting-hint-stage.ts',
+        "if (typeof outcome.verdict === 'string') return outcome.verdict;",
+        "if (typeof outcome.verdict === 'string') return null;",
+      ),
+    ),
+    rule(
+      'isolate-commit-release',
+      'Under `release` the request is then booked anew, without counting on copies.',
+      threaded('or, as the role says, booked anew without counting on it'),
+      fault(
+        'src/road/road.ts',
+        'if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);',
+        'if (outcome === undefined) this.#placeAgain(walk, null);',
+      ),
+    ),
+    rule(
+      'isolate-commit-ended',
+      'A request that ends before is settled as well.',
+      threaded('is settled when the request ends before (degrade)'),
+      fault('src/road/road.ts', 'this.#hinted(staged, endedEarly(commit));', ''),
     ),
   ],
 };

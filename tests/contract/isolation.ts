@@ -1,16 +1,14 @@
 import { type ContractSection, fault, rule, test } from './rule.ts';
 
 const ISOLATION = 'src/host/isolation/isolation.test.ts';
-const PLAN_SOURCE = 'src/host/hint-isolation.ts';
-const INSTANCE_SOURCE = 'src/host/isolation/isolated-instance.ts';
+const PLAN_SOURCE = 'src/host/thread-plans.ts';
+const KEEPER_SOURCE = 'src/host/isolation/thread-keeper.ts';
 const STAGE_SOURCE = 'src/host/waiting-hint-stage.ts';
 const ROAD_SOURCE = 'src/road/road.ts';
 const isolated = (what: string) => test(ISOLATION, `a policy in a thread > ${what}`);
 const hostile = (what: string) => test(ISOLATION, `a hostile policy in a thread > ${what}`);
 const start = (what: string) => test(ISOLATION, `a start > ${what}`);
 const booking = (what: string) => test('src/road/threaded-hints.test.ts', `a booking that waits > ${what}`);
-const committed = (what: string) =>
-  test('src/road/threaded-hints.test.ts', `a committed copy whose sender has a thread > ${what}`);
 const ORDER = isolated('answers in list order with the others, its parameters as they stand in YAML');
 const SAME = test('src/host/isolation/equivalence.test.ts', 'makes no difference to an envelope');
 const PICKY = start(
@@ -25,23 +23,27 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-author',
       '`isolation: thread` in a definition has its instances run in threads.',
       ORDER,
-      fault(PLAN_SOURCE, 'entry.isolation ?? prepared.isolation;', "entry.isolation ?? 'in-process';"),
+      fault(
+        PLAN_SOURCE,
+        "(isolation ?? prepared.isolation) === 'in-process'",
+        "(isolation ?? 'in-process') === 'in-process'",
+      ),
     ),
     rule(
       'isolate-configured',
       '`isolation` beside the type in YAML decides.',
       isolated('runs in process where the configuration says so, or nothing may depend on threads'),
-      fault(PLAN_SOURCE, 'entry.isolation ?? prepared.isolation;', 'prepared.isolation;'),
+      fault(
+        PLAN_SOURCE,
+        "(isolation ?? prepared.isolation) === 'in-process'",
+        "prepared.isolation === 'in-process'",
+      ),
     ),
     rule(
       'isolate-virtual-time',
       'In virtual time all policies run in process; the log says so once.',
       isolated('runs in process where the configuration says so, or nothing may depend on threads'),
-      fault(
-        'src/host/thread-start.ts',
-        'if (threads === null && named.size > 0) {',
-        'if (threads === null && named.size > 1) {',
-      ),
+      fault('src/host/thread-start.ts', "if (plugins === '') return;", "if (plugins !== '') return;"),
     ),
     rule(
       'isolate-parameters',
@@ -49,15 +51,19 @@ export const ISOLATION_RULES: ContractSection = {
       ORDER,
       fault(
         'src/host/isolation/thread-instances.ts',
-        'const start = { folder, specifier, files, type, parameters, modules };',
-        'const start = { folder, specifier, files, type, parameters: {}, modules };',
+        'const start = { folder, specifier, files, kind, type, parameters, modules };',
+        'const start = { folder, specifier, files, kind, type, parameters: {}, modules };',
       ),
     ),
     rule(
       'isolate-own-state',
       'Each listed entry has a thread, and with it a module state, of its own.',
       ORDER,
-      fault(PLAN_SOURCE, "return plan(path.join('.'), name,", 'return plan(prepared.type, name,'),
+      fault(
+        PLAN_SOURCE,
+        "return plan('hint', entry.path.join('.'), entry.name,",
+        "return plan('hint', prepared.type, entry.name,",
+      ),
     ),
     rule(
       'isolate-one-thread',
@@ -153,9 +159,9 @@ export const ISOLATION_RULES: ContractSection = {
       'Past the deadline the actions are dropped, and the request goes out without them.',
       hostile('that never returns is given up at its deadline, and its thread is replaced'),
       fault(
-        INSTANCE_SOURCE,
-        'clock.schedule(deadlineMs, () => this.#overdue(call));',
-        'clock.schedule(deadlineMs + 1, () => this.#overdue(call));',
+        'src/host/isolation/hint-work.ts',
+        'schedule(deadlineMs, () => this.#overdue(call));',
+        'schedule(deadlineMs + 1, () => this.#overdue(call));',
       ),
     ),
     rule(
@@ -170,7 +176,7 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-in-time',
       'An answer that came in time counts, however late the router looks.',
       hostile('whose answer came in time is heard, however late the router looks'),
-      fault(INSTANCE_SOURCE, 'this.#running?.thread.drain();', ''),
+      fault(KEEPER_SOURCE, 'this.#running?.thread.drain();', ''),
     ),
     rule(
       'isolate-skipped',
@@ -186,7 +192,7 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-died',
       'A policy that ends its process ends its thread alone; its actions are dropped.',
       hostile('that ends its process ends its thread, which is replaced'),
-      fault(INSTANCE_SOURCE, "{ kind: 'thread_died', error: why });", "{ kind: 'lost' });"),
+      fault('src/host/isolation/hint-work.ts', "{ kind: 'thread_died', error: why });", "{ kind: 'lost' });"),
     ),
     rule(
       'isolate-memory',
@@ -226,7 +232,7 @@ export const ISOLATION_RULES: ContractSection = {
       'Whatever it throws or returns costs its own actions, dropped by the reason it has in process.',
       hostile('costs nothing but its own actions, whatever it returns or throws'),
       fault(
-        'src/host/isolation/thread-guest.ts',
+        'src/host/isolation/hint-guest.ts',
         "return dropped(verdict as Dropped['reason'], text === null",
         "return dropped('malformed', text === null",
       ),
@@ -251,19 +257,23 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-changed',
       'A thread is not started again with another text of its file.',
       hostile('whose file has changed is not started again with another text'),
-      fault('src/host/isolation/isolated-instance.ts', 'if (!sameFiles) {', 'if (sameFiles === undefined) {'),
+      fault(KEEPER_SOURCE, 'if (!sameFiles) {', 'if (sameFiles === undefined) {'),
     ),
     rule(
       'isolate-log',
       'Its log lines are passed on, 100 a second, cut to 2,000 characters.',
       isolated('has its log lines passed on, cut and counted'),
-      fault('src/host/isolation/isolation-worker.ts', 'if (lines > LINES_PER_SECOND) return;', ''),
+      fault(
+        'src/host/isolation/thread-reports.ts',
+        'if (this.#lines > LINES_PER_SECOND) {',
+        'if (this.#lines < 0) {',
+      ),
     ),
     rule(
       'isolate-start',
       'What keeps a thread from loading ends the start, with the plugin’s own words.',
       start('refuses a policy that throws where it is loaded, in its own words'),
-      fault(INSTANCE_SOURCE, 'cannot run in a thread: ${fault}`', 'cannot run in a thread`'),
+      fault(KEEPER_SOURCE, 'cannot run in a thread: ${fault}`', 'cannot run in a thread`'),
     ),
     rule(
       'isolate-create',
@@ -280,16 +290,16 @@ export const ISOLATION_RULES: ContractSection = {
       'Built-in policies cannot be isolated.',
       PICKY,
       fault(
-        'src/host/hint-isolation.ts',
-        'if (prepared.origin.version === BUILT_IN_VERSION) {',
-        "if (prepared.origin.version === '') {",
+        PLAN_SOURCE,
+        'if (prepared.origin.version !== BUILT_IN_VERSION) return true;',
+        "if (prepared.origin.version !== '') return true;",
       ),
     ),
     rule(
       'isolate-deadline-unused',
       'A deadline of a policy in process is a warning.',
       PICKY,
-      fault(PLAN_SOURCE, 'if (entry.deadlineMs !== null) {', 'if (entry.deadlineMs === 0) {'),
+      fault(PLAN_SOURCE, 'if (deadlineMs !== null) {', 'if (deadlineMs === 0) {'),
     ),
     rule(
       'isolate-disposed',
@@ -300,45 +310,9 @@ export const ISOLATION_RULES: ContractSection = {
       ),
       fault(
         'src/host/isolation/thread-guest.ts',
-        'for (const site of this.#sites.keys()) await this.#dispose(site);',
+        'for (const site of this.#kind.sites()) await this.#dispose(site);',
         '',
       ),
-    ),
-    rule(
-      'isolate-commit',
-      'A committed copy whose sender has a thread is sent first, with the hashes of its source.',
-      committed('is sent first, with the hashes of its source'),
-      fault(
-        STAGE_SOURCE,
-        'if (hint !== null && copy !== null) this.#sender = { hint, copy };',
-        'if (hint === undefined && copy !== null) this.#sender = { hint, copy };',
-      ),
-    ),
-    rule(
-      'isolate-commit-late',
-      'A sender that is late has failed the commit.',
-      committed('is given up at the deadline: dispatched without it'),
-      fault(
-        STAGE_SOURCE,
-        "if (typeof outcome.verdict === 'string') return outcome.verdict;",
-        "if (typeof outcome.verdict === 'string') return null;",
-      ),
-    ),
-    rule(
-      'isolate-commit-release',
-      'Under `release` the request is then booked anew, without counting on copies.',
-      committed('or, as the role says, booked anew without counting on it'),
-      fault(
-        ROAD_SOURCE,
-        'if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);',
-        'if (outcome === undefined) this.#placeAgain(walk, null);',
-      ),
-    ),
-    rule(
-      'isolate-commit-ended',
-      'A request that ends before is settled as well.',
-      committed('is settled when the request ends before (degrade)'),
-      fault(ROAD_SOURCE, 'this.#hinted(staged, endedEarly(commit));', ''),
     ),
   ],
 };

@@ -8,6 +8,6 @@ export const LATER: readonly string[] = [
   'A shared cache pool: the column `sharedHits`, and copies from cache owners that are no workers.',
   'The admission queue, in which `policyClass`, `dueAt` and `schedulingCostTokens` of a classifier take effect; until then they are recorded.',
   'Retries and migrations of a request, each a new booking with the overrides of its one classification.',
-  'Request classifiers in threads of their own; lineage queries from a thread; numbers of a policy in a thread.',
+  'Lineage queries from a thread.',
   'Replay against a live URL, which will refuse listed hints.',
 ];

@@ -51,8 +51,8 @@ export const PARAMETERS_RULES: ContractSection = {
       test(CREATION, 'the schema of an instance > is asked once, however many roles use it'),
       fault(
         'src/host/role-resolution.ts',
-        'this.#instances.set(',
-        'if (entry) await prepareWithin(this.#clock, entry, instance.parameters);\n      this.#instances.set(',
+        'entry ? await this.#preparations.of(entry, instance.parameters) : null,',
+        'entry ? (await entry.prepare(instance.parameters), await this.#preparations.of(entry, instance.parameters)) : null,',
       ),
     ),
     rule(

@@ -154,11 +154,11 @@ export const RELOAD_RULES: ContractSection = {
     ),
     rule(
       'reload-index',
-      'A policy that needs the prefix index is refused where the router was started without one.',
+      'A policy that needs the prefix index is refused, at its role, where the router was started without one.',
       live(
         'a configuration that changes > is refused where a policy needs the index that nothing needed at the start',
       ),
-      fault(ROUTER_SOURCE, 'if (core.index !== null || !config', 'if (core.index !== undefined || !config'),
+      fault('src/cli/router-reload.ts', "path: ['worker_selection', role],", "path: ['worker_selection'],"),
     ),
     rule(
       'reload-collapse',

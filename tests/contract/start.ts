@@ -47,7 +47,11 @@ export const START_RULES: ContractSection = {
       live(
         'hints off the KV path > listed beside --router-mode round-robin end the start with 2 and the whole text',
       ),
-      fault(HINTS_SOURCE, "if (mode === 'kv') return;", 'if (mode.length > 0) return;'),
+      fault(
+        'src/host/hint-resolution.ts',
+        'run only on the KV path, but router mode ${mode}',
+        'run only on the KV path, but router mode kv',
+      ),
     ),
     rule(
       'start-no-sender',
