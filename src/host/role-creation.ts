@@ -4,6 +4,7 @@ import {
   type AnyCreateContext,
   type AnyHintPolicy,
   type Clock,
+  errorText,
   type Logger,
   type Partition,
   PointsmanError,
@@ -134,7 +135,7 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
 /** Runs a disposer; what it throws is logged, as nothing can be done about it. */
 export function quietly(dispose: () => unknown, log: Logger): unknown {
   const complain = (thrown: unknown): void =>
-    log.warn('dispose of a policy failed', { error: String(thrown) });
+    log.warn('dispose of a policy failed', { error: errorText(thrown) });
   try {
     const result = dispose();
     return result instanceof Promise ? result.catch(complain) : undefined;

@@ -214,7 +214,10 @@ class StageRun implements PendingHints {
       const error = answer.kind === 'timed_out' ? null : answer.error;
       if (error !== null) this.#complaints.complain(hint.name, verdict, error);
     }
-    guard?.settledLater(isFailure(verdict, MAX_HINT_ACTIONS) ? 'failed' : 'ok', isProbe);
+    // A call that only came behind too many others says nothing of the plugin.
+    const isItsDoing = answer.kind !== 'timed_out' || answer.hangs;
+    const judged = isFailure(verdict, MAX_HINT_ACTIONS) ? 'failed' : 'ok';
+    guard?.settledLater(isItsDoing ? judged : 'none', isProbe);
     return { kind: 'judged', verdict, micros };
   }
 

@@ -223,7 +223,7 @@ export const ISOLATION_RULES: ContractSection = {
       hostile('that keeps doing it trips its breaker'),
       fault(
         STAGE_SOURCE,
-        "guard?.settledLater(isFailure(verdict, MAX_HINT_ACTIONS) ? 'failed' : 'ok', isProbe);",
+        "guard?.settledLater(isItsDoing ? judged : 'none', isProbe);",
         "guard?.settledLater('ok', isProbe);",
       ),
     ),

@@ -5,9 +5,14 @@ import type { FromThread, WireContext } from './messages.ts';
 import { type KeeperOptions, ThreadKeeper, type ThreadWork } from './thread-keeper.ts';
 
 interface Call {
-  readonly answered: (answer: ThreadAnswer) => void;
-  readonly cancelDeadline: () => void;
+  readonly deadlineMs: number;
+  /** Null = given up: nobody waits for the answer, which may still come. */
+  answered: ((answer: ThreadAnswer) => void) | null;
+  cancelDeadline: () => void;
 }
+
+/** Timers may fire a little before their time. */
+const TIMER_SLACK_MS = 1;
 
 /** The calls of one configured hint policy. */
 export class HintWork implements ThreadWork {
@@ -15,6 +20,10 @@ export class HintWork implements ThreadWork {
   readonly #clock: Clock;
   /** In the order they were made, which is the order the thread takes them in. */
   readonly #calls = new Map<number, Call>();
+  /** Calls that were given up. */
+  #givenUp = 0;
+  /** Since when the thread may be at the oldest call; ms. */
+  #headSinceMs = 0;
 
   constructor(options: KeeperOptions) {
     this.#clock = options.clock;
@@ -25,10 +34,12 @@ export class HintWork implements ThreadWork {
   create(site: ThreadSite, deadlineMs: number): IsolatedPolicy {
     const { keeper } = this;
     const id = keeper.open(site);
+    // What is behind calls that took too long already would take too long as well.
+    const isReady = (): boolean => keeper.ready && this.#givenUp === 0;
     return {
       deadlineMs,
       get ready() {
-        return keeper.ready;
+        return isReady();
       },
       call: (context, answered) => this.#call(id, context, deadlineMs, answered),
       dispose: () => keeper.dispose(id),
@@ -57,16 +68,37 @@ export class HintWork implements ThreadWork {
     answered: (answer: ThreadAnswer) => void,
   ): void {
     const call = this.keeper.nextId();
+    if (this.#calls.size === 0) this.#headSinceMs = this.#clock.now();
     const cancelDeadline = this.#clock.schedule(deadlineMs, () => this.#overdue(call));
-    this.#calls.set(call, { answered, cancelDeadline });
+    this.#calls.set(call, { deadlineMs, answered, cancelDeadline });
     this.keeper.post({ kind: 'call', call, site, nowMs: this.#clock.now(), context });
   }
 
+  /** A call has waited for its deadline. That the thread hangs shows only where it got no call done for as long. */
   #overdue(call: number): void {
     this.keeper.drain();
-    if (!this.#calls.has(call)) return;
-    this.keeper.giveUp('its deadline passed');
-    this.#lost(call, { kind: 'timed_out' });
+    const waiting = this.#calls.get(call);
+    if (waiting === undefined) return;
+    if (this.#clock.now() - this.#headSinceMs >= waiting.deadlineMs - TIMER_SLACK_MS) {
+      this.keeper.giveUp('its deadline passed');
+      this.#lost(call, { kind: 'timed_out', hangs: true });
+      return;
+    }
+    const { answered } = waiting;
+    if (answered === null) {
+      this.#watch(call, waiting);
+      return;
+    }
+    waiting.answered = null;
+    this.#givenUp += 1;
+    this.#watch(call, waiting);
+    answered({ kind: 'timed_out', hangs: false });
+  }
+
+  /** Looks at a call that was given up again when the thread could have been at it for its deadline. */
+  #watch(call: number, waiting: Call): void {
+    const left = this.#headSinceMs + waiting.deadlineMs - this.#clock.now();
+    waiting.cancelDeadline = this.#clock.schedule(Math.max(TIMER_SLACK_MS, left), () => this.#overdue(call));
   }
 
   #lost(culprit: number | undefined, answer: ThreadAnswer): void {
@@ -82,7 +114,9 @@ export class HintWork implements ThreadWork {
     if (waiting === undefined) return false;
     this.#calls.delete(call);
     waiting.cancelDeadline();
-    waiting.answered(answer);
+    this.#headSinceMs = this.#clock.now();
+    if (waiting.answered === null) this.#givenUp -= 1;
+    else waiting.answered(answer);
     return true;
   }
 }

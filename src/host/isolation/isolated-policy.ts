@@ -11,8 +11,8 @@ export type ThreadAnswer =
       readonly reason: Extract<FromThread, { kind: 'dropped' }>['reason'];
       readonly error: string | null;
     }
-  /** The deadline passed; the thread is being replaced. */
-  | { readonly kind: 'timed_out' }
+  /** The deadline passed. `hangs`: the thread did nothing else meanwhile and is being replaced; false = it was busy with calls before. */
+  | { readonly kind: 'timed_out'; readonly hangs: boolean }
   /** The thread ended during the call. */
   | { readonly kind: 'thread_died'; readonly error: string }
   /** Another call took the thread with it. */
@@ -22,7 +22,7 @@ export type ThreadAnswer =
 export interface IsolatedPolicy {
   /** How long an answer is waited for. */
   readonly deadlineMs: number;
-  /** False while the thread is being replaced. */
+  /** False while the thread is being replaced, or has calls left that nobody waits for any more. */
   readonly ready: boolean;
   /** Calls it; `answered` is called once, after `call` returned. Only while it is ready. */
   call(context: WireContext, answered: (answer: ThreadAnswer) => void): void;
