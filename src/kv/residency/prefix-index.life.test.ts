@@ -2,21 +2,26 @@
 import { expect, test } from 'vitest';
 import { createBlockHasher } from '../hashing/block-hasher.ts';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
-import { createPrefixIndex } from './canonical-chain-index.ts';
+import { createPrefixIndex } from './extent-index.ts';
 import { NaivePrefixIndex } from './naive-prefix-index.fixtures.ts';
 import { leadIndexLife } from './random-index-ops.fixtures.ts';
 
-/** Few and many owners, shallow and deep chains. */
+/** Few and many owners, shallow and deep chains, clears in pieces or at once, stores counted or not. */
 const LIVES = [
-  { operations: 60_000, owners: 3, depth: 12 },
-  { operations: 30_000, owners: 70, depth: 40 },
-  { operations: 10_000, owners: 70, depth: 200 },
+  { operations: 60_000, owners: 3, depth: 12, countStores: true, inPieces: true },
+  { operations: 30_000, owners: 70, depth: 40, countStores: false, inPieces: true },
+  { operations: 10_000, owners: 70, depth: 200, countStores: true, inPieces: false },
 ];
 
-for (const [seed, life] of LIVES.entries()) {
+for (const [seed, { inPieces, ...life }] of LIVES.entries()) {
   test(`${life.operations} operations of ${life.owners} owners on chains of ${life.depth} blocks`, () => {
-    const index = createPrefixIndex({ hasher: createBlockHasher() });
-    leadIndexLife(index, { ...life, seed, countStores: false });
+    const pieces: (() => void)[] = [];
+    const index = createPrefixIndex({
+      hasher: createBlockHasher(),
+      countStores: life.countStores,
+      ...(inPieces ? { later: (work: () => void) => void pieces.push(work), sweepPlaces: 64 } : {}),
+    });
+    leadIndexLife(index, { ...life, seed, pieces });
     expect(index.stats().version).toBeGreaterThan(life.operations / 10);
   });
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { PointsmanError } from '../../plugin/index.ts';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
-import { createPrefixIndex } from './canonical-chain-index.ts';
+import { createPrefixIndex } from './extent-index.ts';
 import type { PrefixIndex } from './types.ts';
 
 const hasher = createReferenceHasher();
@@ -35,7 +35,7 @@ function probesOf(index: PrefixIndex, local: Uint32Array): { depth: number | und
   return { depth: match.depthPerTier[0]![0], probes: index.stats().probes - before };
 }
 
-test('a lookup of n resident blocks takes O(n) probes, however scattered they came', () => {
+test('a lookup probes the table once in a while, however scattered the blocks of its chain came', () => {
   const index = fresh();
   const chains = 40;
   for (let at = 0; at < 1000; at++) {
@@ -47,8 +47,7 @@ test('a lookup of n resident blocks takes O(n) probes, however scattered they ca
   for (const n of [1, 10, 100, 1000]) {
     const { depth, probes } = probesOf(index, hashes(35_000, n));
     expect(depth).toBe(n);
-    expect(probes).toBeGreaterThanOrEqual(n);
-    expect(probes).toBeLessThanOrEqual(2 * n + 10);
+    expect(probes).toBeLessThanOrEqual(n / 4 + 10);
   }
 });
 
@@ -60,7 +59,7 @@ test('a lookup along blocks of one event probes the table for the first only', (
   expect(probes).toBeLessThanOrEqual(3);
 });
 
-test('every block is found again after many doublings, and the arrays stay below 160 bytes per block', () => {
+test('every block is found again after many doublings, and the arrays stay below 60 bytes per block', () => {
   const index = fresh();
   const chains = 60;
   const length = 1000;
@@ -79,7 +78,7 @@ test('every block is found again after many doublings, and the arrays stay below
   }
   const stats = index.stats();
   expect(stats).toMatchObject({ blocks: chains * length, residencies: chains * length, holderSets: 7 });
-  expect(stats.bytes / stats.blocks).toBeLessThan(160);
+  expect(stats.bytes / stats.blocks).toBeLessThan(60);
   const sequence = new Uint32Array(2 * length);
   const out = new BigUint64Array(length);
   for (let chain = 0; chain < chains; chain++) {
@@ -126,7 +125,7 @@ test('a cleared owner gives the memory of its table back', () => {
   index.remove(0, 'device', hashes(900_000, 20_000));
   const { bytes, probes } = index.stats();
   index.clear(0, 'all');
-  expect(bytes - index.stats().bytes).toBe(4 * 4096);
+  expect(bytes - index.stats().bytes).toBeGreaterThan(4 * 4096);
   expect(index.stats().probes).toBeGreaterThanOrEqual(probes);
 });
 

@@ -17,6 +17,8 @@ export interface IndexLifeOptions {
   readonly depth: number;
   /** Whether the index counts stores. */
   readonly countStores: boolean;
+  /** Pieces of clears that the index left for later; some are done now and then. */
+  readonly pieces?: (() => void)[];
   /** Called now and then with how many operations are done. */
   readonly progress?: (done: number) => void;
 }
@@ -100,6 +102,7 @@ class IndexLife {
       const asked = this.#rng.integer(3) === 0 ? this.#pick(this.#chains) : chain;
       this.#find(asked);
       if (this.#rng.integer(4) === 0) this.#names(owner, asked);
+      if (this.#rng.integer(8) === 0) this.#options.pieces?.shift()?.();
       if (this.#done % 1000 === 0) this.#stats();
       if (this.#done % 100_000 === 0) this.#options.progress?.(this.#done);
     }
@@ -180,6 +183,7 @@ class IndexLife {
   }
 
   #stats(): void {
+    for (const pieces = this.#options.pieces ?? []; pieces.length > 0; ) pieces.shift()?.();
     const stats = this.#index.stats();
     for (const [name, count] of Object.entries(this.#model.stats)) {
       this.#same(name, Object.entries(stats).find(([of]) => of === name)?.[1], count);

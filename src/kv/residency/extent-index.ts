@@ -1,0 +1,337 @@
+// The prefix index: every stored block is renamed to the router's own sequence hash, which includes all before it, so that engines
+// with different hashes share it and a hole in the middle of a chain is nothing special; blocks lie in extents of their chain, so
+// that a lookup goes by extents. This file applies events; the extents, names, holders, clears and the walk have their own.
+import { PointsmanError, type WorkerId } from '../../plugin/index.ts';
+import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
+import { requireWholePairs } from '../hashing/u64.ts';
+import { dumpPage } from './dump-page.ts';
+import { writeEngineHashes } from './engine-hashes.ts';
+import { EventScratch } from './event-scratch.ts';
+import { ExtentWalk } from './extent-walk.ts';
+import { BLOCK, Extents } from './extents.ts';
+import {
+  requireOption,
+  requireOwner,
+  requirePage,
+  requireRange,
+  requireSameLength,
+} from './index-arguments.ts';
+import type { OwnerState } from './owner-state.ts';
+import { Residencies } from './residencies.ts';
+import { MAX_ROWS } from './segmented-rows.ts';
+import { SlotBindings } from './slot-bindings.ts';
+import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
+import type {
+  DumpPage,
+  OwnerSlot,
+  PrefixIndex,
+  PrefixIndexStats,
+  PrefixMatch,
+  StoreOutcome,
+  Tier,
+} from './types.ts';
+
+const NONE = -1;
+/** A piece of a clear: about a millisecond. */
+const SWEEP_PLACES = 8192;
+/** With what the last extent of a piece reaches beyond, 65,536 at most. */
+const MOST_SWEEP_PLACES = 65_536 - 64;
+
+/** Options of {@link createPrefixIndex}. */
+export interface PrefixIndexOptions {
+  /** Continues chains of sequence hashes; must be the hasher family that hashes prompts. */
+  readonly hasher: Pick<BlockHasher, 'chain'>;
+  /** Most (owner, engine hash) pairs held at once, 1 to 33,554,431, the default: about 50 bytes each in long chains. */
+  readonly maxHoldings?: number;
+  /**
+   * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
+   * keep two copies of a block and announce both. Right only where no event is lost or told twice. Default false.
+   */
+  readonly countStores?: boolean;
+  /**
+   * Runs `work` soon, never at once. With it clears are done in pieces: nothing sees cleared blocks from the clear on, but their
+   * memory and their part in `blocks` and `holdings` go piece by piece. Without it a clear returns when all is done.
+   */
+  readonly later?: (work: () => void) => void;
+  /** Places for blocks that one piece of a clear looks at, 1 to 65,472; default 8,192. */
+  readonly sweepPlaces?: number;
+}
+
+/**
+ * An empty prefix index in typed arrays.
+ * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
+ * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL at the cap; nothing has changed then.
+ */
+export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
+  return new ExtentIndex(options);
+}
+
+class ExtentIndex implements PrefixIndex {
+  readonly #hasher: Pick<BlockHasher, 'chain'>;
+  readonly #maxHoldings: number;
+  readonly #later: ((work: () => void) => void) | undefined;
+  readonly #extents = new Extents();
+  readonly #residencies: Residencies;
+  readonly #walk: ExtentWalk;
+  readonly #scratch = new EventScratch();
+  readonly #bindings = new SlotBindings();
+  #version = 0;
+  #sweepsLater = false;
+  #duplicateStores = 0;
+  #conflictingStores = 0;
+  #selfReferences = 0;
+  #unknownParents = 0;
+  #unknownRemoves = 0;
+
+  constructor(options: PrefixIndexOptions) {
+    const { hasher, maxHoldings = MAX_ROWS, countStores = false, sweepPlaces = SWEEP_PLACES } = options;
+    requireOption(maxHoldings, 1, MAX_ROWS, 'the prefix index can be capped at', 'holdings');
+    requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
+    this.#hasher = hasher;
+    this.#maxHoldings = maxHoldings;
+    this.#later = options.later;
+    this.#residencies = new Residencies(this.#extents, countStores, sweepPlaces);
+    this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
+  }
+
+  store(
+    owner: OwnerSlot,
+    tier: Tier,
+    parentExternal: U64 | null,
+    external: HashPairs,
+    local: HashPairs,
+  ): StoreOutcome {
+    requireOwner(owner);
+    requireSameLength('external', external, 'local', local);
+    if (this.#scratch.repeats(parentExternal, external)) {
+      this.#selfReferences++;
+      return 'self-reference';
+    }
+    let state = this.#residencies.of(owner);
+    let parent = NONE;
+    if (parentExternal !== null) {
+      const name =
+        state === undefined
+          ? NONE
+          : this.#residencies.find(state, parentExternal.lo | 0, parentExternal.hi | 0);
+      if (name === NONE) {
+        this.#unknownParents++;
+        return 'unknown-parent';
+      }
+      parent = this.#residencies.blockOf(name);
+    }
+    const before = parent === NONE ? null : this.#extents.hashOf(parent, BLOCK.SEQUENCE);
+    const sequence = this.#scratch.sequence(local.length >> 1);
+    this.#hasher.chain(before, local, sequence);
+    if (state !== undefined && !state.isSwept) this.#sweepFor(state, external, sequence);
+    const added = this.#match(state, parent, external, sequence);
+    if (added === NONE) {
+      this.#conflictingStores++;
+      return 'duplicate';
+    }
+    if (added > 0) {
+      this.#requireRoom(added);
+      state = this.#residencies.toFill(owner);
+    }
+    const changed =
+      state === undefined ? 0 : this.#apply(state, tierIndex(tier), parent, external, local, sequence);
+    this.#duplicateStores += (external.length >> 1) - changed;
+    if (changed === 0) return 'duplicate';
+    this.#version++;
+    return 'stored';
+  }
+
+  remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number {
+    requireOwner(owner);
+    requireWholePairs(external);
+    const state = this.#residencies.of(owner);
+    const blocks = external.length >> 1;
+    let removed = 0;
+    if (state !== undefined) {
+      const at = tierIndex(tier);
+      for (let i = 0; i < blocks; i++) {
+        const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+        if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;
+        this.#residencies.release(name, at, state);
+        removed++;
+      }
+    }
+    this.#unknownRemoves += blocks - removed;
+    if (removed > 0) this.#version++;
+    return removed;
+  }
+
+  clear(owner: OwnerSlot, tier: Tier | 'all'): void {
+    requireOwner(owner);
+    if (this.#forget(owner, tier === 'all' ? ALL_TIERS : tierBit(tier))) this.#version++;
+    this.#sweep();
+  }
+
+  bindOwner(owner: OwnerSlot, worker: WorkerId): void {
+    requireOwner(owner);
+    // What a slot held under another worker says nothing about this one.
+    if (!this.#bindings.bind(owner, worker)) return;
+    if (this.#forget(owner, ALL_TIERS)) this.#version++;
+    this.#sweep();
+  }
+
+  removeWorker(worker: WorkerId): void {
+    let changed = false;
+    for (const owner of this.#bindings.release(worker)) {
+      changed = this.#forget(owner, ALL_TIERS) || changed;
+    }
+    if (changed) this.#version++;
+    this.#sweep();
+  }
+
+  find(local: HashPairs, sequence: HashPairs, tiers: readonly Tier[]): PrefixMatch {
+    requireSameLength('local', local, 'sequence', sequence);
+    return this.#walk.walk(sequence, tierMask(tiers), this.#version);
+  }
+
+  externalHashes(
+    owner: OwnerSlot,
+    sequence: HashPairs,
+    from: number,
+    to: number,
+    out: BigUint64Array,
+  ): number {
+    requireOwner(owner);
+    requireWholePairs(sequence);
+    requireRange(from, to, sequence.length >> 1, out.length);
+    const state = this.#residencies.of(owner);
+    if (state === undefined) return 0;
+    const pairs = new Uint32Array(out.buffer, out.byteOffset, 2 * out.length);
+    return writeEngineHashes(this.#extents, this.#residencies, state, sequence, from, to, pairs);
+  }
+
+  holds(owner: OwnerSlot, tier: Tier, sequenceHash: U64): boolean {
+    requireOwner(owner);
+    const state = this.#residencies.of(owner);
+    const block = this.#extents.bySequence.find(sequenceHash.lo | 0, sequenceHash.hi | 0);
+    if (state === undefined || block === NONE) return false;
+    return (this.#residencies.tiersOfBlock(block, state) & tierBit(tier)) !== 0;
+  }
+
+  dump(cursor: number, limit: number): DumpPage {
+    requirePage(cursor, limit);
+    return dumpPage(this.#residencies, this.#extents, cursor, limit);
+  }
+
+  stats(): PrefixIndexStats {
+    return {
+      blocks: this.#extents.live,
+      residencies: this.#residencies.count,
+      holdings: this.#residencies.columns.live,
+      holderSets: this.#extents.sets.count,
+      bytes: this.#extents.bytes + this.#residencies.bytes + this.#walk.bytes + this.#scratch.bytes,
+      probes: this.#extents.bySequence.probes + this.#residencies.probes,
+      ownersToSweep: this.#residencies.cleared.owners,
+      version: this.#version,
+      duplicateStores: this.#duplicateStores,
+      conflictingStores: this.#conflictingStores,
+      selfReferences: this.#selfReferences,
+      unknownParents: this.#unknownParents,
+      unknownRemoves: this.#unknownRemoves,
+    };
+  }
+
+  /** Takes cleared blocks away that a store could come across, so that nothing moves under it. */
+  #sweepFor(state: OwnerState, external: HashPairs, sequence: Uint32Array): void {
+    for (let i = 0; i < external.length >> 1; i++) {
+      this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+      const block = this.#extents.find(sequence, i);
+      if (block !== NONE) this.#residencies.cleared.sweepPair(this.#extents.arena.runOf(block), state);
+    }
+  }
+
+  /** Notes which blocks and names of the event are there already; how many names are not, −1 when one stands for another block. */
+  #match(state: OwnerState | undefined, parent: number, external: HashPairs, sequence: Uint32Array): number {
+    const blocks = external.length >> 1;
+    const known = this.#scratch.names(blocks);
+    const places = this.#scratch.places(blocks);
+    let added = 0;
+    let before = parent;
+    for (let i = 0; i < blocks; i++) {
+      const block =
+        before === NONE ? this.#extents.find(sequence, i) : this.#extents.findAfter(before, sequence, i);
+      places[i] = block;
+      before = block;
+      const name =
+        state === undefined
+          ? NONE
+          : this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+      known[i] = name;
+      if (name === NONE) added++;
+      else if (this.#residencies.blockOf(name) !== block) return NONE;
+    }
+    return added;
+  }
+
+  /** Makes the event's blocks held; returns how many were not yet. Nothing in here can fail. */
+  #apply(
+    state: OwnerState,
+    tier: number,
+    parent: number,
+    external: HashPairs,
+    local: HashPairs,
+    sequence: Uint32Array,
+  ): number {
+    const blocks = external.length >> 1;
+    const known = this.#scratch.names(blocks);
+    const places = this.#scratch.places(blocks);
+    let changed = 0;
+    let before = parent;
+    for (let i = 0; i < blocks; i++) {
+      let block = places[i]!;
+      if (block === NONE) block = this.#extents.add(local, sequence, i, before, blocks - i);
+      before = block;
+      if (known[i] !== NONE) {
+        if (this.#residencies.addTier(known[i]!, tier, state)) changed++;
+        continue;
+      }
+      const lo = external[2 * i]!;
+      const hi = external[2 * i + 1]!;
+      // Where an engine's hashes are the router's, none need to be kept.
+      const named = lo !== sequence[2 * i] || hi !== sequence[2 * i + 1];
+      this.#residencies.add(block, tier, named, lo | 0, hi | 0, state);
+      changed++;
+    }
+    return changed;
+  }
+
+  /** Takes everything of an owner off tiers; whether there was anything. */
+  #forget(owner: number, tiers: number): boolean {
+    const state = this.#residencies.of(owner);
+    return state !== undefined && this.#residencies.clear(state, tiers, tiers === ALL_TIERS);
+  }
+
+  /** Takes cleared blocks away: all now, or piece by piece later. */
+  #sweep(): void {
+    if (this.#later === undefined) {
+      while (!this.#residencies.sweep()) {}
+    } else if (!this.#sweepsLater && !this.#residencies.cleared.isSwept) {
+      this.#sweepsLater = true;
+      this.#later(() => {
+        this.#sweepsLater = false;
+        this.#residencies.sweep();
+        this.#sweep();
+      });
+    }
+  }
+
+  /** Refuses what there is no room for. */
+  #requireRoom(added: number): void {
+    const { columns } = this.#residencies;
+    const lacks = () => columns.live + added > this.#maxHoldings || this.#extents.arena.room < added;
+    // What is cleared but still in place makes room.
+    while (lacks() && !this.#residencies.cleared.isSwept) this.#residencies.sweep();
+    if (!lacks()) return;
+    const held = columns.live;
+    throw new PointsmanError(
+      'PM_KV_INDEX_FULL',
+      `the prefix index holds ${held} of at most ${this.#maxHoldings} engine hashes and has no room for ${added} more; raise the cap or announce fewer blocks`,
+      { details: { held, added, cap: this.#maxHoldings } },
+    );
+  }
+}

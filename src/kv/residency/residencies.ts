@@ -1,0 +1,205 @@
+// Who holds which block under which name: the changes that stores, removes and clears are made of.
+import { ClearedBlocks } from './cleared-blocks.ts';
+import type { Extents } from './extents.ts';
+import { NameColumns } from './name-columns.ts';
+import { OwnerState } from './owner-state.ts';
+import { StoreCopies } from './store-copies.ts';
+import { TIER_BITS } from './tier-bits.ts';
+
+const NONE = -1;
+/** A name is its column × 64 + the block's place in the extent. */
+const NAME_SHIFT = 6;
+const OFFSET_MASK = 2 ** NAME_SHIFT - 1;
+
+/** Holdings of all owners. */
+export class Residencies {
+  readonly columns = new NameColumns();
+  readonly cleared: ClearedBlocks;
+  readonly #copies = new StoreCopies();
+  readonly #extents: Extents;
+  readonly #countStores: boolean;
+  readonly #states = new Map<number, OwnerState>();
+  #probes = 0;
+  #count = 0;
+
+  /** @param sweepPlaces places that one `sweep` looks at. */
+  constructor(extents: Extents, countStores: boolean, sweepPlaces: number) {
+    this.#extents = extents;
+    this.#countStores = countStores;
+    this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces);
+  }
+
+  /** (owner, tier, block) triples; cleared ones are not counted. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Bytes of all arrays. */
+  get bytes(): number {
+    let bytes = this.columns.bytes + this.#copies.bytes;
+    for (const state of this.#states.values()) bytes += state.names?.bytes ?? 0;
+    return bytes;
+  }
+
+  /** Table slots looked at so far. */
+  get probes(): number {
+    let probes = this.#probes + this.columns.probes;
+    for (const state of this.#states.values()) probes += state.names?.probes ?? 0;
+    return probes;
+  }
+
+  /** An owner's state; undefined when it has none. */
+  of(owner: number): OwnerState | undefined {
+    return this.#states.get(owner);
+  }
+
+  /** An owner's state, made when it has none. */
+  toFill(owner: number): OwnerState {
+    let state = this.#states.get(owner);
+    if (state === undefined) {
+      state = new OwnerState(owner, this.columns.names.rows);
+      this.#states.set(owner, state);
+    }
+    return state;
+  }
+
+  /** The owner's name with this engine hash (signed halves), −1 when it has none. */
+  find(state: OwnerState, lo: number, hi: number): number {
+    const { columns } = this;
+    let row = state.names?.find(lo, hi) ?? NONE;
+    if (
+      row !== NONE &&
+      !state.isSwept &&
+      this.cleared.sweepPair(columns.extentOf(columns.columnOf(row)), state)
+    ) {
+      row = state.names?.find(lo, hi) ?? NONE;
+    }
+    if (row === NONE) return state.canonical === 0 ? NONE : this.#findCanonical(state, lo, hi);
+    const column = columns.columnOf(row);
+    return (column << NAME_SHIFT) + row - columns.nameAt(column, 0);
+  }
+
+  /** The block of a name. */
+  blockOf(name: number): number {
+    return this.#extents.arena.baseOf(this.columns.extentOf(name >>> NAME_SHIFT)) + (name & OFFSET_MASK);
+  }
+
+  /** The tiers a name lies on. */
+  tiersOf(name: number): number {
+    return this.columns.tiersOf(name >>> NAME_SHIFT, name & OFFSET_MASK);
+  }
+
+  /** The tiers a column's name lies on, those cleared since not. */
+  validTiersOf(column: number, offset: number): number {
+    const state = this.#states.get(this.columns.ownerOf(column));
+    if (state === undefined) return 0;
+    return this.columns.tiersOf(column, offset) & ~state.staleTiers(this.columns.clearsOf(column));
+  }
+
+  /** The tiers an owner holds a block on. */
+  tiersOfBlock(block: number, state: OwnerState): number {
+    const extent = this.#extents.arena.runOf(block);
+    if (!state.isSwept) this.cleared.sweepPair(extent, state);
+    const offset = block - this.#extents.arena.baseOf(extent);
+    return this.columns.tiersFrom(this.columns.first(extent, state.owner), offset);
+  }
+
+  /** Puts a name on one more tier; whether it was not there yet. A second copy is counted when stores are. */
+  addTier(name: number, tier: number, state: OwnerState): boolean {
+    const column = name >>> NAME_SHIFT;
+    const offset = name & OFFSET_MASK;
+    const tiers = this.columns.tiersOf(column, offset);
+    if (((tiers >> tier) & 1) !== 0) {
+      if (this.#countStores) this.#copies.add(name, tier);
+      return false;
+    }
+    const extent = this.columns.extentOf(column);
+    const before = this.columns.tiersFrom(this.columns.first(extent, state.owner), offset);
+    this.columns.setTiers(column, offset, tiers | (1 << tier));
+    this.#setTiers(this.#extents.arena.baseOf(extent) + offset, state, before, before | (1 << tier));
+    return true;
+  }
+
+  /** A new name of a block: the engine hash in signed halves, or the router's own (not `named`). */
+  add(block: number, tier: number, named: boolean, lo: number, hi: number, state: OwnerState): void {
+    const { columns } = this;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    const offset = block - arena.baseOf(extent);
+    let column = NONE;
+    let before = 0;
+    // The newest name of a block stands before its others: only a column before all of those will do.
+    for (let at = columns.first(extent, state.owner); at !== NONE; at = columns.next(at)) {
+      const tiers = columns.tiersOf(at, offset);
+      before |= tiers;
+      if (column === NONE && before === 0 && columns.isNamed(at) === named) column = at;
+    }
+    if (column === NONE) column = columns.open(extent, arena.rowsOf(extent), named, state);
+    columns.add(column, offset, 1 << tier, lo, hi, state);
+    this.#setTiers(block, state, before, before | (1 << tier));
+  }
+
+  /** Takes a name, or one copy of it, off a tier it lies on. */
+  release(name: number, tier: number, state: OwnerState): void {
+    if (this.#countStores && this.#copies.take(name, tier)) return;
+    const { columns } = this;
+    const column = name >>> NAME_SHIFT;
+    const offset = name & OFFSET_MASK;
+    const extent = columns.extentOf(column);
+    const first = columns.first(extent, state.owner);
+    const block = this.#extents.arena.baseOf(extent) + offset;
+    const before = columns.tiersFrom(first, offset);
+    const tiers = columns.tiersOf(column, offset) & ~(1 << tier);
+    columns.setTiers(column, offset, tiers);
+    const after = columns.tiersFrom(first, offset);
+    if (tiers === 0 && columns.delete(column, offset, state)) columns.close(column, state);
+    this.#setTiers(block, state, before, after);
+  }
+
+  /** Lets an owner's blocks on some tiers be gone at once; whether there were any. `sweep` takes them away. */
+  clear(state: OwnerState, tiers: number, all: boolean): boolean {
+    const { names, isSwept } = state;
+    const cleared = state.clear(tiers, all);
+    if (cleared === 0) return false;
+    this.#count -= cleared;
+    if (names !== null && state.names === null) this.#probes += names.probes;
+    this.cleared.add(state, isSwept);
+    return true;
+  }
+
+  /** Takes some cleared blocks away; whether none are left. */
+  sweep(): boolean {
+    const state = this.cleared.sweep();
+    if (state !== null && state.live === 0) {
+      this.#probes += state.names?.probes ?? 0;
+      this.#states.delete(state.owner);
+    }
+    return this.cleared.isSwept;
+  }
+
+  #findCanonical(state: OwnerState, lo: number, hi: number): number {
+    const { columns } = this;
+    const { arena, bySequence } = this.#extents;
+    const block = bySequence.find(lo, hi);
+    if (block === NONE) return NONE;
+    const extent = arena.runOf(block);
+    if (!state.isSwept) this.cleared.sweepPair(extent, state);
+    const offset = block - arena.baseOf(extent);
+    for (let at = columns.first(extent, state.owner); at !== NONE; at = columns.next(at)) {
+      if (!columns.isNamed(at) && columns.tiersOf(at, offset) !== 0) return (at << NAME_SHIFT) + offset;
+    }
+    return NONE;
+  }
+
+  #setTiers(block: number, state: OwnerState, before: number, after: number): void {
+    const changed = before ^ after;
+    if (changed === 0) return;
+    for (let tier = 0; tier < TIER_BITS; tier++) {
+      if (((changed >> tier) & 1) === 0) continue;
+      const step = ((after >> tier) & 1) === 0 ? -1 : 1;
+      state.held[tier]! += step;
+      this.#count += step;
+    }
+    this.#extents.setTiers(block, state.owner, after);
+  }
+}
