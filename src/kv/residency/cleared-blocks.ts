@@ -91,7 +91,7 @@ export class ClearedBlocks {
       after |= left;
       if (left === tiers) continue;
       this.#copies.forget(LARGEST_EXTENT * at + offset, tiers & ~left);
-      if (left === 0) columns.delete(at, offset, state);
+      if (left === 0) columns.delete(at, offset, block, state);
       else columns.setTiers(at, offset, left);
     }
     if (before !== after) this.#extents.setTiers(block, state.owner, after);

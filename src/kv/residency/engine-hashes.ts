@@ -17,7 +17,7 @@ export function writeEngineHashes(
 ): number {
   const { columns, cleared } = residencies;
   for (let at = from; at < to; ) {
-    let block = extents.find(sequence, at);
+    let block = at === from ? extents.locate(sequence, at) : extents.find(sequence, at);
     if (block === NONE) return at - from;
     const extent = extents.arena.runOf(block);
     if (!state.isSwept) cleared.sweepPair(extent, state);

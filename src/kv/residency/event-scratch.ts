@@ -1,18 +1,16 @@
-// Reused arrays of one store event: its sequence hashes, the places and names its blocks have already, and the check for
-// engine hashes that repeat. They grow to the longest event seen.
+// Reused arrays of one store event: its sequence hashes, and the check for engine hashes that repeat. They grow to the longest
+// event seen.
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { mixPair } from './pair-mix.ts';
 
 /** Room for one event at a time. */
 export class EventScratch {
   #sequence = new Uint32Array(0);
-  #names = new Int32Array(0);
-  #places = new Int32Array(0);
   #seen = new Int32Array(16);
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.#sequence.buffer.byteLength + 2 * this.#names.byteLength + this.#seen.byteLength;
+    return this.#sequence.buffer.byteLength + this.#seen.byteLength;
   }
 
   /** An array for exactly `blocks` sequence hashes, with old contents; reused by the next call. */
@@ -25,18 +23,6 @@ export class EventScratch {
           : new Uint32Array(2 * blocks);
     }
     return this.#sequence;
-  }
-
-  /** An array for the names of at least `blocks` blocks, with old contents; reused by the next call. */
-  names(blocks: number): Int32Array {
-    if (this.#names.length < blocks) this.#grow(blocks);
-    return this.#names;
-  }
-
-  /** An array for at least `blocks` blocks, with old contents; reused by the next call. */
-  places(blocks: number): Int32Array {
-    if (this.#places.length < blocks) this.#grow(blocks);
-    return this.#places;
   }
 
   /** Whether a list of hashes has one twice or has the parent's. */
@@ -62,10 +48,5 @@ export class EventScratch {
       seen[at] = i + 1;
     }
     return false;
-  }
-
-  #grow(blocks: number): void {
-    this.#names = new Int32Array(2 * blocks);
-    this.#places = new Int32Array(2 * blocks);
   }
 }

@@ -16,10 +16,10 @@ import {
   requireRange,
   requireSameLength,
 } from './index-arguments.ts';
-import type { OwnerState } from './owner-state.ts';
 import { Residencies } from './residencies.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
 import { SlotBindings } from './slot-bindings.ts';
+import { StoreEvent } from './store-event.ts';
 import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
 import type {
   DumpPage,
@@ -73,6 +73,7 @@ class ExtentIndex implements PrefixIndex {
   readonly #extents = new Extents();
   readonly #residencies: Residencies;
   readonly #walk: ExtentWalk;
+  readonly #event: StoreEvent;
   readonly #scratch = new EventScratch();
   readonly #bindings = new SlotBindings();
   #version = 0;
@@ -91,6 +92,7 @@ class ExtentIndex implements PrefixIndex {
     this.#maxHoldings = maxHoldings;
     this.#later = options.later;
     this.#residencies = new Residencies(this.#extents, countStores, sweepPlaces);
+    this.#event = new StoreEvent(this.#extents, this.#residencies);
     this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
   }
 
@@ -123,8 +125,7 @@ class ExtentIndex implements PrefixIndex {
     const before = parent === NONE ? null : this.#extents.hashOf(parent, BLOCK.SEQUENCE);
     const sequence = this.#scratch.sequence(local.length >> 1);
     this.#hasher.chain(before, local, sequence);
-    if (state !== undefined && !state.isSwept) this.#sweepFor(state, external, sequence);
-    const added = this.#match(state, parent, external, sequence);
+    const added = this.#event.match(state, parent, external, sequence);
     if (added === NONE) {
       this.#conflictingStores++;
       return 'duplicate';
@@ -134,7 +135,7 @@ class ExtentIndex implements PrefixIndex {
       state = this.#residencies.toFill(owner);
     }
     const changed =
-      state === undefined ? 0 : this.#apply(state, tierIndex(tier), parent, external, local, sequence);
+      state === undefined ? 0 : this.#event.apply(state, tierIndex(tier), parent, external, local, sequence);
     this.#duplicateStores += (external.length >> 1) - changed;
     if (changed === 0) return 'duplicate';
     this.#version++;
@@ -205,10 +206,12 @@ class ExtentIndex implements PrefixIndex {
     return writeEngineHashes(this.#extents, this.#residencies, state, sequence, from, to, pairs);
   }
 
-  holds(owner: OwnerSlot, tier: Tier, sequenceHash: U64): boolean {
+  holds(owner: OwnerSlot, tier: Tier, sequence: HashPairs, index: number): boolean {
     requireOwner(owner);
+    requireWholePairs(sequence);
+    requireRange(index, index + 1, sequence.length >> 1, 1);
     const state = this.#residencies.of(owner);
-    const block = this.#extents.bySequence.find(sequenceHash.lo | 0, sequenceHash.hi | 0);
+    const block = this.#extents.locate(sequence, index);
     if (state === undefined || block === NONE) return false;
     return (this.#residencies.tiersOfBlock(block, state) & tierBit(tier)) !== 0;
   }
@@ -224,8 +227,13 @@ class ExtentIndex implements PrefixIndex {
       residencies: this.#residencies.count,
       holdings: this.#residencies.columns.live,
       holderSets: this.#extents.sets.count,
-      bytes: this.#extents.bytes + this.#residencies.bytes + this.#walk.bytes + this.#scratch.bytes,
-      probes: this.#extents.bySequence.probes + this.#residencies.probes,
+      bytes:
+        this.#extents.bytes +
+        this.#residencies.bytes +
+        this.#walk.bytes +
+        this.#event.bytes +
+        this.#scratch.bytes,
+      probes: this.#extents.firsts.probes + this.#residencies.probes,
       ownersToSweep: this.#residencies.cleared.owners,
       version: this.#version,
       duplicateStores: this.#duplicateStores,
@@ -234,70 +242,6 @@ class ExtentIndex implements PrefixIndex {
       unknownParents: this.#unknownParents,
       unknownRemoves: this.#unknownRemoves,
     };
-  }
-
-  /** Takes cleared blocks away that a store could come across, so that nothing moves under it. */
-  #sweepFor(state: OwnerState, external: HashPairs, sequence: Uint32Array): void {
-    for (let i = 0; i < external.length >> 1; i++) {
-      this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
-      const block = this.#extents.find(sequence, i);
-      if (block !== NONE) this.#residencies.cleared.sweepPair(this.#extents.arena.runOf(block), state);
-    }
-  }
-
-  /** Notes which blocks and names of the event are there already; how many names are not, −1 when one stands for another block. */
-  #match(state: OwnerState | undefined, parent: number, external: HashPairs, sequence: Uint32Array): number {
-    const blocks = external.length >> 1;
-    const known = this.#scratch.names(blocks);
-    const places = this.#scratch.places(blocks);
-    let added = 0;
-    let before = parent;
-    for (let i = 0; i < blocks; i++) {
-      const block =
-        before === NONE ? this.#extents.find(sequence, i) : this.#extents.findAfter(before, sequence, i);
-      places[i] = block;
-      before = block;
-      const name =
-        state === undefined
-          ? NONE
-          : this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
-      known[i] = name;
-      if (name === NONE) added++;
-      else if (this.#residencies.blockOf(name) !== block) return NONE;
-    }
-    return added;
-  }
-
-  /** Makes the event's blocks held; returns how many were not yet. Nothing in here can fail. */
-  #apply(
-    state: OwnerState,
-    tier: number,
-    parent: number,
-    external: HashPairs,
-    local: HashPairs,
-    sequence: Uint32Array,
-  ): number {
-    const blocks = external.length >> 1;
-    const known = this.#scratch.names(blocks);
-    const places = this.#scratch.places(blocks);
-    let changed = 0;
-    let before = parent;
-    for (let i = 0; i < blocks; i++) {
-      let block = places[i]!;
-      if (block === NONE) block = this.#extents.add(local, sequence, i, before, blocks - i);
-      before = block;
-      if (known[i] !== NONE) {
-        if (this.#residencies.addTier(known[i]!, tier, state)) changed++;
-        continue;
-      }
-      const lo = external[2 * i]!;
-      const hi = external[2 * i + 1]!;
-      // Where an engine's hashes are the router's, none need to be kept.
-      const named = lo !== sequence[2 * i] || hi !== sequence[2 * i + 1];
-      this.#residencies.add(block, tier, named, lo | 0, hi | 0, state);
-      changed++;
-    }
-    return changed;
   }
 
   /** Takes everything of an owner off tiers; whether there was anything. */

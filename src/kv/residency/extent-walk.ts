@@ -44,7 +44,7 @@ export class ExtentWalk {
       const words = heads[extent >>> SEGMENT_SHIFT]!;
       const head = (extent & SEGMENT_MASK) * headWords;
       const end = words[head + EXTENT.BASE]! + words[head + EXTENT.USED]!;
-      const run = this.#matching(block, Math.min(end - block, blocks - at), sequence, at);
+      const run = this.#extents.matching(block, Math.min(end - block, blocks - at), sequence, at);
       // The block was a guess, and wrong, or the extent is gone with what was cleared.
       if (run === 0) {
         block = this.#extents.find(sequence, at);
@@ -61,21 +61,6 @@ export class ExtentWalk {
     }
     rows.finish();
     return rows.result;
-  }
-
-  /** How many of up to `most` blocks of an extent from `block` on are those from `at` on of a list of sequence hashes. */
-  #matching(block: number, most: number, sequence: Uint32Array, at: number): number {
-    if (most <= 0) return 0;
-    if (this.#extents.is(block + most - 1, sequence, at + most - 1)) return most;
-    // An equal hash proves all before it, an unequal one disproves all behind it.
-    let equal = 0;
-    let unequal = most - 1;
-    while (equal < unequal) {
-      const middle = (equal + unequal) >> 1;
-      if (this.#extents.is(block + middle, sequence, at + middle)) equal = middle + 1;
-      else unequal = middle;
-    }
-    return equal;
   }
 
   /** Takes blocks of an extent whose holders differ; whether any owner goes on. */

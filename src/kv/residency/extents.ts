@@ -1,10 +1,11 @@
-// The resident blocks of all owners: runs of consecutive blocks of one chain, called extents, found by sequence hash. A sequence
-// hash includes everything before it, so the last equal hash of an extent proves all blocks before it equal, and a walk compares
-// extents, not blocks. A block that nobody holds any more keeps its place until its extent is empty or the chain goes on otherwise.
+// The resident blocks of all owners: runs of consecutive blocks of one chain, called extents. A sequence hash includes everything
+// before it, so the last equal hash of an extent proves all blocks before it equal, and a walk compares extents, not blocks. Only the
+// first block of an extent is in a table: any other comes behind the one before it, which is in place as long as it is, for a block
+// that nobody holds any more keeps its place until its extent is empty or the chain goes on otherwise.
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { HolderSets, NO_HOLDERS } from './holder-sets.ts';
 import { RowTable } from './row-table.ts';
-import { RUN_BASE, RUN_OWN, RunArena, runSizeFor } from './run-arena.ts';
+import { LARGEST_RUN, RUN_BASE, RUN_OWN, RunArena, runSizeFor } from './run-arena.ts';
 import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 
 /** Words of a block; hashes take two (lo, hi). */
@@ -37,7 +38,8 @@ const NONE = -1;
 /** Blocks in extents. A block is known by the number of its row. */
 export class Extents {
   readonly arena = new RunArena(BLOCK_WORDS, HEAD_WORDS);
-  readonly bySequence = new RowTable(this.arena.rows, BLOCK.SEQUENCE);
+  /** First blocks of extents by sequence hash. */
+  readonly firsts = new RowTable(this.arena.rows, BLOCK.SEQUENCE);
   readonly sets = new HolderSets();
   readonly #heads = this.arena.heads;
   readonly #rows = this.arena.rows;
@@ -50,20 +52,35 @@ export class Extents {
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.arena.bytes + this.bySequence.bytes + this.sets.bytes;
+    return this.arena.bytes + this.firsts.bytes + this.sets.bytes;
   }
 
-  /** The block at `index` of a list of sequence hashes, −1 when there is none. It may be one that nobody holds. */
+  /**
+   * The block at `index` of a list of sequence hashes when it is the first of an extent, else −1. It may be one that nobody holds.
+   * A block that is there although the one before it is not can only be such a one.
+   */
   find(sequence: HashPairs, index: number): number {
-    return this.bySequence.find(sequence[2 * index]! | 0, sequence[2 * index + 1]! | 0);
+    return this.firsts.find(sequence[2 * index]! | 0, sequence[2 * index + 1]! | 0);
   }
 
-  /** The same, when the block before it in the list is `before`: mostly the next of its extent. */
+  /** The block at `index` of a list, when the one before it is `before` (−1 = not there), −1 when it is not there. */
   findAfter(before: number, sequence: HashPairs, index: number): number {
-    const extent = this.arena.runOf(before);
-    const next = before + 1;
-    if (next < this.endOf(extent) && this.is(next, sequence, index)) return next;
+    if (before !== NONE) {
+      const next = before + 1;
+      if (next < this.endOf(this.arena.runOf(before)) && this.is(next, sequence, index)) return next;
+    }
     return this.find(sequence, index);
+  }
+
+  /** The block at `index` of a chain of sequence hashes, −1 when it is not there. */
+  locate(sequence: HashPairs, index: number): number {
+    for (let back = 0; back < LARGEST_RUN && back <= index; back++) {
+      const first = this.find(sequence, index - back);
+      if (first === NONE) continue;
+      const block = first + back;
+      return block < this.endOf(this.arena.runOf(first)) && this.is(block, sequence, index) ? block : NONE;
+    }
+    return NONE;
   }
 
   /** Whether a block is the one at `index` of a list of sequence hashes. */
@@ -106,6 +123,21 @@ export class Extents {
     return { lo: lo >>> 0, hi: this.#heads.get(extent, EXTENT.PARENT + 1) >>> 0 };
   }
 
+  /** How many of up to `most` blocks of an extent from `block` on are those from `index` on of a list of sequence hashes. */
+  matching(block: number, most: number, sequence: HashPairs, index: number): number {
+    if (most <= 0) return 0;
+    if (this.is(block + most - 1, sequence, index + most - 1)) return most;
+    // An equal hash proves all before it, an unequal one disproves all behind it.
+    let equal = 0;
+    let unequal = most - 1;
+    while (equal < unequal) {
+      const middle = (equal + unequal) >> 1;
+      if (this.is(block + middle, sequence, index + middle)) equal = middle + 1;
+      else unequal = middle;
+    }
+    return equal;
+  }
+
   /**
    * A new block that nobody holds yet, the one at `index` of a run of a chain: behind `before` (−1 = at the root) in its extent
    * when there is room, else in a new one.
@@ -113,15 +145,55 @@ export class Extents {
    */
   add(local: HashPairs, sequence: HashPairs, index: number, before: number, more: number): number {
     const block = this.#placeAfter(before, more);
-    const words = this.#rows.segments[block >>> SEGMENT_SHIFT]!;
-    const at = (block & SEGMENT_MASK) * BLOCK_WORDS;
-    words[at + BLOCK.SEQUENCE] = sequence[2 * index]!;
-    words[at + BLOCK.SEQUENCE + 1] = sequence[2 * index + 1]!;
-    words[at + BLOCK.HOLDERS] = NO_HOLDERS;
-    words[at + BLOCK.LOCAL] = local[2 * index]!;
-    words[at + BLOCK.LOCAL + 1] = local[2 * index + 1]!;
-    this.bySequence.insert(block);
+    this.#write(block, local, sequence, index);
+    if (block === this.arena.baseOf(this.arena.runOf(block))) this.firsts.insert(block);
     return block;
+  }
+
+  /**
+   * More new blocks behind one just added, as long as its extent has room and they are not there already.
+   * @param block the one at `index` of a run of a chain of `end` blocks.
+   * @returns how many there are from `block` on.
+   */
+  extend(local: HashPairs, sequence: HashPairs, index: number, end: number, block: number): number {
+    const extent = this.arena.runOf(block);
+    const heads = this.#heads.segments[extent >>> SEGMENT_SHIFT]!;
+    const used = (extent & SEGMENT_MASK) * HEAD_WORDS + EXTENT.USED;
+    const room = Math.min(this.arena.rowsOf(extent) - heads[used]!, end - index - 1);
+    let run = 1;
+    while (run <= room && this.find(sequence, index + run) === NONE) {
+      this.#write(block + run, local, sequence, index + run);
+      run++;
+    }
+    heads[used]! += run - 1;
+    return run;
+  }
+
+  /** Lets an owner who holds none of them on any tier hold blocks of an extent on these tiers. */
+  holdRun(block: number, run: number, owner: number, tiers: number): void {
+    const words = this.#rows.segments[block >>> SEGMENT_SHIFT]!;
+    const extent = this.arena.runOf(block);
+    const heads = this.#heads.segments[extent >>> SEGMENT_SHIFT]!;
+    const head = (extent & SEGMENT_MASK) * HEAD_WORDS;
+    const offset = block - heads[head + EXTENT.BASE]!;
+    const start = (block & SEGMENT_MASK) * BLOCK_WORDS + BLOCK.HOLDERS;
+    const end = start + run * BLOCK_WORDS;
+    const from = offset === 0 ? start : start - BLOCK_WORDS;
+    const to = offset + run < heads[head + EXTENT.USED]! ? end + BLOCK_WORDS : end;
+    let changes = -changesIn(words, from, to);
+    let live = 0;
+    for (let at = start; at < end; ) {
+      const old = words[at]!;
+      const first = at;
+      while (at < end && words[at] === old) at += BLOCK_WORDS;
+      const set = this.sets.move(old, owner, tiers, (at - first) / BLOCK_WORDS);
+      for (let word = first; word < at; word += BLOCK_WORDS) words[word] = set;
+      if (old === NO_HOLDERS) live += (at - first) / BLOCK_WORDS;
+    }
+    changes += changesIn(words, from, to);
+    heads[head + EXTENT.CHANGES]! += changes;
+    heads[head + EXTENT.LIVE]! += live;
+    this.#live += live;
   }
 
   /** Sets the tiers on which an owner holds a block (0: none). An extent without held blocks is given back. */
@@ -152,8 +224,18 @@ export class Extents {
     }
   }
 
+  #write(block: number, local: HashPairs, sequence: HashPairs, index: number): void {
+    const words = this.#rows.segments[block >>> SEGMENT_SHIFT]!;
+    const at = (block & SEGMENT_MASK) * BLOCK_WORDS;
+    words[at + BLOCK.SEQUENCE] = sequence[2 * index]!;
+    words[at + BLOCK.SEQUENCE + 1] = sequence[2 * index + 1]!;
+    words[at + BLOCK.HOLDERS] = NO_HOLDERS;
+    words[at + BLOCK.LOCAL] = local[2 * index]!;
+    words[at + BLOCK.LOCAL + 1] = local[2 * index + 1]!;
+  }
+
   #placeAfter(before: number, more: number): number {
-    if (before === NONE) return this.#open(NONE, runSizeFor(more), more);
+    if (before === NONE) return this.#open(NONE, runSizeFor(more));
     const extent = this.arena.runOf(before);
     const { segments } = this.#heads;
     const heads = segments[extent >>> SEGMENT_SHIFT]!;
@@ -161,7 +243,7 @@ export class Extents {
     const base = heads[head + EXTENT.BASE]!;
     const offset = before - base;
     if (offset + 1 < heads[head + EXTENT.USED]!) {
-      if (!this.#cut(extent, offset + 1)) return this.#open(before, runSizeFor(more), more);
+      if (!this.#cut(extent, offset + 1)) return this.#open(before, runSizeFor(more));
     }
     const rows = this.arena.rowsOf(extent);
     const used = heads[head + EXTENT.USED]!;
@@ -171,16 +253,13 @@ export class Extents {
       heads[head + EXTENT.CHANGES]! += differ(this.holdersOf(before), NO_HOLDERS);
       return base + used;
     }
-    // A chain that filled an extent likely goes on: its next one is larger.
-    return this.#open(
-      before,
-      Math.max(runSizeFor(more), rows === 4 ? 1 : rows === 16 || more > 4 ? 2 : 1),
-      more,
-    );
+    // A chain that filled an extent likely goes on: its next one is not smaller, and larger than the smallest.
+    const size = rows === 4 ? 1 : rows === 16 || more > 4 ? 2 : 1;
+    return this.#open(before, Math.max(runSizeFor(more), size));
   }
 
   /** An extent with one block, behind `before`. */
-  #open(before: number, size: number, _more: number): number {
+  #open(before: number, size: number): number {
     const position = before === NONE ? 0 : this.positionOf(before) + 1;
     const extent = this.arena.take(size);
     const heads = this.#heads;
@@ -206,7 +285,6 @@ export class Extents {
     for (let block = base + offset; block < end; block++) {
       if (this.holdersOf(block) !== NO_HOLDERS) return false;
     }
-    for (let block = base + offset; block < end; block++) this.bySequence.delete(block);
     const changes = this.#heads.get(extent, EXTENT.CHANGES);
     this.#heads.set(extent, EXTENT.CHANGES, changes - differ(this.holdersOf(base + offset - 1), NO_HOLDERS));
     this.#heads.set(extent, EXTENT.USED, offset);
@@ -214,9 +292,7 @@ export class Extents {
   }
 
   #drop(extent: number): void {
-    const base = this.arena.baseOf(extent);
-    const end = this.endOf(extent);
-    for (let block = base; block < end; block++) this.bySequence.delete(block);
+    this.firsts.delete(this.arena.baseOf(extent));
     this.#heads.set(extent, EXTENT.USED, 0);
     this.arena.give(extent);
   }
@@ -224,4 +300,13 @@ export class Extents {
 
 function differ(a: number, b: number): number {
   return a === b ? 0 : 1;
+}
+
+/** Neighbours that differ among holders at every block from word `from` to word `to`. */
+function changesIn(words: Int32Array, from: number, to: number): number {
+  let changes = 0;
+  for (let at = from + BLOCK_WORDS; at < to; at += BLOCK_WORDS) {
+    if (words[at] !== words[at - BLOCK_WORDS]) changes++;
+  }
+  return changes;
 }

@@ -59,10 +59,10 @@ export class HolderSets {
   }
 
   /**
-   * Moves one block from the set `from` to the set that differs in this owner's tiers only (mask 0: the owner leaves).
-   * Returns the new set; `from` is freed when this was its last block.
+   * Moves blocks from the set `from` to the set that differs in this owner's tiers only (mask 0: the owner leaves).
+   * Returns the new set; `from` is freed when these were its last blocks.
    */
-  move(from: number, owner: number, mask: number): number {
+  move(from: number, owner: number, mask: number, blocks = 1): number {
     const holder = (owner << TIER_BITS) | mask;
     let to = this.#lastTo;
     if (from !== this.#lastFrom || holder !== this.#lastHolder) {
@@ -71,8 +71,8 @@ export class HolderSets {
       this.#lastHolder = holder;
       this.#lastTo = to;
     }
-    if (to !== NO_HOLDERS) this.#count(to, 1);
-    if (from !== NO_HOLDERS && this.#count(from, -1) === 0) this.#drop(from);
+    if (to !== NO_HOLDERS) this.#count(to, blocks);
+    if (from !== NO_HOLDERS && this.#count(from, -blocks) === 0) this.#drop(from);
     return to;
   }
 

@@ -172,8 +172,8 @@ export class NaivePrefixIndex implements PrefixIndex {
     return to - from;
   }
 
-  holds(owner: number, tier: Tier, sequenceHash: U64): boolean {
-    return this.#on(owner, tier, u64ToBigInt(sequenceHash));
+  holds(owner: number, tier: Tier, sequence: HashPairs, index: number): boolean {
+    return this.#on(owner, tier, toBigUint64Array(sequence)[index]!);
   }
 
   dump(cursor: number, limit: number): DumpPage {

@@ -1,11 +1,12 @@
 // What each owner calls the blocks it holds. A column is one owner's names for one extent: per block the tiers it lies on (four bits)
 // and the engine's hash, or no hashes at all where the engine's are the router's own. An owner that announces one block under several
 // engine hashes has several columns for the extent, newest first for every block.
-import type { U64 } from '../hashing/types.ts';
+import type { HashPairs, U64 } from '../hashing/types.ts';
 import type { OwnerState } from './owner-state.ts';
 import { RowArena } from './row-arena.ts';
 import { RowTable } from './row-table.ts';
 import { RUN_OWN, RunArena, runSizeFor } from './run-arena.ts';
+import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 
 /** Words of a column. */
 const EXTENT = 0;
@@ -128,19 +129,62 @@ export class NameColumns {
     return { lo: this.names.rows.get(name, 0) >>> 0, hi: this.names.rows.get(name, 1) >>> 0 };
   }
 
-  /** The column of a name. */
-  columnOf(name: number): number {
-    return this.names.heads.get(this.names.runOf(name), RUN_COLUMN);
+  /** The column of an engine hash's row × 64 + the place in it. */
+  nameOf(row: number): number {
+    const run = this.names.runOf(row);
+    return 64 * this.names.heads.get(run, RUN_COLUMN) + row - this.names.baseOf(run);
+  }
+
+  /** Whether a column has no names at places [offset, offset + run). */
+  areFree(column: number, offset: number, run: number): boolean {
+    for (let at = offset; at < offset + run; at++) if (this.tiersOf(column, at) !== 0) return false;
+    return true;
+  }
+
+  /** As `add` for a run of blocks: the engine hashes from `index` on of a list, where the column has any. */
+  addRun(
+    column: number,
+    offset: number,
+    run: number,
+    tiers: number,
+    block: number,
+    external: HashPairs,
+    index: number,
+    state: OwnerState,
+  ): void {
+    for (let at = offset; at < offset + run; at++) this.setTiers(column, at, tiers);
+    this.#columns.set(column, LIVE, this.#columns.get(column, LIVE) + run);
+    state.live += run;
+    this.#live += run;
+    if (!this.isNamed(column)) {
+      const table = state.routerNamesToFill();
+      for (let at = 0; at < run; at++) table.insert(block + at);
+      return;
+    }
+    const name = this.nameAt(column, offset);
+    const words = this.names.rows.segments[name >>> SEGMENT_SHIFT]!;
+    const first = (name & SEGMENT_MASK) * NAME_WORDS;
+    for (let word = 0; word < 2 * run; word++) words[first + word] = external[2 * index + word]!;
+    const table = state.namesToFill();
+    for (let at = 0; at < run; at++) table.insert(name + at);
   }
 
   /** A new name of a block, in a column of its kind that has none there: the engine hash in signed halves, where it has any. */
-  add(column: number, offset: number, tiers: number, lo: number, hi: number, state: OwnerState): void {
+  add(
+    column: number,
+    offset: number,
+    tiers: number,
+    block: number,
+    lo: number,
+    hi: number,
+    state: OwnerState,
+  ): void {
     this.setTiers(column, offset, tiers);
     this.#columns.set(column, LIVE, this.#columns.get(column, LIVE) + 1);
     state.live++;
     this.#live++;
     if (!this.isNamed(column)) {
-      state.canonical++;
+      state.routerNamesToFill().insert(block);
       return;
     }
     const name = this.nameAt(column, offset);
@@ -150,12 +194,12 @@ export class NameColumns {
   }
 
   /** Takes a name out of a column; whether it was the last, and the column must be given back. */
-  delete(column: number, offset: number, state: OwnerState): boolean {
+  delete(column: number, offset: number, block: number, state: OwnerState): boolean {
     this.setTiers(column, offset, 0);
     // What all tiers were cleared of has lost its engine hashes then and there.
     if (this.#columns.get(column, LIVE) >>> 8 === state.born) {
       if (this.isNamed(column)) state.names?.delete(this.nameAt(column, offset));
-      else state.canonical--;
+      else state.routerNames?.delete(block);
     }
     state.live--;
     this.#live--;

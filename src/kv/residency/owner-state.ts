@@ -17,8 +17,6 @@ export class OwnerState {
   born = 0;
   /** Names in columns, cleared ones that are still in place included. */
   live = 0;
-  /** Names that are the router's own hashes; cleared ones are not counted. */
-  canonical = 0;
   /** Blocks held per tier; cleared ones are not counted. */
   readonly held: number[] = new Array<number>(TIER_BITS).fill(0);
   /** Clears since no cleared block was in place. */
@@ -26,12 +24,28 @@ export class OwnerState {
   /** The column at which clearing away goes on, −1 at the end. */
   cursor: number = NONE;
   #names: RowTable | null = null;
+  #routerNames: RowTable | null = null;
   readonly #rows: SegmentedRows;
+  readonly #blocks: SegmentedRows;
 
-  /** @param rows rows of engine hashes. */
-  constructor(owner: number, rows: SegmentedRows) {
+  /**
+   * @param rows rows of engine hashes.
+   * @param blocks rows of blocks, which begin with the router's hash.
+   */
+  constructor(owner: number, rows: SegmentedRows, blocks: SegmentedRows) {
     this.owner = owner;
     this.#rows = rows;
+    this.#blocks = blocks;
+  }
+
+  /** Bytes of the tables. */
+  get bytes(): number {
+    return (this.#names?.bytes ?? 0) + (this.#routerNames?.bytes ?? 0);
+  }
+
+  /** Table slots looked at so far. */
+  get probes(): number {
+    return (this.#names?.probes ?? 0) + (this.#routerNames?.probes ?? 0);
   }
 
   /** Whether cleared blocks are still in place. */
@@ -44,10 +58,21 @@ export class OwnerState {
     return this.#names;
   }
 
+  /** Blocks whose engine hash is the router's; null when there are none. */
+  get routerNames(): RowTable | null {
+    return this.#routerNames;
+  }
+
   /** Engine hashes, to add one. */
   namesToFill(): RowTable {
-    this.#names ??= new RowTable(this.#rows, 0);
+    this.#names ??= new RowTable(this.#rows, 0, true);
     return this.#names;
+  }
+
+  /** Blocks whose engine hash is the router's, to add one. */
+  routerNamesToFill(): RowTable {
+    this.#routerNames ??= new RowTable(this.#blocks, 0);
+    return this.#routerNames;
   }
 
   /** Marks the blocks on some tiers as cleared; returns how many (tier, block) pairs were held. */
@@ -67,8 +92,8 @@ export class OwnerState {
     }
     if (all) {
       this.born = (this.born + 1) & BORN_MASK;
-      this.canonical = 0;
       this.#names = null;
+      this.#routerNames = null;
     }
     this.unswept++;
     this.cursor = this.head;

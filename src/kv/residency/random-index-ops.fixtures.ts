@@ -3,7 +3,7 @@
 import { type Rng, seededRng, type WorkerId } from '../../plugin/index.ts';
 import { createBlockHasher } from '../hashing/block-hasher.ts';
 import type { HashPairs } from '../hashing/types.ts';
-import { fromBigUint64Array, hashAt, toBigUint64Array, u64FromBigInt } from '../hashing/u64.ts';
+import { fromBigUint64Array, toBigUint64Array, u64FromBigInt } from '../hashing/u64.ts';
 import { RadixPrefixIndex } from './radix-prefix-index.fixtures.ts';
 import { type PrefixIndex, TIERS, type Tier } from './types.ts';
 
@@ -177,7 +177,7 @@ class IndexLife {
       names.length,
     );
     for (const [at, name] of names.entries()) this.#same('name', this.#out[at], name);
-    const held = this.#index.holds(owner, 'device', hashAt(chain.sequence, 0));
+    const held = this.#index.holds(owner, 'device', chain.sequence, 0);
     const row = this.#model.find(chain.contents.slice(0, 1), ['device']).some((of) => of.owner === owner);
     this.#same('holds', held, row);
   }

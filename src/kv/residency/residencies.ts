@@ -1,4 +1,5 @@
 // Who holds which block under which name: the changes that stores, removes and clears are made of.
+import type { HashPairs } from '../hashing/types.ts';
 import { ClearedBlocks } from './cleared-blocks.ts';
 import type { Extents } from './extents.ts';
 import { NameColumns } from './name-columns.ts';
@@ -37,14 +38,14 @@ export class Residencies {
   /** Bytes of all arrays. */
   get bytes(): number {
     let bytes = this.columns.bytes + this.#copies.bytes;
-    for (const state of this.#states.values()) bytes += state.names?.bytes ?? 0;
+    for (const state of this.#states.values()) bytes += state.bytes;
     return bytes;
   }
 
   /** Table slots looked at so far. */
   get probes(): number {
     let probes = this.#probes + this.columns.probes;
-    for (const state of this.#states.values()) probes += state.names?.probes ?? 0;
+    for (const state of this.#states.values()) probes += state.probes;
     return probes;
   }
 
@@ -57,7 +58,7 @@ export class Residencies {
   toFill(owner: number): OwnerState {
     let state = this.#states.get(owner);
     if (state === undefined) {
-      state = new OwnerState(owner, this.columns.names.rows);
+      state = new OwnerState(owner, this.columns.names.rows, this.#extents.arena.rows);
       this.#states.set(owner, state);
     }
     return state;
@@ -66,17 +67,11 @@ export class Residencies {
   /** The owner's name with this engine hash (signed halves), −1 when it has none. */
   find(state: OwnerState, lo: number, hi: number): number {
     const { columns } = this;
-    let row = state.names?.find(lo, hi) ?? NONE;
-    if (
-      row !== NONE &&
-      !state.isSwept &&
-      this.cleared.sweepPair(columns.extentOf(columns.columnOf(row)), state)
-    ) {
-      row = state.names?.find(lo, hi) ?? NONE;
-    }
-    if (row === NONE) return state.canonical === 0 ? NONE : this.#findCanonical(state, lo, hi);
-    const column = columns.columnOf(row);
-    return (column << NAME_SHIFT) + row - columns.nameAt(column, 0);
+    const row = state.names?.find(lo, hi) ?? NONE;
+    if (row === NONE) return this.#findRouterName(state, lo, hi);
+    const name = columns.nameOf(row);
+    if (state.isSwept || !this.cleared.sweepPair(columns.extentOf(name >>> NAME_SHIFT), state)) return name;
+    return this.find(state, lo, hi);
   }
 
   /** The block of a name. */
@@ -135,8 +130,45 @@ export class Residencies {
       if (column === NONE && before === 0 && columns.isNamed(at) === named) column = at;
     }
     if (column === NONE) column = columns.open(extent, arena.rowsOf(extent), named, state);
-    columns.add(column, offset, 1 << tier, lo, hi, state);
+    columns.add(column, offset, 1 << tier, block, lo, hi, state);
     this.#setTiers(block, state, before, before | (1 << tier));
+  }
+
+  /**
+   * New names of a run of blocks of one extent, all of them the engine's own or all the router's: the hashes from `index` on of
+   * a list.
+   */
+  addRun(
+    block: number,
+    run: number,
+    tier: number,
+    named: boolean,
+    external: HashPairs,
+    index: number,
+    state: OwnerState,
+  ): void {
+    const { columns } = this;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    const offset = block - arena.baseOf(extent);
+    let column = columns.first(extent, state.owner);
+    if (column === NONE) {
+      column = columns.open(extent, arena.rowsOf(extent), named, state);
+    } else if (
+      columns.next(column) !== NONE ||
+      columns.isNamed(column) !== named ||
+      !columns.areFree(column, offset, run)
+    ) {
+      for (let i = 0; i < run; i++) {
+        const at = 2 * (index + i);
+        this.add(block + i, tier, named, external[at]! | 0, external[at + 1]! | 0, state);
+      }
+      return;
+    }
+    columns.addRun(column, offset, run, 1 << tier, block, external, index, state);
+    state.held[tier]! += run;
+    this.#count += run;
+    this.#extents.holdRun(block, run, state.owner, 1 << tier);
   }
 
   /** Takes a name, or one copy of it, off a tier it lies on. */
@@ -148,21 +180,23 @@ export class Residencies {
     const extent = columns.extentOf(column);
     const first = columns.first(extent, state.owner);
     const block = this.#extents.arena.baseOf(extent) + offset;
-    const before = columns.tiersFrom(first, offset);
+    const others =
+      first === column && columns.next(column) === NONE ? 0 : this.#others(first, column, offset);
+    const before = columns.tiersOf(column, offset) | others;
     const tiers = columns.tiersOf(column, offset) & ~(1 << tier);
+    const after = tiers | others;
     columns.setTiers(column, offset, tiers);
-    const after = columns.tiersFrom(first, offset);
-    if (tiers === 0 && columns.delete(column, offset, state)) columns.close(column, state);
+    if (tiers === 0 && columns.delete(column, offset, block, state)) columns.close(column, state);
     this.#setTiers(block, state, before, after);
   }
 
   /** Lets an owner's blocks on some tiers be gone at once; whether there were any. `sweep` takes them away. */
   clear(state: OwnerState, tiers: number, all: boolean): boolean {
-    const { names, isSwept } = state;
+    const { isSwept, probes } = state;
     const cleared = state.clear(tiers, all);
     if (cleared === 0) return false;
     this.#count -= cleared;
-    if (names !== null && state.names === null) this.#probes += names.probes;
+    this.#probes += probes - state.probes;
     this.cleared.add(state, isSwept);
     return true;
   }
@@ -171,24 +205,32 @@ export class Residencies {
   sweep(): boolean {
     const state = this.cleared.sweep();
     if (state !== null && state.live === 0) {
-      this.#probes += state.names?.probes ?? 0;
+      this.#probes += state.probes;
       this.#states.delete(state.owner);
     }
     return this.cleared.isSwept;
   }
 
-  #findCanonical(state: OwnerState, lo: number, hi: number): number {
-    const { columns } = this;
-    const { arena, bySequence } = this.#extents;
-    const block = bySequence.find(lo, hi);
-    if (block === NONE) return NONE;
-    const extent = arena.runOf(block);
-    if (!state.isSwept) this.cleared.sweepPair(extent, state);
-    const offset = block - arena.baseOf(extent);
-    for (let at = columns.first(extent, state.owner); at !== NONE; at = columns.next(at)) {
-      if (!columns.isNamed(at) && columns.tiersOf(at, offset) !== 0) return (at << NAME_SHIFT) + offset;
+  /** The tiers an owner's other columns have a block on. */
+  #others(first: number, column: number, offset: number): number {
+    let tiers = 0;
+    for (let at = first; at !== NONE; at = this.columns.next(at)) {
+      if (at !== column) tiers |= this.columns.tiersOf(at, offset);
     }
-    return NONE;
+    return tiers;
+  }
+
+  #findRouterName(state: OwnerState, lo: number, hi: number): number {
+    const { columns } = this;
+    const block = state.routerNames?.find(lo, hi) ?? NONE;
+    if (block === NONE) return NONE;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    if (!state.isSwept && this.cleared.sweepPair(extent, state)) return this.find(state, lo, hi);
+    const offset = block - arena.baseOf(extent);
+    let column = columns.first(extent, state.owner);
+    while (columns.isNamed(column) || columns.tiersOf(column, offset) === 0) column = columns.next(column);
+    return (column << NAME_SHIFT) + offset;
   }
 
   #setTiers(block: number, state: OwnerState, before: number, after: number): void {

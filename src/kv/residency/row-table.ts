@@ -27,8 +27,12 @@ const FILLED = 1;
 const DEPTH = 2;
 const META = 3;
 
-function newSegment(slots: number, depth: number): Int32Array {
-  const segment = new Int32Array(slots + META);
+/** Slots and hashes of a segment while its rows are moved; shared by all tables. */
+let moved = new Int32Array(0);
+
+/** Slots, their meta words and, when hashes are kept, a hash per slot. */
+function newSegment(slots: number, depth: number, keepsHashes: number): Int32Array {
+  const segment = new Int32Array((slots << keepsHashes) + META);
   segment[slots + DEPTH] = depth;
   return segment;
 }
@@ -37,16 +41,24 @@ function newSegment(slots: number, depth: number): Int32Array {
 export class RowTable {
   readonly #rows: SegmentedRows;
   readonly #key: number;
-  #directory: Int32Array[] = [newSegment(FIRST_SLOTS, 0)];
+  /** 1 when segments keep the hashes of their rows, else 0. */
+  readonly #keepsHashes: number;
+  #directory: Int32Array[];
   /** Bits by which the directory tells segments apart. */
   #depth = 0;
   #count = 0;
   #probes = 0;
-  #bytes = 4 * (FIRST_SLOTS + META);
+  /** What `touch` read: kept, so that the reading is not optimised away. */
+  #touched = 0;
+  #bytes: number;
 
-  constructor(rows: SegmentedRows, key: number) {
+  /** @param keepsHashes four more bytes per slot, so that growing need not read the rows again. */
+  constructor(rows: SegmentedRows, key: number, keepsHashes = false) {
     this.#rows = rows;
     this.#key = key;
+    this.#keepsHashes = keepsHashes ? 1 : 0;
+    this.#directory = [newSegment(FIRST_SLOTS, 0, this.#keepsHashes)];
+    this.#bytes = this.#directory[0]!.byteLength;
   }
 
   /** Rows in the table. */
@@ -68,7 +80,7 @@ export class RowTable {
   find(lo: number, hi: number): number {
     const hash = mixPair(lo, hi);
     const slots = this.#directory[(hash >>> DIRECTORY_SHIFT) >>> (DIRECTORY_BITS - this.#depth)]!;
-    const mask = slots.length - META - 1;
+    const mask = ((slots.length - META) >> this.#keepsHashes) - 1;
     const tag = (hash >>> PLACE_BITS) & TAG_MASK;
     const { segments, stride } = this.#rows;
     const home = hash & mask;
@@ -90,15 +102,30 @@ export class RowTable {
     return found;
   }
 
+  /**
+   * Reads the slots at which the keys of a list (lo, hi) would stand, so that finding or inserting them next does not wait for
+   * memory one by one. Has no other effect.
+   */
+  touch(keys: Uint32Array): void {
+    const depth = DIRECTORY_BITS - this.#depth;
+    let read = 0;
+    for (let i = 0; i + 1 < keys.length; i += 2) {
+      const hash = mixPair(keys[i]! | 0, keys[i + 1]! | 0);
+      const slots = this.#directory[(hash >>> DIRECTORY_SHIFT) >>> depth]!;
+      read ^= slots[hash & (((slots.length - META) >> this.#keepsHashes) - 1)]!;
+    }
+    this.#touched ^= read;
+  }
+
   /** Adds a row whose key is not in the table. */
   insert(id: number): void {
     const hash = this.#hashOf(id);
     let slots = this.#segmentOf(hash);
-    let size = slots.length - META;
+    let size = (slots.length - META) >> this.#keepsHashes;
     while (slots[size + FILLED]! + 1 > size * MAX_LOAD) {
       this.#makeRoom(slots, hash);
       slots = this.#segmentOf(hash);
-      size = slots.length - META;
+      size = (slots.length - META) >> this.#keepsHashes;
     }
     this.#count++;
     slots[size + ROWS]!++;
@@ -106,6 +133,7 @@ export class RowTable {
     while ((slots[at]! & ID_MASK) !== 0) at = (at + 1) & (size - 1);
     if (slots[at] === 0) slots[size + FILLED]!++;
     slots[at] = (((hash >>> PLACE_BITS) & TAG_MASK) << ID_BITS) | (id + 1);
+    if (this.#keepsHashes === 1) slots[size + META + at] = hash;
   }
 
   /** Lets `next`, a row with the same key, stand for `id`. */
@@ -118,7 +146,7 @@ export class RowTable {
   /** Takes a row out; its key must still be the one it was inserted with. */
   delete(id: number): void {
     const slots = this.#segmentOf(this.#hashOf(id));
-    const size = slots.length - META;
+    const size = (slots.length - META) >> this.#keepsHashes;
     const mask = size - 1;
     let at = this.#slotOf(slots, id);
     this.#count--;
@@ -144,7 +172,7 @@ export class RowTable {
   }
 
   #slotOf(slots: Int32Array, id: number): number {
-    const mask = slots.length - META - 1;
+    const mask = ((slots.length - META) >> this.#keepsHashes) - 1;
     let at = this.#hashOf(id) & mask;
     while ((slots[at]! & ID_MASK) !== id + 1) at = (at + 1) & mask;
     return at;
@@ -152,41 +180,60 @@ export class RowTable {
 
   /** Frees a segment of deleted slots, doubles a small one, splits a large one. */
   #makeRoom(full: Int32Array, hash: number): void {
-    const size = full.length - META;
+    const size = (full.length - META) >> this.#keepsHashes;
     const depth = full[size + DEPTH]!;
     if (full[size + ROWS]! <= size * TIDY_LOAD) {
-      this.#replace(full, hash, depth, newSegment(size, depth), null);
+      this.#spread(full, full, full, 0);
     } else if (size < SEGMENT_SLOTS || depth === DIRECTORY_BITS) {
-      this.#replace(full, hash, depth, newSegment(2 * size, depth), null);
+      const double = newSegment(2 * size, depth, this.#keepsHashes);
+      this.#spread(full, double, double, 0);
+      this.#bytes += double.byteLength - full.byteLength;
+      this.#lead(hash, depth, double, double);
     } else {
-      this.#replace(full, hash, depth, newSegment(size, depth + 1), newSegment(size, depth + 1));
+      const high = newSegment(size, depth + 1, this.#keepsHashes);
+      this.#spread(full, full, high, 2 ** (31 - depth));
+      full[size + DEPTH] = depth + 1;
+      this.#bytes += high.byteLength;
+      if (depth === this.#depth) {
+        this.#directory = this.#directory.flatMap((segment) => [segment, segment]);
+        this.#depth++;
+      }
+      this.#lead(hash, depth, full, high);
     }
   }
 
-  /** Moves the rows of a segment to one or two others and lets the directory lead there. */
-  #replace(full: Int32Array, hash: number, depth: number, low: Int32Array, high: Int32Array | null): void {
-    const old = full.length - META;
-    const mask = low.length - META - 1;
-    const side = 2 ** (DIRECTORY_BITS - 1 - depth);
-    for (let from = 0; from < old; from++) {
-      const slot = full[from]!;
+  /** Moves the rows of a segment: those with this bit of the hash to `high`, the others to `low`, which may be the segment itself. */
+  #spread(full: Int32Array, low: Int32Array, high: Int32Array, bit: number): void {
+    const size = (full.length - META) >> this.#keepsHashes;
+    if (moved.length < 2 * size) moved = new Int32Array(2 * size);
+    let rows = 0;
+    for (let at = 0; at < size; at++) {
+      const slot = full[at]!;
       if ((slot & ID_MASK) === 0) continue;
-      const of = this.#hashOf((slot & ID_MASK) - 1);
-      const to = high !== null && ((of >>> DIRECTORY_SHIFT) & side) !== 0 ? high : low;
-      let at = of & mask;
+      moved[2 * rows] = slot;
+      // All rows are read before any is placed: independent reads of memory overlap.
+      moved[2 * rows + 1] =
+        this.#keepsHashes === 1 ? full[size + META + at]! : this.#hashOf((slot & ID_MASK) - 1);
+      rows++;
+    }
+    const mask = ((low.length - META) >> this.#keepsHashes) - 1;
+    low.fill(0, 0, mask + 1 + DEPTH);
+    for (let i = 0; i < rows; i++) {
+      const hash = moved[2 * i + 1]!;
+      const to = (hash & bit) !== 0 ? high : low;
+      let at = hash & mask;
       while (to[at] !== 0) at = (at + 1) & mask;
-      to[at] = slot;
+      to[at] = moved[2 * i]!;
+      if (this.#keepsHashes === 1) to[mask + 1 + META + at] = hash;
       to[mask + 1 + ROWS]!++;
+      to[mask + 1 + FILLED]!++;
     }
-    low[mask + 1 + FILLED] = low[mask + 1 + ROWS]!;
-    if (high !== null) high[mask + 1 + FILLED] = high[mask + 1 + ROWS]!;
-    this.#bytes += low.byteLength + (high?.byteLength ?? 0) - full.byteLength;
-    if (high !== null && depth === this.#depth) {
-      this.#directory = this.#directory.flatMap((segment) => [segment, segment]);
-      this.#depth++;
-    }
+  }
+
+  /** Lets the directory entries that led to a segment lead to two, by halves. */
+  #lead(hash: number, depth: number, low: Int32Array, high: Int32Array): void {
     const span = 2 ** (this.#depth - depth);
     const first = ((hash >>> DIRECTORY_SHIFT) >>> (DIRECTORY_BITS - this.#depth)) & ~(span - 1);
-    for (let i = 0; i < span; i++) this.#directory[first + i] = high !== null && i >= span / 2 ? high : low;
+    for (let i = 0; i < span; i++) this.#directory[first + i] = i >= span / 2 ? high : low;
   }
 }

@@ -12,6 +12,9 @@ export const RUN_BASE = 0;
 /** Word of a header that is the user's while the run is taken, and links free runs. */
 export const RUN_OWN = 1;
 
+/** Rows of the largest runs. */
+export const LARGEST_RUN = 64;
+
 /** Rows of the runs of a size: 4, 16, 64. */
 export function runRows(size: number): number {
   return 4 << (2 * size);

@@ -121,8 +121,8 @@ export interface PrefixIndex {
     to: number,
     out: BigUint64Array,
   ): number;
-  /** Whether `owner` holds the block with this sequence hash on `tier`. */
-  holds(owner: OwnerSlot, tier: Tier, sequenceHash: U64): boolean;
+  /** Whether `owner` holds the block at `index` of a chain of sequence hashes on `tier`, whatever it holds before it. */
+  holds(owner: OwnerSlot, tier: Tier, sequence: HashPairs, index: number): boolean;
   /**
    * Pages through all residencies, a row for each engine hash and tier; start with cursor 0. Not a snapshot: calls in between
    * may change it. Stored again by ascending position, the rows give an index with the same matches.
