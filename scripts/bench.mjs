@@ -1,6 +1,6 @@
-// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write]
+// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write] [--json]
 // Compiles bench/ into .bench, runs each file that default-exports { name, run } in a process of its own, prints its table, and
-// keeps its figures in bench/results/NAME.json. --write also makes docs/benchmarks.md from all kept figures.
+// keeps its figures in bench/results/NAME.json. --json prints them as one JSON array instead of tables. --write also makes docs/benchmarks.md from all kept figures.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -17,7 +17,8 @@ else await main(process.argv.slice(2));
 
 async function main(args) {
   const write = args.includes('--write');
-  const wanted = args.filter((arg) => arg !== '--write');
+  const json = args.includes('--json');
+  const wanted = args.filter((arg) => arg !== '--write' && arg !== '--json');
   rmSync(join(root, '.bench'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
   const { status } = spawnSync(process.execPath, [compiler, '-p', 'bench/tsconfig.json'], {
@@ -29,6 +30,7 @@ async function main(args) {
   mkdirSync(results, { recursive: true });
   const compiled = join(root, '.bench/bench');
   const names = new Set();
+  const measured = [];
   let failed = 0;
   for (const file of readdirSync(compiled)
     .filter((name) => name.endsWith('.js'))
@@ -37,14 +39,20 @@ async function main(args) {
     if (typeof benchmark?.run !== 'function' || typeof benchmark.name !== 'string') continue;
     names.add(benchmark.name);
     if (wanted.length > 0 && !wanted.includes(benchmark.name)) continue;
-    process.stdout.write(`\n== ${benchmark.name}\n`);
+    if (!json) process.stdout.write(`\n== ${benchmark.name}\n`);
     const output = join(results, `${benchmark.name}.json`);
     // A process of its own: what one benchmark made the engine compile does not help or hurt the next.
     const child = ['--expose-gc', script, '--child', join(compiled, file), output];
     const run = spawnSync(process.execPath, child, { cwd: root, stdio: 'inherit' });
-    if (run.status === 0) process.stdout.write(`${tableOf(JSON.parse(readFileSync(output, 'utf8')))}\n`);
-    else failed += 1;
+    if (run.status !== 0) {
+      failed += 1;
+      continue;
+    }
+    const result = JSON.parse(readFileSync(output, 'utf8'));
+    if (json) measured.push(result);
+    else process.stdout.write(`${tableOf(result)}\n`);
   }
+  if (json) process.stdout.write(`${JSON.stringify(measured, null, 2)}\n`);
   const unknown = wanted.filter((name) => !names.has(name));
   if (unknown.length > 0)
     fail(`no benchmark is named ${unknown.join(', ')}; known: ${[...names].join(', ')}`);
@@ -88,16 +96,16 @@ function writePage() {
     .sort()
     .map((name) => JSON.parse(readFileSync(join(results, name), 'utf8')));
   const sections = parts.map(({ machine, name, notes, rows }) => {
-    // Times are of one machine and one minute: the page has only what they amount to beside each other, and sizes.
+    // Times are of one machine and one minute: the page has only what they amount to beside each other, sizes, and pauses.
     const lines = rows.flatMap(({ against, case: label, ratio, unit, value }) => {
-      const size = unit.startsWith('bytes') ? `${figure(value)} ${unit}` : '–';
+      const size = unit.startsWith('bytes') || unit === 'ms' ? `${figure(value)} ${unit}` : '–';
       if (ratio === null && size === '–') return [];
       return [`| ${label} | ${ratio === null ? '–' : `${figure(ratio)}×`} | ${against ?? '–'} | ${size} |`];
     });
     return [
       `## ${name}`,
       '',
-      '| case | times as fast or small | as | size |',
+      '| case | times as fast or small | as | size or pause |',
       '| --- | ---: | --- | ---: |',
       ...lines,
       '',
@@ -118,7 +126,7 @@ function writePage() {
     'ignores. With `gcc` present the hashing table has rows of native C.',
   ].join('\n');
   writeFileSync(join(root, 'docs/benchmarks.md'), `${[intro, ...sections].join('\n\n')}\n`);
-  process.stdout.write('\nwrote docs/benchmarks.md\n');
+  process.stderr.write('\nwrote docs/benchmarks.md\n');
 }
 
 /** Three significant digits below a thousand, whole numbers with separators above. */
