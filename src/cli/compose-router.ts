@@ -67,10 +67,6 @@ export interface ComposedRouter {
   close(): Promise<void>;
 }
 
-/** Bytes that one (rank, block) takes in the prefix index: about 50 in long chains, 128 where chains are of two blocks. */
-const BYTES_PER_HOLDING = 128;
-const MOST_HOLDINGS = 33_554_431;
-
 /**
  * Builds a router from its configuration, the configured workers in it.
  * @throws ResolutionError (PM_CONFIG_INVALID) when policies cannot be resolved; PointsmanError of the fleet for workers that
@@ -99,9 +95,8 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
-  const maxHoldings = Math.max(1, Math.min(MOST_HOLDINGS, Math.floor(limits.indexBytes / BYTES_PER_HOLDING)));
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex ? createPrefixIndex({ hasher, maxHoldings, later }) : null;
+  const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),

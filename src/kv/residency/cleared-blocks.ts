@@ -21,13 +21,24 @@ export class ClearedBlocks {
   #round = 0;
 
   readonly #places: number;
+  readonly #onSwept: (state: OwnerState) => void;
 
-  /** @param places places that one piece of clearing away looks at; up to 63 more where the last extent reaches beyond. */
-  constructor(extents: Extents, columns: NameColumns, copies: StoreCopies, places: number) {
+  /**
+   * @param places places that one piece of clearing away looks at; up to 63 more where the last extent reaches beyond.
+   * @param onSwept called with an owner that has none left.
+   */
+  constructor(
+    extents: Extents,
+    columns: NameColumns,
+    copies: StoreCopies,
+    places: number,
+    onSwept: (state: OwnerState) => void,
+  ) {
     this.#extents = extents;
     this.#columns = columns;
     this.#copies = copies;
     this.#places = places;
+    this.#onSwept = onSwept;
   }
 
   /** Whether there are none. */
@@ -44,13 +55,17 @@ export class ClearedBlocks {
   add(state: OwnerState, before: boolean): void {
     this.#round++;
     if (before) this.#unswept.push(state);
-    if (state.unswept > MOST_UNSWEPT) while (!this.#sweepSome(state));
+    while (state.unswept > MOST_UNSWEPT) this.#sweepSome(state, this.#places);
   }
 
-  /** Takes some away; the owner that has none left thereby, if any. */
-  sweep(): OwnerState | null {
-    const state = this.#unswept[0];
-    return state !== undefined && this.#sweepSome(state) ? state : null;
+  /** Takes some away; whether there are none left. */
+  sweep(): boolean {
+    for (let places = this.#places; places > 0; ) {
+      const state = this.#unswept[0];
+      if (state === undefined) return true;
+      places = this.#sweepSome(state, places);
+    }
+    return this.#unswept.length === 0;
   }
 
   /** Takes those in an extent away; the extent may be gone with them. */
@@ -97,17 +112,19 @@ export class ClearedBlocks {
     if (before !== after) this.#extents.setTiers(block, state.owner, after);
   }
 
-  /** As `sweep`, of one owner; whether it has none left. */
-  #sweepSome(state: OwnerState): boolean {
-    for (let places = this.#places; state.cursor !== NONE && places > 0; ) {
+  /** Takes some of one owner's away; how many of so many places were not looked at because it has none left. */
+  #sweepSome(state: OwnerState, places: number): number {
+    let left = places;
+    while (state.cursor !== NONE && left > 0) {
       const extent = this.#columns.extentOf(state.cursor);
       state.cursor = this.#columns.afterOfOwner(state.cursor);
-      places -= this.#extents.arena.rowsOf(extent);
+      left -= this.#extents.arena.rowsOf(extent);
       this.sweepPair(extent, state);
     }
-    if (state.cursor !== NONE) return false;
+    if (state.cursor !== NONE) return 0;
     state.unswept = 0;
     this.#unswept = this.#unswept.filter((other) => other !== state);
-    return true;
+    this.#onSwept(state);
+    return left;
   }
 }

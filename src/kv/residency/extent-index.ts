@@ -1,7 +1,7 @@
 // The prefix index: every stored block is renamed to the router's own sequence hash, which includes all before it, so that engines
 // with different hashes share it and a hole in the middle of a chain is nothing special; blocks lie in extents of their chain, so
 // that a lookup goes by extents. This file applies events; the extents, names, holders, clears and the walk have their own.
-import { PointsmanError, type WorkerId } from '../../plugin/index.ts';
+import type { WorkerId } from '../../plugin/index.ts';
 import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
 import { requireWholePairs } from '../hashing/u64.ts';
 import { dumpPage } from './dump-page.ts';
@@ -16,7 +16,9 @@ import {
   requireRange,
   requireSameLength,
 } from './index-arguments.ts';
+import { IndexRoom, type IndexSize } from './index-room.ts';
 import { Residencies } from './residencies.ts';
+import { runSizeFor } from './run-arena.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
 import { SlotBindings } from './slot-bindings.ts';
 import { StoreEvent } from './store-event.ts';
@@ -43,6 +45,8 @@ export interface PrefixIndexOptions {
   readonly hasher: Pick<BlockHasher, 'chain'>;
   /** Most (owner, engine hash) pairs held at once, 1 to 33,554,431, the default: about 50 bytes each in long chains. */
   readonly maxHoldings?: number;
+  /** Most bytes of all arrays, passed by one step of growth at most; default no cap. */
+  readonly maxBytes?: number;
   /**
    * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
    * keep two copies of a block and announce both. Right only where no event is lost or told twice. Default false.
@@ -60,7 +64,7 @@ export interface PrefixIndexOptions {
 /**
  * An empty prefix index in typed arrays.
  * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
- * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL at the cap; nothing has changed then.
+ * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL at a cap; nothing has changed then.
  */
 export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
   return new ExtentIndex(options);
@@ -68,7 +72,7 @@ export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
 
 class ExtentIndex implements PrefixIndex {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
-  readonly #maxHoldings: number;
+  readonly #room: IndexRoom;
   readonly #later: ((work: () => void) => void) | undefined;
   readonly #extents = new Extents();
   readonly #residencies: Residencies;
@@ -89,7 +93,7 @@ class ExtentIndex implements PrefixIndex {
     requireOption(maxHoldings, 1, MAX_ROWS, 'the prefix index can be capped at', 'holdings');
     requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
     this.#hasher = hasher;
-    this.#maxHoldings = maxHoldings;
+    this.#room = new IndexRoom(maxHoldings, options.maxBytes ?? Number.POSITIVE_INFINITY);
     this.#later = options.later;
     this.#residencies = new Residencies(this.#extents, countStores, sweepPlaces);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
@@ -131,7 +135,7 @@ class ExtentIndex implements PrefixIndex {
       return 'duplicate';
     }
     if (added > 0) {
-      this.#requireRoom(added);
+      this.#requireRoom(owner, added);
       state = this.#residencies.toFill(owner);
     }
     const changed =
@@ -227,12 +231,7 @@ class ExtentIndex implements PrefixIndex {
       residencies: this.#residencies.count,
       holdings: this.#residencies.columns.live,
       holderSets: this.#extents.sets.count,
-      bytes:
-        this.#extents.bytes +
-        this.#residencies.bytes +
-        this.#walk.bytes +
-        this.#event.bytes +
-        this.#scratch.bytes,
+      bytes: this.#bytes,
       probes: this.#extents.firsts.probes + this.#residencies.probes,
       ownersToSweep: this.#residencies.cleared.owners,
       version: this.#version,
@@ -244,38 +243,48 @@ class ExtentIndex implements PrefixIndex {
     };
   }
 
+  get #bytes(): number {
+    const index = this.#extents.bytes + this.#residencies.bytes;
+    return index + this.#walk.bytes + this.#event.bytes + this.#scratch.bytes;
+  }
+
   /** Takes everything of an owner off tiers; whether there was anything. */
   #forget(owner: number, tiers: number): boolean {
     const state = this.#residencies.of(owner);
     return state !== undefined && this.#residencies.clear(state, tiers, tiers === ALL_TIERS);
   }
 
-  /** Takes cleared blocks away: all now, or piece by piece later. */
+  /** Takes cleared blocks away: all now, or a piece now and the others later. */
   #sweep(): void {
+    const { cleared } = this.#residencies;
     if (this.#later === undefined) {
-      while (!this.#residencies.sweep()) {}
-    } else if (!this.#sweepsLater && !this.#residencies.cleared.isSwept) {
+      while (!cleared.sweep()) {}
+    } else if (!this.#sweepsLater && !cleared.sweep()) {
       this.#sweepsLater = true;
       this.#later(() => {
         this.#sweepsLater = false;
-        this.#residencies.sweep();
         this.#sweep();
       });
     }
   }
 
   /** Refuses what there is no room for. */
-  #requireRoom(added: number): void {
-    const { columns } = this.#residencies;
-    const lacks = () => columns.live + added > this.#maxHoldings || this.#extents.arena.room < added;
+  #requireRoom(owner: number, added: number): void {
+    const { columns, cleared } = this.#residencies;
+    const size: IndexSize = {
+      names: columns.live,
+      runs: this.#extents.arena.room,
+      bytes: () => this.#bytes,
+      growth: (names) => {
+        const extents = Math.min(names, 2 + (names >> 6));
+        const size = runSizeFor(names);
+        return this.#extents.growth(extents, size) + this.#residencies.growth(owner, names, extents, size);
+      },
+    };
+    if (!this.#room.lacks(size, added)) return;
     // What is cleared but still in place makes room.
-    while (lacks() && !this.#residencies.cleared.isSwept) this.#residencies.sweep();
-    if (!lacks()) return;
-    const held = columns.live;
-    throw new PointsmanError(
-      'PM_KV_INDEX_FULL',
-      `the prefix index holds ${held} of at most ${this.#maxHoldings} engine hashes and has no room for ${added} more; raise the cap or announce fewer blocks`,
-      { details: { held, added, cap: this.#maxHoldings } },
-    );
+    if (cleared.isSwept) this.#room.refuse(size, added);
+    while (!cleared.sweep()) {}
+    this.#requireRoom(owner, added);
   }
 }

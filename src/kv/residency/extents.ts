@@ -55,6 +55,11 @@ export class Extents {
     return this.arena.bytes + this.firsts.bytes + this.sets.bytes;
   }
 
+  /** Bytes that so many runs of new blocks of a size, and new sets of holders, add at most. */
+  growth(runs: number, size: number): number {
+    return this.arena.growth(runs, size) + this.firsts.growth(runs) + this.sets.bytes;
+  }
+
   /**
    * The block at `index` of a list of sequence hashes when it is the first of an extent, else −1. It may be one that nobody holds.
    * A block that is there although the one before it is not can only be such a one.

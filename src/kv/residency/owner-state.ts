@@ -43,6 +43,12 @@ export class OwnerState {
     return (this.#names?.bytes ?? 0) + (this.#routerNames?.bytes ?? 0);
   }
 
+  /** Bytes that so many names add at most. */
+  growth(names: number): number {
+    const own = this.#names?.growth(names) ?? 0;
+    return Math.max(own, this.#routerNames?.growth(names) ?? 0, 64 * names);
+  }
+
   /** Table slots looked at so far. */
   get probes(): number {
     return (this.#names?.probes ?? 0) + (this.#routerNames?.probes ?? 0);

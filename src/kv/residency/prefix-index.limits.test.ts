@@ -180,6 +180,9 @@ test('lists that do not fit together, ranges and pages that do not exist are ref
   expect(error(() => index.dump(0, 0))).toBe(
     'PM_KV_ARGUMENT: a dump page holds at least 1 block, but its limit is 0',
   );
+  expect(error(() => createPrefixIndex({ hasher, sweepPlaces: 65_536 }))).toBe(
+    'PM_KV_ARGUMENT: a piece of a clear can look at 1 to 65472 places, not at 65536',
+  );
   expect(error(() => fresh(0))).toBe(
     'PM_KV_ARGUMENT: the prefix index can be capped at 1 to 33554431 holdings, not at 0',
   );

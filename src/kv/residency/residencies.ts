@@ -27,7 +27,9 @@ export class Residencies {
   constructor(extents: Extents, countStores: boolean, sweepPlaces: number) {
     this.#extents = extents;
     this.#countStores = countStores;
-    this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces);
+    this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces, (state) =>
+      this.#trim(state),
+    );
   }
 
   /** (owner, tier, block) triples; cleared ones are not counted. */
@@ -40,6 +42,12 @@ export class Residencies {
     let bytes = this.columns.bytes + this.#copies.bytes;
     for (const state of this.#states.values()) bytes += state.bytes;
     return bytes;
+  }
+
+  /** Bytes that so many new names of an owner, in so many extents of a size, add at most. */
+  growth(owner: number, names: number, extents: number, size: number): number {
+    const tables = this.#states.get(owner)?.growth(names) ?? 64 * (names + 4);
+    return this.columns.growth(extents, size) + tables;
   }
 
   /** Table slots looked at so far. */
@@ -201,14 +209,11 @@ export class Residencies {
     return true;
   }
 
-  /** Takes some cleared blocks away; whether none are left. */
-  sweep(): boolean {
-    const state = this.cleared.sweep();
-    if (state !== null && state.live === 0) {
-      this.#probes += state.probes;
-      this.#states.delete(state.owner);
-    }
-    return this.cleared.isSwept;
+  /** Forgets an owner that holds nothing. */
+  #trim(state: OwnerState): void {
+    if (state.live > 0) return;
+    this.#probes += state.probes;
+    this.#states.delete(state.owner);
   }
 
   /** The tiers an owner's other columns have a block on. */

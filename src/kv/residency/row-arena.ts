@@ -26,6 +26,11 @@ export class RowArena {
     return this.#used;
   }
 
+  /** Bytes that taking so many rows adds at most. */
+  growth(rows: number): number {
+    return this.rows.growth(Math.max(this.#used, this.#live + rows));
+  }
+
   /** A row, its words as its last user left them. */
   take(): number {
     this.#live++;

@@ -21,6 +21,9 @@ const MAX_LOAD = 0.8;
 /** Up to this share of rows, a segment is only freed of deleted slots. */
 const TIDY_LOAD = 0.6;
 
+/** Segments that a single event can be expected to split. */
+const SPLITS_AT_ONCE = 4;
+
 /** Words behind a segment's slots: rows in it, slots not empty, bits of the directory it is told by. */
 const ROWS = 0;
 const FILLED = 1;
@@ -74,6 +77,16 @@ export class RowTable {
   /** Bytes of the slots. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Bytes that so many inserts add at most, unless all of them meet in full segments. */
+  growth(inserts: number): number {
+    const first = this.#directory[0]!;
+    if (this.#directory.length > 1) return Math.min(inserts, SPLITS_AT_ONCE) * first.byteLength;
+    const size = (first.length - META) >> this.#keepsHashes;
+    let slots = size;
+    while (first[size + FILLED]! + inserts > slots * MAX_LOAD) slots *= 2;
+    return 4 * ((slots - size) << this.#keepsHashes);
   }
 
   /** Number of the row whose key is these two signed words, −1 when there is none. */

@@ -43,6 +43,8 @@ test('given-back runs are used before new pages', () => {
   const runs = Array.from({ length: 640 }, () => arena.take(0));
   for (const run of runs) arena.give(run);
   const { bytes, room } = arena;
+  expect(arena.growth(640, 0)).toBe(0);
+  expect(arena.growth(641, 0)).toBeGreaterThanOrEqual(0);
   for (let i = 0; i < 640; i++) arena.take(0);
   expect(arena.bytes).toBe(bytes);
   expect(arena.room).toBe(room);

@@ -34,6 +34,7 @@ export class RunArena {
   #usedPages = 0;
   #usedHeads = 0;
   readonly #free = new Int32Array(SIZES).fill(NONE);
+  readonly #freeRuns = new Int32Array(SIZES);
 
   /** @param headWords words of a header; the first is RUN_BASE. */
   constructor(rowWords: number, headWords: number) {
@@ -49,6 +50,14 @@ export class RunArena {
   /** Runs that are sure to be had: as many `take`s cannot fail. */
   get room(): number {
     return Math.floor(MAX_ROWS / 64) - this.#usedPages;
+  }
+
+  /** Bytes that taking so many runs of a size adds at most. */
+  growth(runs: number, size: number): number {
+    const more = Math.max(0, runs - this.#freeRuns[size]!);
+    const pages = this.#usedPages + more;
+    const index = pages > this.#pages.length ? this.#pages.byteLength : 0;
+    return this.rows.growth(64 * pages) + this.heads.growth(this.#usedHeads + 16 * more) + index;
   }
 
   /** Rows of a run. */
@@ -72,6 +81,7 @@ export class RunArena {
     const free = this.#free[size]!;
     if (free !== NONE) {
       this.#free[size] = this.heads.get(free, RUN_OWN);
+      this.#freeRuns[size]!--;
       return free;
     }
     const first = this.#usedHeads;
@@ -95,6 +105,7 @@ export class RunArena {
     const size = this.#pages[this.baseOf(run) >>> PAGE_SHIFT]! & 3;
     this.heads.set(run, RUN_OWN, this.#free[size]!);
     this.#free[size] = run;
+    this.#freeRuns[size]!++;
   }
 
   #growPages(): void {

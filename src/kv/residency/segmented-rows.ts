@@ -3,7 +3,7 @@
 const FIRST_ROWS = 64;
 
 /** Low bits of a row number: its place in the segment. */
-export const SEGMENT_SHIFT = 14;
+export const SEGMENT_SHIFT = 11;
 /** Rows per segment. */
 export const SEGMENT_ROWS: number = 2 ** SEGMENT_SHIFT;
 /** The place in the segment as a mask. */
@@ -33,6 +33,14 @@ export class SegmentedRows {
   /** Bytes of all segments. */
   get bytes(): number {
     return 4 * this.stride * this.#capacity;
+  }
+
+  /** Bytes that `reserve` of so many rows would add. */
+  growth(rows: number): number {
+    let capacity = this.#capacity;
+    while (capacity < rows && capacity < SEGMENT_ROWS) capacity *= 2;
+    if (capacity < rows) capacity = Math.ceil(rows / SEGMENT_ROWS) * SEGMENT_ROWS;
+    return 4 * this.stride * (capacity - this.#capacity);
   }
 
   /** Makes room for so many rows. */
