@@ -1,7 +1,8 @@
 // Clears in pieces. A clear only notes that an owner's blocks are gone; they are taken away piece by piece, or when somebody comes
 // across them, so that nothing ever sees them. Columns note which clears they have gone through, extents in which round they were
 // looked at.
-import { EXTENT, type Extents } from './extents.ts';
+import { EXTENT } from './extent-layout.ts';
+import type { Extents } from './extents.ts';
 import type { NameColumns } from './name-columns.ts';
 import type { OwnerState } from './owner-state.ts';
 import type { StoreCopies } from './store-copies.ts';

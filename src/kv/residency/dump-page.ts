@@ -1,6 +1,7 @@
 // One page of a dump: a scan over the columns of names by number. A cursor is (column × 64 + place) × the number of tiers + tier, so
 // that a page may end between two tiers of one name.
-import { BLOCK, type Extents } from './extents.ts';
+import { BLOCK } from './extent-layout.ts';
+import type { Extents } from './extents.ts';
 import type { Residencies } from './residencies.ts';
 import { type DumpedBlock, type DumpPage, TIERS } from './types.ts';
 

@@ -1,5 +1,6 @@
 // From the router's hashes back to the engine's: a run of a prompt's chain as one owner's engine names it.
-import { BLOCK, type Extents } from './extents.ts';
+import { BLOCK } from './extent-layout.ts';
+import type { Extents } from './extents.ts';
 import type { OwnerState } from './owner-state.ts';
 import type { Residencies } from './residencies.ts';
 

@@ -7,8 +7,9 @@ import { requireWholePairs } from '../hashing/u64.ts';
 import { dumpPage } from './dump-page.ts';
 import { writeEngineHashes } from './engine-hashes.ts';
 import { EventScratch } from './event-scratch.ts';
+import { BLOCK } from './extent-layout.ts';
 import { ExtentWalk } from './extent-walk.ts';
-import { BLOCK, Extents } from './extents.ts';
+import { Extents } from './extents.ts';
 import {
   requireOption,
   requireOwner,

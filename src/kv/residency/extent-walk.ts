@@ -2,7 +2,8 @@
 // pass gives device depth and the continuation on each further tier, exact also where a chain has holes. Work per extent is one
 // compare of its last hash; holders are looked at only where they change, and owners touched only then.
 import type { ClearedBlocks } from './cleared-blocks.ts';
-import { BLOCK, BLOCK_WORDS, EXTENT, type Extents } from './extents.ts';
+import { BLOCK, BLOCK_WORDS, EXTENT } from './extent-layout.ts';
+import type { Extents } from './extents.ts';
 import { MatchRows } from './match-rows.ts';
 import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 import type { PrefixMatch } from './types.ts';

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
-import { EXTENT, Extents } from './extents.ts';
+import { EXTENT } from './extent-layout.ts';
+import { Extents } from './extents.ts';
 import { NO_HOLDERS } from './holder-sets.ts';
 
 const hasher = createReferenceHasher();

@@ -3,36 +3,12 @@
 // first block of an extent is in a table: any other comes behind the one before it, which is in place as long as it is, for a block
 // that nobody holds any more keeps its place until its extent is empty or the chain goes on otherwise.
 import type { HashPairs, U64 } from '../hashing/types.ts';
+import { BLOCK, BLOCK_WORDS, changesIn, differ, EXTENT, HEAD_WORDS } from './extent-layout.ts';
 import { HolderSets, NO_HOLDERS } from './holder-sets.ts';
 import { RowTable } from './row-table.ts';
-import { LARGEST_RUN, RUN_BASE, RUN_OWN, RunArena, runSizeFor } from './run-arena.ts';
+import { LARGEST_RUN, RunArena, runSizeFor } from './run-arena.ts';
 import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 
-/** Words of a block; hashes take two (lo, hi). */
-export const BLOCK = { SEQUENCE: 0, HOLDERS: 2, LOCAL: 3 } as const;
-/** Words per block. */
-export const BLOCK_WORDS = 5;
-
-/** Words of an extent's header. */
-export const EXTENT = {
-  /** Number of its first block. */
-  BASE: RUN_BASE,
-  /** Block that followed its last one when last seen; a guess, −1 for none. */
-  NEXT: RUN_OWN,
-  /** Blocks in it, 0 once it is given back. */
-  USED: 2,
-  /** Blocks in it that somebody holds. */
-  LIVE: 3,
-  /** Neighbours in it with different holders: 0 = all blocks have the same. */
-  CHANGES: 4,
-  /** Place of its first block in the chain, 0-based. */
-  POSITION: 5,
-  /** Sequence hash of the block before; meaningless at position 0. */
-  PARENT: 6,
-  /** The round of clears it was last freed of. */
-  SWEPT: 8,
-} as const;
-const HEAD_WORDS = 9;
 const NONE = -1;
 
 /** Blocks in extents. A block is known by the number of its row. */
@@ -301,17 +277,4 @@ export class Extents {
     this.#heads.set(extent, EXTENT.USED, 0);
     this.arena.give(extent);
   }
-}
-
-function differ(a: number, b: number): number {
-  return a === b ? 0 : 1;
-}
-
-/** Neighbours that differ among holders at every block from word `from` to word `to`. */
-function changesIn(words: Int32Array, from: number, to: number): number {
-  let changes = 0;
-  for (let at = from + BLOCK_WORDS; at < to; at += BLOCK_WORDS) {
-    if (words[at] !== words[at - BLOCK_WORDS]) changes++;
-  }
-  return changes;
 }
