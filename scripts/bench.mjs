@@ -1,7 +1,7 @@
-// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write]
+// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write] [--json]
 // Compiles bench/ into .bench, runs each file that default-exports { name, run } in a process of its own, prints its table, and
-// keeps its figures in bench/results/NAME.json. --write also puts the figures of this run into docs/benchmarks.md, whose other sections
-// stay as they are.
+// keeps its figures in bench/results/NAME.json. --json prints them as one JSON array instead of tables. --write also puts the figures of
+// this run into docs/benchmarks.md, whose other sections stay as they are.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -18,7 +18,8 @@ else await main(process.argv.slice(2));
 
 async function main(args) {
   const write = args.includes('--write');
-  const wanted = args.filter((arg) => arg !== '--write');
+  const json = args.includes('--json');
+  const wanted = args.filter((arg) => arg !== '--write' && arg !== '--json');
   rmSync(join(root, '.bench'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
   const { status } = spawnSync(process.execPath, [compiler, '-p', 'bench/tsconfig.json'], {
@@ -30,6 +31,7 @@ async function main(args) {
   mkdirSync(results, { recursive: true });
   const compiled = join(root, '.bench/bench');
   const names = new Set();
+  const measured = [];
   let failed = 0;
   for (const file of readdirSync(compiled)
     .filter((name) => name.endsWith('.js'))
@@ -38,14 +40,20 @@ async function main(args) {
     if (typeof benchmark?.run !== 'function' || typeof benchmark.name !== 'string') continue;
     names.add(benchmark.name);
     if (wanted.length > 0 && !wanted.includes(benchmark.name)) continue;
-    process.stdout.write(`\n== ${benchmark.name}\n`);
+    if (!json) process.stdout.write(`\n== ${benchmark.name}\n`);
     const output = join(results, `${benchmark.name}.json`);
     // A process of its own: what one benchmark made the engine compile does not help or hurt the next.
     const child = ['--expose-gc', script, '--child', join(compiled, file), output];
     const run = spawnSync(process.execPath, child, { cwd: root, stdio: 'inherit' });
-    if (run.status === 0) process.stdout.write(`${tableOf(JSON.parse(readFileSync(output, 'utf8')))}\n`);
-    else failed += 1;
+    if (run.status !== 0) {
+      failed += 1;
+      continue;
+    }
+    const result = JSON.parse(readFileSync(output, 'utf8'));
+    if (json) measured.push(result);
+    else process.stdout.write(`${tableOf(result)}\n`);
   }
+  if (json) process.stdout.write(`${JSON.stringify(measured, null, 2)}\n`);
   const unknown = wanted.filter((name) => !names.has(name));
   if (unknown.length > 0)
     fail(`no benchmark is named ${unknown.join(', ')}; known: ${[...names].join(', ')}`);
@@ -93,16 +101,16 @@ function writePage(measured) {
   const sections = new Map(written.slice(1).map((text) => [text.slice(3, text.indexOf('\n')), text]));
   const parts = measured.map((name) => JSON.parse(readFileSync(join(results, `${name}.json`), 'utf8')));
   for (const { machine, name, notes, rows } of parts) {
-    // Times are of one machine and one minute: the page has only what they amount to beside each other, and sizes.
+    // Times are of one machine and one minute: the page has only what they amount to beside each other, sizes, and pauses.
     const lines = rows.flatMap(({ against, case: label, ratio, unit, value }) => {
-      const size = unit.startsWith('bytes') ? `${figure(value)} ${unit}` : '–';
+      const size = unit.startsWith('bytes') || unit === 'ms' ? `${figure(value)} ${unit}` : '–';
       if (ratio === null && size === '–') return [];
       return [`| ${label} | ${ratio === null ? '–' : `${figure(ratio)}×`} | ${against ?? '–'} | ${size} |`];
     });
     const section = [
       `## ${name}`,
       '',
-      '| case | times as fast or small | as | size |',
+      '| case | times as fast or small | as | size or pause |',
       '| --- | ---: | --- | ---: |',
       ...lines,
       '',
@@ -125,7 +133,7 @@ function writePage(measured) {
   ].join('\n');
   const inOrder = [...sections].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, text]) => text);
   writeFileSync(page, `${[intro, ...inOrder].join('\n\n')}\n`);
-  process.stdout.write('\nwrote docs/benchmarks.md\n');
+  process.stderr.write('\nwrote docs/benchmarks.md\n');
 }
 
 /** Three significant digits below a thousand, whole numbers with separators above. */

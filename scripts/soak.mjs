@@ -1,6 +1,7 @@
 // Soak test: a router and simulated engines in processes of their own, driven with concurrent streams and whole answers, shared
 // prefixes, aborts, slow readers, bad requests, killed and restarted workers, for a bounded time. Ends with a verdict; exit 1 when
 // something that must hold did not. Usage: node scripts/soak.mjs [--seconds 60] [--workers 4] [--clients 24] [--seed 1] …
+// With --index it soaks the prefix index alone instead: soak-index.mjs.
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -21,6 +22,10 @@ const OPTIONS = {
   mode: ['kv', 'router mode'],
 };
 
+if (process.argv.includes('--index')) {
+  await import('./soak-index.mjs');
+  process.exit();
+}
 const { values } = parseArgs({
   options: {
     help: { type: 'boolean' },
@@ -31,7 +36,8 @@ if (values.help) {
   const lines = Object.entries(OPTIONS).map(
     ([name, [value, meaning]]) => `  --${name} <x>  ${meaning} (default: ${value})`,
   );
-  process.stdout.write(`Usage: npm run soak -- [options]\n\n${lines.join('\n')}\n`);
+  const index = 'or  npm run soak -- --index [--operations 1e8] [--seed 1]  for the prefix index alone';
+  process.stdout.write(`Usage: npm run soak -- [options]\n\n${lines.join('\n')}\n\n${index}\n`);
 } else {
   process.exitCode = (await soak(readOptions())) ? 0 : 1;
 }

@@ -79,10 +79,6 @@ export interface ComposedRouter {
   close(): Promise<void>;
 }
 
-/** Bytes that one (rank, block) takes in the prefix index at most: 75 on average, 128 where its arrays have just doubled. */
-const BYTES_PER_HOLDING = 128;
-const MOST_HOLDINGS = 33_554_431;
-
 /**
  * Builds a router from its configuration, the configured workers in it.
  * @throws ResolutionError (PM_CONFIG_INVALID) when policies cannot be resolved; PointsmanError of the fleet for workers that
@@ -118,8 +114,8 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
-  const maxHoldings = Math.max(1, Math.min(MOST_HOLDINGS, Math.floor(limits.indexBytes / BYTES_PER_HOLDING)));
-  const index = wantsIndex ? createPrefixIndex({ hasher, maxHoldings }) : null;
+  const later = (work: () => void): void => void clock.schedule(0, work);
+  const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),

@@ -11,7 +11,7 @@ export {
   u64ToBigInt,
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
-export { createPrefixIndex, type PrefixIndexOptions } from './residency/canonical-chain-index.ts';
+export { createPrefixIndex, type PrefixIndexOptions } from './residency/extent-index.ts';
 export {
   type DumpedBlock,
   type DumpPage,

@@ -120,7 +120,7 @@ export const ERROR_CODES = {
   PM_KV_INDEX_FULL: {
     status: 500,
     retryable: false,
-    meaning: 'The prefix index holds as many engine hashes as it may.',
+    meaning: 'The prefix index holds as many engine hashes or bytes as it may.',
   },
   PM_KV_BIG_ENDIAN: {
     status: 500,

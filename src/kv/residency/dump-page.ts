@@ -1,34 +1,55 @@
-// One page of a dump: a scan over the holdings by id. A cursor is the holding's id times the number of tiers, plus the tier, so
-// that a page may end between two tiers of one holding.
-import type { Holdings } from './holdings.ts';
-import { BLOCK, type ResidentBlocks } from './resident-blocks.ts';
+// One page of a dump: a scan over the columns of names by number. A cursor is (column × 64 + place) × the number of tiers + tier, so
+// that a page may end between two tiers of one name.
+import { BLOCK } from './extent-layout.ts';
+import type { Extents } from './extents.ts';
+import type { Residencies } from './residencies.ts';
 import { type DumpedBlock, type DumpPage, TIERS } from './types.ts';
+
+const PLACES = 64 * TIERS.length;
 
 /** Up to `limit` rows from `cursor` on. */
 export function dumpPage(
-  holdings: Holdings,
-  blocks: ResidentBlocks,
+  residencies: Residencies,
+  extents: Extents,
   cursor: number,
   limit: number,
 ): DumpPage {
+  const { columns } = residencies;
   const page: DumpedBlock[] = [];
-  const end = holdings.used * TIERS.length;
+  const end = columns.used * PLACES;
   let at = cursor;
-  for (; at < end && page.length < limit; at++) {
-    const holding = Math.floor(at / TIERS.length);
+  while (at < end && page.length < limit) {
+    const column = Math.floor(at / PLACES);
+    const offset = Math.floor(at / TIERS.length) % 64;
+    const tiers = columns.liveOf(column) === 0 ? 0 : residencies.validTiersOf(column, offset);
+    if (tiers === 0) {
+      // The rest of a column that was given back is skipped, and of a name that is not there.
+      const step = columns.liveOf(column) === 0 ? PLACES : TIERS.length;
+      at += step - (at % step);
+      continue;
+    }
     const tier = at % TIERS.length;
-    if (((holdings.tiersOf(holding) >> tier) & 1) === 0) continue;
-    const block = holdings.blockOf(holding);
-    const position = blocks.positionOf(block);
-    page.push({
-      owner: holdings.ownerOf(holding),
-      tier: TIERS[tier]!,
-      external: { lo: holdings.externalLo(holding) >>> 0, hi: holdings.externalHi(holding) >>> 0 },
-      sequence: blocks.hashOf(block, BLOCK.SEQUENCE),
-      local: blocks.hashOf(block, BLOCK.LOCAL),
-      parent: position === 0 ? null : blocks.hashOf(block, BLOCK.PARENT),
-      position,
-    });
+    at++;
+    if (((tiers >> tier) & 1) === 0) continue;
+    page.push({ ...blockOf(residencies, extents, column, offset), tier: TIERS[tier]! });
   }
   return { blocks: page, cursor: at < end ? at : null };
+}
+
+function blockOf(
+  { columns }: Residencies,
+  extents: Extents,
+  column: number,
+  offset: number,
+): Omit<DumpedBlock, 'tier'> {
+  const block = extents.arena.baseOf(columns.extentOf(column)) + offset;
+  const sequence = extents.hashOf(block, BLOCK.SEQUENCE);
+  return {
+    owner: columns.ownerOf(column),
+    external: columns.isNamed(column) ? columns.hashAt(column, offset) : sequence,
+    sequence,
+    local: extents.hashOf(block, BLOCK.LOCAL),
+    parent: extents.parentOf(block),
+    position: extents.positionOf(block),
+  };
 }

@@ -1,17 +1,16 @@
-// Reused arrays of one store event: its sequence hashes, the holdings its engine hashes have already, and the check for
-// engine hashes that repeat. They grow to the longest event seen.
+// Reused arrays of one store event: its sequence hashes, and the check for engine hashes that repeat. They grow to the longest
+// event seen.
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { mixPair } from './pair-mix.ts';
 
 /** Room for one event at a time. */
 export class EventScratch {
   #sequence = new Uint32Array(0);
-  #holdings = new Int32Array(0);
   #seen = new Int32Array(16);
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.#sequence.buffer.byteLength + this.#holdings.byteLength + this.#seen.byteLength;
+    return this.#sequence.buffer.byteLength + this.#seen.byteLength;
   }
 
   /** An array for exactly `blocks` sequence hashes, with old contents; reused by the next call. */
@@ -24,12 +23,6 @@ export class EventScratch {
           : new Uint32Array(2 * blocks);
     }
     return this.#sequence;
-  }
-
-  /** An array for at least `blocks` holdings, with old contents; reused by the next call. */
-  holdings(blocks: number): Int32Array {
-    if (this.#holdings.length < blocks) this.#holdings = new Int32Array(2 * blocks);
-    return this.#holdings;
   }
 
   /** Whether a list of hashes has one twice or has the parent's. */

@@ -18,7 +18,8 @@ export const NO_HOLDERS = 0;
 
 /** Interned sets of (owner, tier mask). A holder is one word: owner << TIER_BITS | mask; a set lists them by ascending owner. */
 export class HolderSets {
-  readonly #rows = new RowArena(STRIDE);
+  readonly #arena = new RowArena(STRIDE, NEXT);
+  readonly #rows = this.#arena.rows;
   readonly #pool = new WordPool();
   #buckets = new Int32Array(64).fill(NONE);
   #draft = new Int32Array(16);
@@ -29,15 +30,12 @@ export class HolderSets {
   #lastTo = NONE;
 
   constructor() {
-    const words = this.#rows.words;
-    const row = this.#rows.take() * STRIDE;
-    words[row + OFFSET] = 0;
-    words[row + SIZE] = 0;
+    this.#arena.take();
   }
 
   /** Distinct non-empty sets. */
   get count(): number {
-    return this.#rows.live - 1;
+    return this.#arena.live - 1;
   }
 
   /** Bytes of all arrays. */
@@ -52,19 +50,19 @@ export class HolderSets {
 
   /** Where a set's holders start in `words`. */
   offsetOf(set: number): number {
-    return this.#rows.words[set * STRIDE + OFFSET]!;
+    return this.#rows.get(set, OFFSET);
   }
 
   /** How many owners a set has. */
   sizeOf(set: number): number {
-    return this.#rows.words[set * STRIDE + SIZE]!;
+    return this.#rows.get(set, SIZE);
   }
 
   /**
-   * Moves one block from the set `from` to the set that differs in this owner's tiers only (mask 0: the owner leaves).
-   * Returns the new set; `from` is freed when this was its last block.
+   * Moves blocks from the set `from` to the set that differs in this owner's tiers only (mask 0: the owner leaves).
+   * Returns the new set; `from` is freed when these were its last blocks.
    */
-  move(from: number, owner: number, mask: number): number {
+  move(from: number, owner: number, mask: number, blocks = 1): number {
     const holder = (owner << TIER_BITS) | mask;
     let to = this.#lastTo;
     if (from !== this.#lastFrom || holder !== this.#lastHolder) {
@@ -73,9 +71,8 @@ export class HolderSets {
       this.#lastHolder = holder;
       this.#lastTo = to;
     }
-    const words = this.#rows.words;
-    if (to !== NO_HOLDERS) words[to * STRIDE + BLOCKS]!++;
-    if (from !== NO_HOLDERS && --words[from * STRIDE + BLOCKS]! === 0) this.#drop(from);
+    if (to !== NO_HOLDERS) this.#count(to, blocks);
+    if (from !== NO_HOLDERS && this.#count(from, -blocks) === 0) this.#drop(from);
     return to;
   }
 
@@ -103,28 +100,24 @@ export class HolderSets {
     for (let i = 0; i < size; i++) hash = mixPair(draft[i]!, hash);
     let set = this.#buckets[hash & (this.#buckets.length - 1)]!;
     while (set !== NONE && !this.#equalsDraft(set, size, hash)) {
-      set = this.#rows.words[set * STRIDE + NEXT]!;
+      set = this.#rows.get(set, NEXT);
     }
     if (set !== NONE) return set;
     const offset = this.#pool.take(size);
     for (let i = 0; i < size; i++) this.#pool.words[offset + i] = draft[i]!;
-    set = this.#rows.take();
-    const row = set * STRIDE;
-    const words = this.#rows.words;
-    words[row + OFFSET] = offset;
-    words[row + SIZE] = size;
-    words[row + BLOCKS] = 0;
-    words[row + HASH] = hash;
+    set = this.#arena.take();
+    this.#rows.set(set, OFFSET, offset);
+    this.#rows.set(set, SIZE, size);
+    this.#rows.set(set, BLOCKS, 0);
+    this.#rows.set(set, HASH, hash);
     if (this.count > this.#buckets.length) this.#growBuckets();
     this.#link(set);
     return set;
   }
 
   #equalsDraft(set: number, size: number, hash: number): boolean {
-    const row = set * STRIDE;
-    const rows = this.#rows.words;
-    if (rows[row + HASH] !== hash || rows[row + SIZE] !== size) return false;
-    const start = rows[row + OFFSET]!;
+    if (this.#rows.get(set, HASH) !== hash || this.sizeOf(set) !== size) return false;
+    const start = this.offsetOf(set);
     const words = this.words;
     for (let i = 0; i < size; i++) {
       if (words[start + i] !== this.#draft[i]) return false;
@@ -133,10 +126,8 @@ export class HolderSets {
   }
 
   #link(set: number): void {
-    const row = set * STRIDE;
-    const words = this.#rows.words;
-    const bucket = words[row + HASH]! & (this.#buckets.length - 1);
-    words[row + NEXT] = this.#buckets[bucket]!;
+    const bucket = this.#rows.get(set, HASH) & (this.#buckets.length - 1);
+    this.#rows.set(set, NEXT, this.#buckets[bucket]!);
     this.#buckets[bucket] = set;
   }
 
@@ -145,25 +136,30 @@ export class HolderSets {
     this.#buckets = new Int32Array(old.length * 2).fill(NONE);
     for (const head of old) {
       for (let set = head; set !== NONE; ) {
-        const next = this.#rows.words[set * STRIDE + NEXT]!;
+        const next = this.#rows.get(set, NEXT);
         this.#link(set);
         set = next;
       }
     }
   }
 
+  #count(set: number, step: number): number {
+    const blocks = this.#rows.get(set, BLOCKS) + step;
+    this.#rows.set(set, BLOCKS, blocks);
+    return blocks;
+  }
+
   #drop(set: number): void {
-    const words = this.#rows.words;
-    const row = set * STRIDE;
-    const bucket = words[row + HASH]! & (this.#buckets.length - 1);
+    const bucket = this.#rows.get(set, HASH) & (this.#buckets.length - 1);
+    const next = this.#rows.get(set, NEXT);
     if (this.#buckets[bucket] === set) {
-      this.#buckets[bucket] = words[row + NEXT]!;
+      this.#buckets[bucket] = next;
     } else {
       let before = this.#buckets[bucket]!;
-      while (words[before * STRIDE + NEXT] !== set) before = words[before * STRIDE + NEXT]!;
-      words[before * STRIDE + NEXT] = words[row + NEXT]!;
+      while (this.#rows.get(before, NEXT) !== set) before = this.#rows.get(before, NEXT);
+      this.#rows.set(before, NEXT, next);
     }
-    this.#pool.give(words[row + OFFSET]!, words[row + SIZE]!);
-    this.#rows.give(set);
+    this.#pool.give(this.offsetOf(set), this.sizeOf(set));
+    this.#arena.give(set);
   }
 }

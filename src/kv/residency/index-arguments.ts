@@ -9,6 +9,12 @@ function refuse(message: string, details: Readonly<Record<string, number>>): nev
   throw new PointsmanError('PM_KV_ARGUMENT', message, { details });
 }
 
+/** Refuses an option that is no integer from `least` to `most`. */
+export function requireOption(value: number, least: number, most: number, what: string, unit: string): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  refuse(`${what} ${least} to ${most} ${unit}, not at ${value}`, { [unit]: value });
+}
+
 /** Refuses what is no owner slot. */
 export function requireOwner(owner: number): void {
   if (Number.isInteger(owner) && owner >= 0 && owner <= MAX_OWNER_SLOT) return;

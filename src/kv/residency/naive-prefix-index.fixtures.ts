@@ -22,7 +22,8 @@ interface NaiveHolding {
   readonly local: bigint;
   readonly parent: bigint | null;
   readonly position: number;
-  readonly tiers: Set<Tier>;
+  /** Copies per tier it lies on. */
+  readonly tiers: Map<Tier, number>;
 }
 
 /** The counters that only grow. */
@@ -49,8 +50,11 @@ export class NaivePrefixIndex implements PrefixIndex {
   };
   #holdings: NaiveHolding[] = [];
 
-  constructor(hasher: Pick<BlockHasher, 'chain'>) {
+  readonly #countStores: boolean;
+
+  constructor(hasher: Pick<BlockHasher, 'chain'>, countStores = false) {
     this.#hasher = hasher;
+    this.#countStores = countStores;
   }
 
   store(
@@ -83,7 +87,7 @@ export class NaivePrefixIndex implements PrefixIndex {
       local: contents[i]!,
       parent: i > 0 ? sequences[i - 1]! : (parent?.sequence ?? null),
       position: (parent?.position ?? -1) + 1 + i,
-      tiers: new Set([tier]),
+      tiers: new Map([[tier, 1]]),
     }));
     if (told.some((t) => (this.#named(owner, t.external)?.sequence ?? t.sequence) !== t.sequence)) {
       this.#counters.conflictingStores++;
@@ -92,8 +96,12 @@ export class NaivePrefixIndex implements PrefixIndex {
     let stored = 0;
     for (const holding of told) {
       const known = this.#named(owner, holding.external);
-      if (known?.tiers.has(tier)) continue;
-      if (known) known.tiers.add(tier);
+      const copies = known?.tiers.get(tier);
+      if (copies !== undefined) {
+        if (this.#countStores) known?.tiers.set(tier, copies + 1);
+        continue;
+      }
+      if (known) known.tiers.set(tier, 1);
       else this.#holdings.push(holding);
       stored++;
     }
@@ -105,8 +113,12 @@ export class NaivePrefixIndex implements PrefixIndex {
   remove(owner: number, tier: Tier, external: HashPairs): number {
     let removed = 0;
     for (const name of toBigUint64Array(external)) {
-      if (this.#named(owner, name)?.tiers.delete(tier)) removed++;
+      const tiers = this.#named(owner, name)?.tiers;
+      const copies = tiers?.get(tier) ?? 0;
+      if (copies > 0) removed++;
       else this.#counters.unknownRemoves++;
+      if (copies > 1) tiers?.set(tier, copies - 1);
+      else tiers?.delete(tier);
       this.#sweep();
     }
     this.#changed(removed > 0);
@@ -160,8 +172,8 @@ export class NaivePrefixIndex implements PrefixIndex {
     return to - from;
   }
 
-  holds(owner: number, tier: Tier, sequenceHash: U64): boolean {
-    return this.#on(owner, tier, u64ToBigInt(sequenceHash));
+  holds(owner: number, tier: Tier, sequence: HashPairs, index: number): boolean {
+    return this.#on(owner, tier, toBigUint64Array(sequence)[index]!);
   }
 
   dump(cursor: number, limit: number): DumpPage {
@@ -184,7 +196,7 @@ export class NaivePrefixIndex implements PrefixIndex {
 
   stats(): PrefixIndexStats {
     const residencies = this.#holdings.flatMap((h) =>
-      [...h.tiers].map((t) => `${h.owner} ${t} ${h.sequence}`),
+      [...h.tiers.keys()].map((t) => `${h.owner} ${t} ${h.sequence}`),
     );
     return {
       ...this.#counters,
@@ -192,6 +204,7 @@ export class NaivePrefixIndex implements PrefixIndex {
       residencies: new Set(residencies).size,
       holdings: this.#holdings.length,
       holderSets: 0,
+      ownersToSweep: 0,
       bytes: 0,
       probes: 0,
     };

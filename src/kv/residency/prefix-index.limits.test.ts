@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { PointsmanError } from '../../plugin/index.ts';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
-import { createPrefixIndex } from './canonical-chain-index.ts';
+import { createPrefixIndex } from './extent-index.ts';
 import type { PrefixIndex } from './types.ts';
 
 const hasher = createReferenceHasher();
@@ -35,7 +35,7 @@ function probesOf(index: PrefixIndex, local: Uint32Array): { depth: number | und
   return { depth: match.depthPerTier[0]![0], probes: index.stats().probes - before };
 }
 
-test('a lookup of n resident blocks takes O(n) probes, however scattered they came', () => {
+test('a lookup probes the table once in a while, however scattered the blocks of its chain came', () => {
   const index = fresh();
   const chains = 40;
   for (let at = 0; at < 1000; at++) {
@@ -47,8 +47,7 @@ test('a lookup of n resident blocks takes O(n) probes, however scattered they ca
   for (const n of [1, 10, 100, 1000]) {
     const { depth, probes } = probesOf(index, hashes(35_000, n));
     expect(depth).toBe(n);
-    expect(probes).toBeGreaterThanOrEqual(n);
-    expect(probes).toBeLessThanOrEqual(2 * n + 10);
+    expect(probes).toBeLessThanOrEqual(n / 4 + 10);
   }
 });
 
@@ -60,7 +59,7 @@ test('a lookup along blocks of one event probes the table for the first only', (
   expect(probes).toBeLessThanOrEqual(3);
 });
 
-test('every block is found again after many doublings, and the arrays stay below 160 bytes per block', () => {
+test('every block is found again after many doublings, and the arrays stay below 60 bytes per block', () => {
   const index = fresh();
   const chains = 60;
   const length = 1000;
@@ -79,7 +78,7 @@ test('every block is found again after many doublings, and the arrays stay below
   }
   const stats = index.stats();
   expect(stats).toMatchObject({ blocks: chains * length, residencies: chains * length, holderSets: 7 });
-  expect(stats.bytes / stats.blocks).toBeLessThan(160);
+  expect(stats.bytes / stats.blocks).toBeLessThan(60);
   const sequence = new Uint32Array(2 * length);
   const out = new BigUint64Array(length);
   for (let chain = 0; chain < chains; chain++) {
@@ -126,7 +125,7 @@ test('a cleared owner gives the memory of its table back', () => {
   index.remove(0, 'device', hashes(900_000, 20_000));
   const { bytes, probes } = index.stats();
   index.clear(0, 'all');
-  expect(bytes - index.stats().bytes).toBe(4 * 4096);
+  expect(bytes - index.stats().bytes).toBeGreaterThan(4 * 4096);
   expect(index.stats().probes).toBeGreaterThanOrEqual(probes);
 });
 
@@ -152,7 +151,7 @@ test('owner slots beyond 65,535 are refused by every call that names one', () =>
   expect(error(() => index.clear(65_536, 'all'))).toBe(text);
   expect(error(() => index.bindOwner(65_536, 1n))).toBe(text);
   expect(error(() => index.externalHashes(65_536, none, 0, 0, new BigUint64Array(0)))).toBe(text);
-  expect(error(() => index.holds(65_536, 'device', { lo: 0, hi: 0 }))).toBe(text);
+  expect(error(() => index.holds(65_536, 'device', none, 0))).toBe(text);
   expect(error(() => index.clear(-1, 'all'))).toContain('owner slot -1 is outside');
   expect(error(() => index.clear(0.5, 'all'))).toContain('owner slot 0.5 is outside');
 });
@@ -180,6 +179,9 @@ test('lists that do not fit together, ranges and pages that do not exist are ref
   );
   expect(error(() => index.dump(0, 0))).toBe(
     'PM_KV_ARGUMENT: a dump page holds at least 1 block, but its limit is 0',
+  );
+  expect(error(() => createPrefixIndex({ hasher, sweepPlaces: 65_536 }))).toBe(
+    'PM_KV_ARGUMENT: a piece of a clear can look at 1 to 65472 places, not at 65536',
   );
   expect(error(() => fresh(0))).toBe(
     'PM_KV_ARGUMENT: the prefix index can be capped at 1 to 33554431 holdings, not at 0',

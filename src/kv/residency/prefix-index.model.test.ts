@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { fromBigUint64Array, u64FromBigInt, u64ToBigInt } from '../hashing/u64.ts';
-import { createPrefixIndex } from './canonical-chain-index.ts';
+import { createPrefixIndex } from './extent-index.ts';
 import { NaivePrefixIndex } from './naive-prefix-index.fixtures.ts';
 import { type DumpedBlock, type PrefixIndex, TIERS, type Tier } from './types.ts';
 
@@ -197,14 +197,21 @@ function counts(index: PrefixIndex) {
   return rest;
 }
 
+/** What an index with cleared blocks still in place says of everything but those. */
+function countsButCleared(index: PrefixIndex) {
+  const { blocks: _blocks, holdings: _holdings, ownersToSweep: _owners, ...rest } = counts(index);
+  return rest;
+}
+
 test('after every event the index answers as the naive one does', () => {
   fc.assert(
     fc.property(
       fc.array(op, { minLength: 1, maxLength: 40 }),
       fc.integer({ min: 1, max: 7 }),
-      (ops, limit) => {
-        const index = createPrefixIndex({ hasher });
-        const naive = new NaivePrefixIndex(hasher);
+      fc.boolean(),
+      (ops, limit, countStores) => {
+        const index = createPrefixIndex({ hasher, countStores });
+        const naive = new NaivePrefixIndex(hasher, countStores);
         for (const step of ops) {
           expect(apply(index, step)).toEqual(apply(naive, step));
           expect(counts(index)).toEqual(counts(naive));
@@ -223,11 +230,13 @@ test('after every event the index answers as the naive one does', () => {
         }
         const rows = dumpAll(index, limit);
         expect(rows.map(asText).sort()).toEqual(dumpAll(naive, limit).map(asText).sort());
-        for (const row of rows) expect(index.holds(row.owner, row.tier, row.sequence)).toBe(true);
-        for (const row of rows) {
+        for (const step of ops) {
+          if (!('chain' in step)) continue;
+          const sequence = naive.chain(localsOf(step.chain));
           for (const other of OWNERS) {
-            for (const on of TIERS) {
-              expect(index.holds(other, on, row.sequence)).toBe(naive.holds(other, on, row.sequence));
+            for (const at of step.chain.keys()) {
+              const held = naive.holds(other, step.tier, sequence, at);
+              expect(index.holds(other, step.tier, sequence, at)).toBe(held);
             }
           }
         }
@@ -276,5 +285,37 @@ test('an index emptied by removes, clears or worker loss holds nothing at all', 
       expect(index.dump(0, 10).blocks).toEqual([]);
     }),
     { numRuns: 200 },
+  );
+});
+
+test('between the pieces of a clear nothing sees what was cleared, and events apply as if it were done', () => {
+  const turn = fc.tuple(op, fc.nat(2));
+  fc.assert(
+    fc.property(fc.array(turn, { minLength: 1, maxLength: 50 }), fc.boolean(), (turns, countStores) => {
+      const work: (() => void)[] = [];
+      const later = (piece: () => void) => void work.push(piece);
+      const index = createPrefixIndex({ hasher, countStores, later, sweepPlaces: 1 });
+      const naive = new NaivePrefixIndex(hasher, countStores);
+      for (const [step, pieces] of turns) {
+        expect(apply(index, step)).toEqual(apply(naive, step));
+        for (let piece = 0; piece < pieces; piece++) work.shift()?.();
+        expect(countsButCleared(index)).toEqual(countsButCleared(naive));
+        if (!('chain' in step)) continue;
+        const sequence = naive.chain(localsOf(step.chain));
+        for (const tiers of TIER_QUERIES.slice(0, 1 + pieces)) {
+          expect(answers(index, sequence, tiers)).toEqual(answers(naive, sequence, tiers));
+        }
+        expect(externals(index, step.owner, sequence, 0)).toEqual(externals(naive, step.owner, sequence, 0));
+        if (pieces !== 1) continue;
+        expect(dumpAll(index, 5).map(asText).sort()).toEqual(dumpAll(naive, 5).map(asText).sort());
+        const at = sequence.length / 2 - 1;
+        expect(index.holds(step.owner, step.tier, sequence, at)).toBe(
+          naive.holds(step.owner, step.tier, sequence, at),
+        );
+      }
+      while (work.length > 0) work.shift()?.();
+      expect(counts(index)).toEqual(counts(naive));
+    }),
+    { numRuns: 400 },
   );
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createReferenceHasher } from '../hashing/reference-hasher.ts';
 import { fromBigUint64Array, u64FromBigInt, u64ToBigInt } from '../hashing/u64.ts';
-import { createPrefixIndex } from './canonical-chain-index.ts';
+import { createPrefixIndex } from './extent-index.ts';
 import { type PrefixIndex, TIERS, type Tier } from './types.ts';
 
 const hasher = createReferenceHasher();

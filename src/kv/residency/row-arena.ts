@@ -1,25 +1,19 @@
-// Fixed-width rows of 32-bit words in one Int32Array, addressed by a dense id. Given-back rows are reused, the array grows by
-// doubling. Words are signed so that every value passes between functions as a small integer, never as a boxed number.
+// Rows that are taken and given back one by one; given-back ones are reused.
+import { SegmentedRows } from './segmented-rows.ts';
 
 const NONE = -1;
-const FIRST_CAPACITY = 256;
 
-/** Most rows of an arena: ids must fit the 25 bits a table slot has for them. */
-export const MAX_ROWS = 2 ** 25 - 1;
-
-/** Rows of `stride` words. Word 0 of a free row links to the next free one. */
+/** Rows of `stride` words, known by number. The word `link` of a free row leads to the next free one. */
 export class RowArena {
-  /** Words per row. */
-  readonly stride: number;
-  /** All rows; replaced when the arena grows, so never keep it across a `reserve` or `take`. */
-  words: Int32Array;
+  readonly rows: SegmentedRows;
+  readonly #link: number;
   #free = NONE;
   #used = 0;
   #live = 0;
 
-  constructor(stride: number) {
-    this.stride = stride;
-    this.words = new Int32Array(FIRST_CAPACITY * stride);
+  constructor(stride: number, link: number) {
+    this.rows = new SegmentedRows(stride);
+    this.#link = link;
   }
 
   /** Rows in use. */
@@ -27,47 +21,32 @@ export class RowArena {
     return this.#live;
   }
 
-  /** One more than the largest id ever given out: where a scan over all rows ends. */
+  /** One more than the largest number ever given out: where a scan over all rows ends. */
   get used(): number {
     return this.#used;
   }
 
-  /** Bytes of the array. */
-  get bytes(): number {
-    return this.words.byteLength;
-  }
-
-  /** Makes room for `more` rows, so that as many `take`s cannot fail. */
-  reserve(more: number): void {
-    const needed = this.#live + more;
-    let capacity = this.words.length / this.stride;
-    if (needed <= capacity) return;
-    while (capacity < needed) capacity *= 2;
-    const words = new Int32Array(capacity * this.stride);
-    words.set(this.words);
-    this.words = words;
+  /** Bytes that taking so many rows adds at most. */
+  growth(rows: number): number {
+    return this.rows.growth(Math.max(this.#used, this.#live + rows));
   }
 
   /** A row, its words as its last user left them. */
   take(): number {
     this.#live++;
     if (this.#free !== NONE) {
-      const id = this.#free;
-      this.#free = this.words[id * this.stride]!;
-      return id;
+      const row = this.#free;
+      this.#free = this.rows.get(row, this.#link);
+      return row;
     }
-    if ((this.#used + 1) * this.stride > this.words.length) {
-      this.#live--;
-      this.reserve(1);
-      this.#live++;
-    }
+    this.rows.reserve(this.#used + 1);
     return this.#used++;
   }
 
   /** Gives a row back. */
-  give(id: number): void {
-    this.words[id * this.stride] = this.#free;
-    this.#free = id;
+  give(row: number): void {
+    this.rows.set(row, this.#link, this.#free);
+    this.#free = row;
     this.#live--;
   }
 }

@@ -8,10 +8,16 @@ export const TIER_BITS: number = TIERS.length;
 export const ALL_TIERS: number = 2 ** TIER_BITS - 1;
 
 const BITS: Readonly<Record<Tier, number>> = { device: 1, host: 2, disk: 4, external: 8 };
+const INDEXES: Readonly<Record<Tier, number>> = { device: 0, host: 1, disk: 2, external: 3 };
 
 /** The bit of one tier. */
 export function tierBit(tier: Tier): number {
   return BITS[tier];
+}
+
+/** The place of one tier in `TIERS`. */
+export function tierIndex(tier: Tier): number {
+  return INDEXES[tier];
 }
 
 /** The mask of a list of tiers, in whatever order they are listed. */
@@ -19,9 +25,4 @@ export function tierMask(tiers: readonly Tier[]): number {
   let mask = 0;
   for (const tier of tiers) mask |= BITS[tier];
   return mask;
-}
-
-/** How many tiers a mask holds. */
-export function tierCount(mask: number): number {
-  return (mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1) + ((mask >> 3) & 1);
 }

@@ -65,6 +65,8 @@ export interface PrefixIndexStats {
   readonly bytes: number;
   /** Table slots looked at by all lookups so far: lookups stay near 1.5 each while hashing is sound. */
   readonly probes: number;
+  /** Owners of which cleared blocks are still in place: counted in `blocks`, `holdings` and `bytes`, seen by nothing else. */
+  readonly ownersToSweep: number;
   readonly version: number;
   /** Blocks of accepted stores that their owner held on that tier already. */
   readonly duplicateStores: number;
@@ -87,8 +89,8 @@ export interface PrefixIndex {
    * Blocks `external[i]` (the engine's hashes) with contents `local[i]` now lie on `tier` of `owner`, chained behind
    * `parentExternal` (null = at position 0). The parent must be known for this owner, on any tier, else nothing is indexed: at
    * the root the blocks would match prompts they do not belong to. An engine hash that equals the parent's or stands twice in
-   * the event is a self-reference. Stores are not counted: the second store of an engine hash on a tier changes nothing, and one
-   * remove undoes both. One content may have several engine hashes; the owner holds the block until the last is removed.
+   * the event is a self-reference. The second store of an engine hash on a tier changes nothing that is seen; whether one remove
+   * undoes both depends on whether the index counts stores. One content may have several engine hashes; the owner holds the block until the last is removed.
    */
   store(
     owner: OwnerSlot,
@@ -97,7 +99,7 @@ export interface PrefixIndex {
     external: HashPairs,
     local: HashPairs,
   ): StoreOutcome;
-  /** Removes by the engine's hashes; unknown ones are counted and skipped. Returns how many were removed. */
+  /** Removes by the engine's hashes; unknown ones are counted and skipped. Returns how many were known. */
   remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number;
   /** Forgets everything of one owner on one tier or all. */
   clear(owner: OwnerSlot, tier: Tier | 'all'): void;
@@ -119,8 +121,8 @@ export interface PrefixIndex {
     to: number,
     out: BigUint64Array,
   ): number;
-  /** Whether `owner` holds the block with this sequence hash on `tier`. */
-  holds(owner: OwnerSlot, tier: Tier, sequenceHash: U64): boolean;
+  /** Whether `owner` holds the block at `index` of a chain of sequence hashes on `tier`, whatever it holds before it. */
+  holds(owner: OwnerSlot, tier: Tier, sequence: HashPairs, index: number): boolean;
   /**
    * Pages through all residencies, a row for each engine hash and tier; start with cursor 0. Not a snapshot: calls in between
    * may change it. Stored again by ascending position, the rows give an index with the same matches.

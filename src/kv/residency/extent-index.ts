@@ -1,0 +1,291 @@
+// The prefix index: every stored block is renamed to the router's own sequence hash, which includes all before it, so that engines
+// with different hashes share it and a hole in the middle of a chain is nothing special; blocks lie in extents of their chain, so
+// that a lookup goes by extents. This file applies events; the extents, names, holders, clears and the walk have their own.
+import type { WorkerId } from '../../plugin/index.ts';
+import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
+import { requireWholePairs } from '../hashing/u64.ts';
+import { dumpPage } from './dump-page.ts';
+import { writeEngineHashes } from './engine-hashes.ts';
+import { EventScratch } from './event-scratch.ts';
+import { BLOCK } from './extent-layout.ts';
+import { ExtentWalk } from './extent-walk.ts';
+import { Extents } from './extents.ts';
+import {
+  requireOption,
+  requireOwner,
+  requirePage,
+  requireRange,
+  requireSameLength,
+} from './index-arguments.ts';
+import { IndexRoom, type IndexSize } from './index-room.ts';
+import { Residencies } from './residencies.ts';
+import { runSizeFor } from './run-arena.ts';
+import { MAX_ROWS } from './segmented-rows.ts';
+import { SlotBindings } from './slot-bindings.ts';
+import { StoreEvent } from './store-event.ts';
+import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
+import type {
+  DumpPage,
+  OwnerSlot,
+  PrefixIndex,
+  PrefixIndexStats,
+  PrefixMatch,
+  StoreOutcome,
+  Tier,
+} from './types.ts';
+
+const NONE = -1;
+/** A piece of a clear: about a millisecond. */
+const SWEEP_PLACES = 8192;
+/** With what the last extent of a piece reaches beyond, 65,536 at most. */
+const MOST_SWEEP_PLACES = 65_536 - 64;
+
+/** Options of {@link createPrefixIndex}. */
+export interface PrefixIndexOptions {
+  /** Continues chains of sequence hashes; must be the hasher family that hashes prompts. */
+  readonly hasher: Pick<BlockHasher, 'chain'>;
+  /** Most (owner, engine hash) pairs held at once, 1 to 33,554,431, the default: about 50 bytes each in long chains. */
+  readonly maxHoldings?: number;
+  /** Most bytes of all arrays, passed by one step of growth at most; default no cap. */
+  readonly maxBytes?: number;
+  /**
+   * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
+   * keep two copies of a block and announce both. Right only where no event is lost or told twice. Default false.
+   */
+  readonly countStores?: boolean;
+  /**
+   * Runs `work` soon, never at once. With it clears are done in pieces: nothing sees cleared blocks from the clear on, but their
+   * memory and their part in `blocks` and `holdings` go piece by piece. Without it a clear returns when all is done.
+   */
+  readonly later?: (work: () => void) => void;
+  /** Places for blocks that one piece of a clear looks at, 1 to 65,472; default 8,192. */
+  readonly sweepPlaces?: number;
+}
+
+/**
+ * An empty prefix index in typed arrays.
+ * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
+ * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL at a cap; nothing has changed then.
+ */
+export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
+  return new ExtentIndex(options);
+}
+
+class ExtentIndex implements PrefixIndex {
+  readonly #hasher: Pick<BlockHasher, 'chain'>;
+  readonly #room: IndexRoom;
+  readonly #later: ((work: () => void) => void) | undefined;
+  readonly #extents = new Extents();
+  readonly #residencies: Residencies;
+  readonly #walk: ExtentWalk;
+  readonly #event: StoreEvent;
+  readonly #scratch = new EventScratch();
+  readonly #bindings = new SlotBindings();
+  #version = 0;
+  #sweepsLater = false;
+  #duplicateStores = 0;
+  #conflictingStores = 0;
+  #selfReferences = 0;
+  #unknownParents = 0;
+  #unknownRemoves = 0;
+
+  constructor(options: PrefixIndexOptions) {
+    const { hasher, maxHoldings = MAX_ROWS, countStores = false, sweepPlaces = SWEEP_PLACES } = options;
+    requireOption(maxHoldings, 1, MAX_ROWS, 'the prefix index can be capped at', 'holdings');
+    requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
+    this.#hasher = hasher;
+    this.#room = new IndexRoom(maxHoldings, options.maxBytes ?? Number.POSITIVE_INFINITY);
+    this.#later = options.later;
+    this.#residencies = new Residencies(this.#extents, countStores, sweepPlaces);
+    this.#event = new StoreEvent(this.#extents, this.#residencies);
+    this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
+  }
+
+  store(
+    owner: OwnerSlot,
+    tier: Tier,
+    parentExternal: U64 | null,
+    external: HashPairs,
+    local: HashPairs,
+  ): StoreOutcome {
+    requireOwner(owner);
+    requireSameLength('external', external, 'local', local);
+    if (this.#scratch.repeats(parentExternal, external)) {
+      this.#selfReferences++;
+      return 'self-reference';
+    }
+    let state = this.#residencies.of(owner);
+    let parent = NONE;
+    if (parentExternal !== null) {
+      const name =
+        state === undefined
+          ? NONE
+          : this.#residencies.find(state, parentExternal.lo | 0, parentExternal.hi | 0);
+      if (name === NONE) {
+        this.#unknownParents++;
+        return 'unknown-parent';
+      }
+      parent = this.#residencies.blockOf(name);
+    }
+    const before = parent === NONE ? null : this.#extents.hashOf(parent, BLOCK.SEQUENCE);
+    const sequence = this.#scratch.sequence(local.length >> 1);
+    this.#hasher.chain(before, local, sequence);
+    const added = this.#event.match(state, parent, external, sequence);
+    if (added === NONE) {
+      this.#conflictingStores++;
+      return 'duplicate';
+    }
+    if (added > 0) {
+      this.#requireRoom(owner, added);
+      state = this.#residencies.toFill(owner);
+    }
+    const changed =
+      state === undefined ? 0 : this.#event.apply(state, tierIndex(tier), parent, external, local, sequence);
+    this.#duplicateStores += (external.length >> 1) - changed;
+    if (changed === 0) return 'duplicate';
+    this.#version++;
+    return 'stored';
+  }
+
+  remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number {
+    requireOwner(owner);
+    requireWholePairs(external);
+    const state = this.#residencies.of(owner);
+    const blocks = external.length >> 1;
+    let removed = 0;
+    if (state !== undefined) {
+      const at = tierIndex(tier);
+      for (let i = 0; i < blocks; i++) {
+        const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+        if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;
+        this.#residencies.release(name, at, state);
+        removed++;
+      }
+    }
+    this.#unknownRemoves += blocks - removed;
+    if (removed > 0) this.#version++;
+    return removed;
+  }
+
+  clear(owner: OwnerSlot, tier: Tier | 'all'): void {
+    requireOwner(owner);
+    if (this.#forget(owner, tier === 'all' ? ALL_TIERS : tierBit(tier))) this.#version++;
+    this.#sweep();
+  }
+
+  bindOwner(owner: OwnerSlot, worker: WorkerId): void {
+    requireOwner(owner);
+    // What a slot held under another worker says nothing about this one.
+    if (!this.#bindings.bind(owner, worker)) return;
+    if (this.#forget(owner, ALL_TIERS)) this.#version++;
+    this.#sweep();
+  }
+
+  removeWorker(worker: WorkerId): void {
+    let changed = false;
+    for (const owner of this.#bindings.release(worker)) {
+      changed = this.#forget(owner, ALL_TIERS) || changed;
+    }
+    if (changed) this.#version++;
+    this.#sweep();
+  }
+
+  find(local: HashPairs, sequence: HashPairs, tiers: readonly Tier[]): PrefixMatch {
+    requireSameLength('local', local, 'sequence', sequence);
+    return this.#walk.walk(sequence, tierMask(tiers), this.#version);
+  }
+
+  externalHashes(
+    owner: OwnerSlot,
+    sequence: HashPairs,
+    from: number,
+    to: number,
+    out: BigUint64Array,
+  ): number {
+    requireOwner(owner);
+    requireWholePairs(sequence);
+    requireRange(from, to, sequence.length >> 1, out.length);
+    const state = this.#residencies.of(owner);
+    if (state === undefined) return 0;
+    const pairs = new Uint32Array(out.buffer, out.byteOffset, 2 * out.length);
+    return writeEngineHashes(this.#extents, this.#residencies, state, sequence, from, to, pairs);
+  }
+
+  holds(owner: OwnerSlot, tier: Tier, sequence: HashPairs, index: number): boolean {
+    requireOwner(owner);
+    requireWholePairs(sequence);
+    requireRange(index, index + 1, sequence.length >> 1, 1);
+    const state = this.#residencies.of(owner);
+    const block = this.#extents.locate(sequence, index);
+    if (state === undefined || block === NONE) return false;
+    return (this.#residencies.tiersOfBlock(block, state) & tierBit(tier)) !== 0;
+  }
+
+  dump(cursor: number, limit: number): DumpPage {
+    requirePage(cursor, limit);
+    return dumpPage(this.#residencies, this.#extents, cursor, limit);
+  }
+
+  stats(): PrefixIndexStats {
+    return {
+      blocks: this.#extents.live,
+      residencies: this.#residencies.count,
+      holdings: this.#residencies.columns.live,
+      holderSets: this.#extents.sets.count,
+      bytes: this.#bytes,
+      probes: this.#extents.firsts.probes + this.#residencies.probes,
+      ownersToSweep: this.#residencies.cleared.owners,
+      version: this.#version,
+      duplicateStores: this.#duplicateStores,
+      conflictingStores: this.#conflictingStores,
+      selfReferences: this.#selfReferences,
+      unknownParents: this.#unknownParents,
+      unknownRemoves: this.#unknownRemoves,
+    };
+  }
+
+  get #bytes(): number {
+    const index = this.#extents.bytes + this.#residencies.bytes;
+    return index + this.#walk.bytes + this.#event.bytes + this.#scratch.bytes;
+  }
+
+  /** Takes everything of an owner off tiers; whether there was anything. */
+  #forget(owner: number, tiers: number): boolean {
+    const state = this.#residencies.of(owner);
+    return state !== undefined && this.#residencies.clear(state, tiers, tiers === ALL_TIERS);
+  }
+
+  /** Takes cleared blocks away: all now, or a piece now and the others later. */
+  #sweep(): void {
+    const { cleared } = this.#residencies;
+    if (this.#later === undefined) {
+      while (!cleared.sweep()) {}
+    } else if (!this.#sweepsLater && !cleared.sweep()) {
+      this.#sweepsLater = true;
+      this.#later(() => {
+        this.#sweepsLater = false;
+        this.#sweep();
+      });
+    }
+  }
+
+  /** Refuses what there is no room for. */
+  #requireRoom(owner: number, added: number): void {
+    const { columns, cleared } = this.#residencies;
+    const size: IndexSize = {
+      names: columns.live,
+      runs: this.#extents.arena.room,
+      bytes: () => this.#bytes,
+      growth: (names) => {
+        const extents = Math.min(names, 2 + (names >> 6));
+        const size = runSizeFor(names);
+        return this.#extents.growth(extents, size) + this.#residencies.growth(owner, names, extents, size);
+      },
+    };
+    if (!this.#room.lacks(size, added)) return;
+    // What is cleared but still in place makes room.
+    if (cleared.isSwept) this.#room.refuse(size, added);
+    while (!cleared.sweep()) {}
+    this.#requireRoom(owner, added);
+  }
+}

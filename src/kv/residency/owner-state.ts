@@ -1,0 +1,118 @@
+// What the index knows of one owner as a whole.
+import { RowTable } from './row-table.ts';
+import type { SegmentedRows } from './segmented-rows.ts';
+import { TIER_BITS } from './tier-bits.ts';
+
+const NONE = -1;
+const BORN_MASK = 2 ** 23 - 1;
+
+/** One owner's names and clears. */
+export class OwnerState {
+  readonly owner: number;
+  /** Its first column, −1 for none. */
+  head: number = NONE;
+  /** Clears per tier modulo 256, a byte each. Blocks of columns that note others are cleared, though still in place. */
+  clears = 0;
+  /** Clears of all tiers, modulo 2^23. */
+  born = 0;
+  /** Names in columns, cleared ones that are still in place included. */
+  live = 0;
+  /** Blocks held per tier; cleared ones are not counted. */
+  readonly held: number[] = new Array<number>(TIER_BITS).fill(0);
+  /** Clears since no cleared block was in place. */
+  unswept = 0;
+  /** The column at which clearing away goes on, −1 at the end. */
+  cursor: number = NONE;
+  #names: RowTable | null = null;
+  #routerNames: RowTable | null = null;
+  readonly #rows: SegmentedRows;
+  readonly #blocks: SegmentedRows;
+
+  /**
+   * @param rows rows of engine hashes.
+   * @param blocks rows of blocks, which begin with the router's hash.
+   */
+  constructor(owner: number, rows: SegmentedRows, blocks: SegmentedRows) {
+    this.owner = owner;
+    this.#rows = rows;
+    this.#blocks = blocks;
+  }
+
+  /** Bytes of the tables. */
+  get bytes(): number {
+    return (this.#names?.bytes ?? 0) + (this.#routerNames?.bytes ?? 0);
+  }
+
+  /** Bytes that so many names add at most. */
+  growth(names: number): number {
+    const own = this.#names?.growth(names) ?? 0;
+    return Math.max(own, this.#routerNames?.growth(names) ?? 0, 64 * names);
+  }
+
+  /** Table slots looked at so far. */
+  get probes(): number {
+    return (this.#names?.probes ?? 0) + (this.#routerNames?.probes ?? 0);
+  }
+
+  /** Whether cleared blocks are still in place. */
+  get isSwept(): boolean {
+    return this.unswept === 0;
+  }
+
+  /** Engine hashes; null when there are none. */
+  get names(): RowTable | null {
+    return this.#names;
+  }
+
+  /** Blocks whose engine hash is the router's; null when there are none. */
+  get routerNames(): RowTable | null {
+    return this.#routerNames;
+  }
+
+  /** Engine hashes, to add one. */
+  namesToFill(): RowTable {
+    this.#names ??= new RowTable(this.#rows, 0, true);
+    return this.#names;
+  }
+
+  /** Blocks whose engine hash is the router's, to add one. */
+  routerNamesToFill(): RowTable {
+    this.#routerNames ??= new RowTable(this.#blocks, 0);
+    return this.#routerNames;
+  }
+
+  /** Marks the blocks on some tiers as cleared; returns how many (tier, block) pairs were held. */
+  clear(tiers: number, all: boolean): number {
+    let cleared = 0;
+    for (let tier = 0; tier < TIER_BITS; tier++) {
+      if (((tiers >> tier) & 1) === 0 || this.held[tier] === 0) continue;
+      cleared += this.held[tier]!;
+      this.held[tier] = 0;
+    }
+    if (cleared === 0) return 0;
+    for (let tier = 0; tier < TIER_BITS; tier++) {
+      if (((tiers >> tier) & 1) === 0) continue;
+      const shift = 8 * tier;
+      const byte = ((this.clears >>> shift) + 1) & 255;
+      this.clears = (this.clears & ~(255 << shift)) | (byte << shift);
+    }
+    if (all) {
+      this.born = (this.born + 1) & BORN_MASK;
+      this.#names = null;
+      this.#routerNames = null;
+    }
+    this.unswept++;
+    this.cursor = this.head;
+    return cleared;
+  }
+
+  /** Tiers that were cleared since a column noted `clears`. */
+  staleTiers(clears: number): number {
+    const differs = clears ^ this.clears;
+    if (differs === 0) return 0;
+    let tiers = 0;
+    for (let tier = 0; tier < TIER_BITS; tier++)
+      if (((differs >>> (8 * tier)) & 255) !== 0) tiers |= 1 << tier;
+    return tiers;
+  }
+}

@@ -1,0 +1,252 @@
+// Who holds which block under which name: the changes that stores, removes and clears are made of.
+import type { HashPairs } from '../hashing/types.ts';
+import { ClearedBlocks } from './cleared-blocks.ts';
+import type { Extents } from './extents.ts';
+import { NameColumns } from './name-columns.ts';
+import { OwnerState } from './owner-state.ts';
+import { StoreCopies } from './store-copies.ts';
+import { TIER_BITS } from './tier-bits.ts';
+
+const NONE = -1;
+/** A name is its column × 64 + the block's place in the extent. */
+const NAME_SHIFT = 6;
+const OFFSET_MASK = 2 ** NAME_SHIFT - 1;
+
+/** Holdings of all owners. */
+export class Residencies {
+  readonly columns = new NameColumns();
+  readonly cleared: ClearedBlocks;
+  readonly #copies = new StoreCopies();
+  readonly #extents: Extents;
+  readonly #countStores: boolean;
+  readonly #states = new Map<number, OwnerState>();
+  #probes = 0;
+  #count = 0;
+
+  /** @param sweepPlaces places that one `sweep` looks at. */
+  constructor(extents: Extents, countStores: boolean, sweepPlaces: number) {
+    this.#extents = extents;
+    this.#countStores = countStores;
+    this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces, (state) =>
+      this.#trim(state),
+    );
+  }
+
+  /** (owner, tier, block) triples; cleared ones are not counted. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Bytes of all arrays. */
+  get bytes(): number {
+    let bytes = this.columns.bytes + this.#copies.bytes;
+    for (const state of this.#states.values()) bytes += state.bytes;
+    return bytes;
+  }
+
+  /** Bytes that so many new names of an owner, in so many extents of a size, add at most. */
+  growth(owner: number, names: number, extents: number, size: number): number {
+    const tables = this.#states.get(owner)?.growth(names) ?? 64 * (names + 4);
+    return this.columns.growth(extents, size) + tables;
+  }
+
+  /** Table slots looked at so far. */
+  get probes(): number {
+    let probes = this.#probes + this.columns.probes;
+    for (const state of this.#states.values()) probes += state.probes;
+    return probes;
+  }
+
+  /** An owner's state; undefined when it has none. */
+  of(owner: number): OwnerState | undefined {
+    return this.#states.get(owner);
+  }
+
+  /** An owner's state, made when it has none. */
+  toFill(owner: number): OwnerState {
+    let state = this.#states.get(owner);
+    if (state === undefined) {
+      state = new OwnerState(owner, this.columns.names.rows, this.#extents.arena.rows);
+      this.#states.set(owner, state);
+    }
+    return state;
+  }
+
+  /** The owner's name with this engine hash (signed halves), −1 when it has none. */
+  find(state: OwnerState, lo: number, hi: number): number {
+    const { columns } = this;
+    const row = state.names?.find(lo, hi) ?? NONE;
+    if (row === NONE) return this.#findRouterName(state, lo, hi);
+    const name = columns.nameOf(row);
+    if (state.isSwept || !this.cleared.sweepPair(columns.extentOf(name >>> NAME_SHIFT), state)) return name;
+    return this.find(state, lo, hi);
+  }
+
+  /** The block of a name. */
+  blockOf(name: number): number {
+    return this.#extents.arena.baseOf(this.columns.extentOf(name >>> NAME_SHIFT)) + (name & OFFSET_MASK);
+  }
+
+  /** The tiers a name lies on. */
+  tiersOf(name: number): number {
+    return this.columns.tiersOf(name >>> NAME_SHIFT, name & OFFSET_MASK);
+  }
+
+  /** The tiers a column's name lies on, those cleared since not. */
+  validTiersOf(column: number, offset: number): number {
+    const state = this.#states.get(this.columns.ownerOf(column));
+    if (state === undefined) return 0;
+    return this.columns.tiersOf(column, offset) & ~state.staleTiers(this.columns.clearsOf(column));
+  }
+
+  /** The tiers an owner holds a block on. */
+  tiersOfBlock(block: number, state: OwnerState): number {
+    const extent = this.#extents.arena.runOf(block);
+    if (!state.isSwept) this.cleared.sweepPair(extent, state);
+    const offset = block - this.#extents.arena.baseOf(extent);
+    return this.columns.tiersFrom(this.columns.first(extent, state.owner), offset);
+  }
+
+  /** Puts a name on one more tier; whether it was not there yet. A second copy is counted when stores are. */
+  addTier(name: number, tier: number, state: OwnerState): boolean {
+    const column = name >>> NAME_SHIFT;
+    const offset = name & OFFSET_MASK;
+    const tiers = this.columns.tiersOf(column, offset);
+    if (((tiers >> tier) & 1) !== 0) {
+      if (this.#countStores) this.#copies.add(name, tier);
+      return false;
+    }
+    const extent = this.columns.extentOf(column);
+    const before = this.columns.tiersFrom(this.columns.first(extent, state.owner), offset);
+    this.columns.setTiers(column, offset, tiers | (1 << tier));
+    this.#setTiers(this.#extents.arena.baseOf(extent) + offset, state, before, before | (1 << tier));
+    return true;
+  }
+
+  /** A new name of a block: the engine hash in signed halves, or the router's own (not `named`). */
+  add(block: number, tier: number, named: boolean, lo: number, hi: number, state: OwnerState): void {
+    const { columns } = this;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    const offset = block - arena.baseOf(extent);
+    let column = NONE;
+    let before = 0;
+    // The newest name of a block stands before its others: only a column before all of those will do.
+    for (let at = columns.first(extent, state.owner); at !== NONE; at = columns.next(at)) {
+      const tiers = columns.tiersOf(at, offset);
+      before |= tiers;
+      if (column === NONE && before === 0 && columns.isNamed(at) === named) column = at;
+    }
+    if (column === NONE) column = columns.open(extent, arena.rowsOf(extent), named, state);
+    columns.add(column, offset, 1 << tier, block, lo, hi, state);
+    this.#setTiers(block, state, before, before | (1 << tier));
+  }
+
+  /**
+   * New names of a run of blocks of one extent, all of them the engine's own or all the router's: the hashes from `index` on of
+   * a list.
+   */
+  addRun(
+    block: number,
+    run: number,
+    tier: number,
+    named: boolean,
+    external: HashPairs,
+    index: number,
+    state: OwnerState,
+  ): void {
+    const { columns } = this;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    const offset = block - arena.baseOf(extent);
+    let column = columns.first(extent, state.owner);
+    if (column === NONE) {
+      column = columns.open(extent, arena.rowsOf(extent), named, state);
+    } else if (
+      columns.next(column) !== NONE ||
+      columns.isNamed(column) !== named ||
+      !columns.areFree(column, offset, run)
+    ) {
+      for (let i = 0; i < run; i++) {
+        const at = 2 * (index + i);
+        this.add(block + i, tier, named, external[at]! | 0, external[at + 1]! | 0, state);
+      }
+      return;
+    }
+    columns.addRun(column, offset, run, 1 << tier, block, external, index, state);
+    state.held[tier]! += run;
+    this.#count += run;
+    this.#extents.holdRun(block, run, state.owner, 1 << tier);
+  }
+
+  /** Takes a name, or one copy of it, off a tier it lies on. */
+  release(name: number, tier: number, state: OwnerState): void {
+    if (this.#countStores && this.#copies.take(name, tier)) return;
+    const { columns } = this;
+    const column = name >>> NAME_SHIFT;
+    const offset = name & OFFSET_MASK;
+    const extent = columns.extentOf(column);
+    const first = columns.first(extent, state.owner);
+    const block = this.#extents.arena.baseOf(extent) + offset;
+    const others =
+      first === column && columns.next(column) === NONE ? 0 : this.#others(first, column, offset);
+    const before = columns.tiersOf(column, offset) | others;
+    const tiers = columns.tiersOf(column, offset) & ~(1 << tier);
+    const after = tiers | others;
+    columns.setTiers(column, offset, tiers);
+    if (tiers === 0 && columns.delete(column, offset, block, state)) columns.close(column, state);
+    this.#setTiers(block, state, before, after);
+  }
+
+  /** Lets an owner's blocks on some tiers be gone at once; whether there were any. `sweep` takes them away. */
+  clear(state: OwnerState, tiers: number, all: boolean): boolean {
+    const { isSwept, probes } = state;
+    const cleared = state.clear(tiers, all);
+    if (cleared === 0) return false;
+    this.#count -= cleared;
+    this.#probes += probes - state.probes;
+    this.cleared.add(state, isSwept);
+    return true;
+  }
+
+  /** Forgets an owner that holds nothing. */
+  #trim(state: OwnerState): void {
+    if (state.live > 0) return;
+    this.#probes += state.probes;
+    this.#states.delete(state.owner);
+  }
+
+  /** The tiers an owner's other columns have a block on. */
+  #others(first: number, column: number, offset: number): number {
+    let tiers = 0;
+    for (let at = first; at !== NONE; at = this.columns.next(at)) {
+      if (at !== column) tiers |= this.columns.tiersOf(at, offset);
+    }
+    return tiers;
+  }
+
+  #findRouterName(state: OwnerState, lo: number, hi: number): number {
+    const { columns } = this;
+    const block = state.routerNames?.find(lo, hi) ?? NONE;
+    if (block === NONE) return NONE;
+    const { arena } = this.#extents;
+    const extent = arena.runOf(block);
+    if (!state.isSwept && this.cleared.sweepPair(extent, state)) return this.find(state, lo, hi);
+    const offset = block - arena.baseOf(extent);
+    let column = columns.first(extent, state.owner);
+    while (columns.isNamed(column) || columns.tiersOf(column, offset) === 0) column = columns.next(column);
+    return (column << NAME_SHIFT) + offset;
+  }
+
+  #setTiers(block: number, state: OwnerState, before: number, after: number): void {
+    const changed = before ^ after;
+    if (changed === 0) return;
+    for (let tier = 0; tier < TIER_BITS; tier++) {
+      if (((changed >> tier) & 1) === 0) continue;
+      const step = ((after >> tier) & 1) === 0 ? -1 : 1;
+      state.held[tier]! += step;
+      this.#count += step;
+    }
+    this.#extents.setTiers(block, state.owner, after);
+  }
+}
