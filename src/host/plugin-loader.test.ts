@@ -386,13 +386,13 @@ describe('a plugin that waits for something that never comes', () => {
   const HINTS = 'worker_selection: { decode: { hints: [{ type: slow }] } }';
 
   /** Lets time pass once the plugin waits. */
-  async function inTime<T>(clock: ManualClock, act: () => Promise<T>): Promise<T> {
+  async function inTime<T>(clock: ManualClock, act: () => Promise<T>, ms = 30_000): Promise<T> {
     const waits = new Promise((resolve) => Reflect.set(globalThis, 'pointsmanTestWaits', resolve));
     const outcome = act();
     outcome.catch(() => undefined);
     await waits;
     Reflect.deleteProperty(globalThis, 'pointsmanTestWaits');
-    clock.advanceTo(clock.now() + 30_000);
+    clock.advanceTo(clock.now() + ms);
     return outcome;
   }
 
@@ -430,6 +430,15 @@ describe('a plugin that waits for something that never comes', () => {
     const start = () => load(folderOf({ 'a.mjs': text }), `${listing('./a.mjs')}${HINTS}`, clock);
     const host = await inTime(clock, start);
     host.roleRuntime({ model: 'm', routingGroup: 'default' }, 'decode', 16);
-    await expect(inTime(clock, () => host.dispose())).resolves.toBeUndefined();
+    let stopped = false;
+    const stop = async (): Promise<void> => {
+      await host.dispose();
+      stopped = true;
+    };
+    const stopping = inTime(clock, stop, 4_999);
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    expect(stopped).toBe(false);
+    clock.advanceTo(clock.now() + 1);
+    await stopping;
   });
 });

@@ -213,11 +213,7 @@ export const CONTAINMENT_RULES: ContractSection = {
         'src/host/plugin-loader.test.ts',
         'a plugin that waits for something that never comes > in dispose does not keep a router from stopping',
       ),
-      fault(
-        'src/host/time-limit.ts',
-        'await withinLimit(clock, DISPOSE_LIMIT_MS,',
-        'await withinLimit(clock, 1e9,',
-      ),
+      fault('src/host/time-limit.ts', 'DISPOSE_LIMIT_MS = 5_000', 'DISPOSE_LIMIT_MS = 4_000'),
     ),
   ],
 };

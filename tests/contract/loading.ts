@@ -93,7 +93,7 @@ export const LOADING_RULES: ContractSection = {
         LOADER,
         'a plugin that waits for something that never comes > at its top level ends the start with an error',
       ),
-      fault('src/host/time-limit.ts', 'LOAD_LIMIT_MS = 30_000', 'LOAD_LIMIT_MS = 40_000'),
+      fault('src/host/time-limit.ts', 'LOAD_LIMIT_MS = 30_000', 'LOAD_LIMIT_MS = 20_000'),
     ),
   ],
 };

@@ -81,8 +81,8 @@ export const COMPONENT_RULES: ContractSection = {
       ),
       fault(
         'src/host/usual-cost.ts',
-        'decodeCostBlocks[row]! + requestWeight * activeRequests[row]!;',
-        'decodeCostBlocks[row]!;',
+        'const base = prefillScale * left + decodeCostBlocks[row]! +',
+        'const base = prefillScale * left +',
       ),
     ),
     rule(
