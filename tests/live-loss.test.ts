@@ -76,6 +76,8 @@ describe('a worker killed in the middle of a stream', () => {
       const answer = await fetch(`${on.url}/v1/completions`, { method: 'POST', body });
       expect([answer.status, await answer.json()]).toMatchObject([200, { object: 'text_completion' }]);
     };
+    // On a busy machine the router serves before the event stream stands, and what is told before then is not heard.
+    await until('its event stream stands', () => on.readiness().warnings.length === 0);
     await ask(1);
     await until('its blocks are known', () => holders(on).length === 6);
     before.kill();
