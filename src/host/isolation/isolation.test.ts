@@ -149,9 +149,8 @@ describe('a policy in a thread', () => {
       message: 'x'.repeat(2000),
       fields: { line: 0, model: 'tiny' },
     });
-    // A hundred a second, and the loop may straddle seconds.
+    // A hundred a second; the loop may straddle seconds, and end within one.
     expect(lines.length).toBeGreaterThanOrEqual(100);
-    expect(lines.length % 100).toBe(0);
     expect(lines.length).toBeLessThan(1000);
   });
 });

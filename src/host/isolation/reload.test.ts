@@ -8,6 +8,8 @@ import { ManualClock, NO_LOG } from '../../plugin/index.ts';
 import { createReloadableHost, type HintStageResult, type ReloadableHost } from '../index.ts';
 import { booking, FLEET, openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
 
+/** Ports of the test runner. */
+const IDLE_PORTS = openPorts();
 const folders: string[] = [];
 const hosts: ReloadableHost[] = [];
 afterEach(async () => {
@@ -38,7 +40,7 @@ async function start(files: Readonly<Record<string, string>>, yaml = YAML) {
   folders.push(folder);
   const write = (text: string, name = 'p.ts'): void => writeFileSync(join(folder, name), text);
   for (const [name, text] of Object.entries(files)) write(text, name);
-  const before = openPorts();
+  await until(() => openPorts() <= IDLE_PORTS);
   const clock = new ManualClock(1_000_000);
   const parsed = (wanted: string) => parseConfig(wanted, join(folder, 'router.yaml'));
   const host = await createReloadableHost({
@@ -63,7 +65,7 @@ async function start(files: Readonly<Record<string, string>>, yaml = YAML) {
     reload,
     write,
     /** Threads that were started here and live. */
-    threads: () => (openPorts() - before) / PORTS_PER_THREAD,
+    threads: () => (openPorts() - IDLE_PORTS) / PORTS_PER_THREAD,
     /** What is wrong with a reload. */
     async refused(): Promise<string> {
       try {
