@@ -115,7 +115,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
+  const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
@@ -211,6 +211,21 @@ interface EventParts {
   readonly road: Road;
   readonly clock: Clock;
   readonly metrics: Metrics;
+}
+
+/** The prefix index of all partitions, with its gauges. */
+function createIndex(
+  hasher: BlockHasher,
+  maxBytes: number,
+  later: (work: () => void) => void,
+  metrics: Metrics,
+): PrefixIndex {
+  const onEvicted = (names: number): void =>
+    metrics.count('pointsman_kv_index_evicted_total', undefined, names);
+  const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted });
+  metrics.gauge('pointsman_kv_index_bytes', () => index.stats().bytes);
+  metrics.gauge('pointsman_kv_index_blocks', () => index.stats().blocks);
+  return index;
 }
 
 /** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */

@@ -1,6 +1,7 @@
 // Workers as the admin API shows them.
 import type { KvEventApplier } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
+import { type PrefixIndex, TIERS } from '../kv/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
@@ -8,6 +9,7 @@ export function workerStatus(
   workers: readonly Worker[],
   subscriptions: readonly SubscriptionStatus[],
   events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
+  index: Pick<PrefixIndex, 'blocksOf'> | null,
 ): unknown {
   return workers.map((worker) => {
     const { spec, capabilities } = worker;
@@ -35,6 +37,7 @@ export function workerStatus(
           rank,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
+          blocks: index && blocksPerTier(index.blocksOf(slot)),
           kv_events: stream && {
             endpoint: stream.endpoint,
             connected: stream.connected,
@@ -52,4 +55,9 @@ export function workerStatus(
       }),
     };
   });
+}
+
+/** What the index knows of a rank, by the names of the tiers. */
+function blocksPerTier(held: readonly number[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(TIERS.map((tier, at) => [tier, held[at] ?? 0]));
 }
