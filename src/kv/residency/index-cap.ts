@@ -73,7 +73,7 @@ export class IndexCap {
 
   /** Whether there is no room for so many more names of the event's owner. */
   lacks(names: number): boolean {
-    return this.#room.lacks(this.#size, names);
+    return this.#room.lacks(this.#size, names, this.hasEvicted);
   }
 
   /**

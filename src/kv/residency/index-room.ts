@@ -6,10 +6,10 @@ import { PointsmanError } from '../../plugin/index.ts';
 const GROWTH_AT_ONCE = 2 ** 20;
 const BYTES_PER_NAME = 1024;
 /** Share of the bytes that only tables grow into: these follow how names spread over owners, and cannot be kept from growing. */
-const RESERVE_SHARE = 32;
-const MOST_RESERVE = 2 ** 21;
-/** Share of the names that give way each time the arrays have grown beyond the cap nevertheless. */
-const YIELD_SHARE = 64;
+const RESERVE_SHARE = 16;
+const MOST_RESERVE = 2 ** 25;
+/** By so many times the share that the arrays have grown beyond the cap nevertheless, names become fewer. */
+const YIELD = 4;
 
 /** The index as it is now. */
 export interface IndexSize {
@@ -34,8 +34,8 @@ export class IndexRoom {
   #unlooked = 0;
   /** Whether arrays may grow. */
   #grows = true;
-  /** Names there may be while arrays may not grow, and the bytes they take. */
-  #full = 0;
+  /** Names there may be while there are more bytes than may be, and how many bytes there were when last they grew. */
+  #full = Number.POSITIVE_INFINITY;
   #fullBytes = 0;
 
   constructor(maxHoldings: number, maxBytes: number) {
@@ -54,8 +54,11 @@ export class IndexRoom {
     return added > this.#maxHoldings;
   }
 
-  /** Whether there is no room for `added` more names. */
-  lacks(size: IndexSize, added: number): boolean {
+  /**
+   * Whether there is no room for `added` more names.
+   * @param isPressing whether names were evicted for these already: then what the index is to become fewer by may wait.
+   */
+  lacks(size: IndexSize, added: number, isPressing = false): boolean {
     if (size.names + added > this.#maxHoldings || size.runs < added) return true;
     if (added <= this.#unlooked) {
       this.#unlooked -= added;
@@ -68,16 +71,17 @@ export class IndexRoom {
       this.#unlooked = Math.max(0, Math.floor((left - GROWTH_AT_ONCE) / BYTES_PER_NAME));
       return false;
     }
-    if (this.#grows) {
-      this.#grows = false;
-      this.#full = size.names;
-      this.#fullBytes = bytes;
+    this.#grows = false;
+    if (bytes <= this.#maxBytes) {
+      this.#full = Number.POSITIVE_INFINITY;
+      this.#fullBytes = this.#maxBytes;
     } else if (bytes > this.#fullBytes) {
       // Names moved between owners, or sets of holders became more.
-      if (bytes > this.#maxBytes) this.#full = Math.min(this.#full, size.names) * (1 - 1 / YIELD_SHARE);
+      const share = (bytes - this.#fullBytes) / this.#maxBytes;
+      this.#full = Math.min(this.#full, size.names * Math.max(0, 1 - YIELD * share));
       this.#fullBytes = bytes;
     }
-    return size.names + added > this.#full || !size.fits(added);
+    return (!isPressing && size.names + added > this.#full) || !size.fits(added);
   }
 
   /** @throws PM_KV_INDEX_FULL */

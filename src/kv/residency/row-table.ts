@@ -22,7 +22,7 @@ const MAX_LOAD = 0.8;
 const TIDY_LOAD = 0.6;
 
 /** A segment of at most this share of rows is shrunk, or merged with its other half when both together fill twice that. */
-const SHRINK_LOAD = 0.125;
+const SHRINK_LOAD = 0.25;
 
 /** Bytes of several tables together. */
 export interface ByteTally {
