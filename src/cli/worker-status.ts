@@ -28,8 +28,8 @@ export function workerStatus(
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
       },
-      ranks: worker.slots.map((slot, index) => {
-        const rank = spec.ranks.first + index;
+      ranks: worker.slots.map((slot, nth) => {
+        const rank = spec.ranks.first + nth;
         const said = capabilities?.ranks.get(rank);
         const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
         const feed = events?.feed(slot) ?? null;

@@ -211,7 +211,7 @@ export class RowTable {
       this.#directory.fill(half);
       return;
     }
-    const other = this.#segmentOf(hash ^ 2 ** (32 - depth));
+    const other = this.#segmentOf(hash ^ (2 ** (32 - depth)));
     if (other.length !== slots.length || other[size + DEPTH] !== depth) return;
     if (other[size + ROWS]! + slots[size + ROWS]! > size * SHRINK_LOAD * 2) return;
     const rows = this.#gather(other, this.#gather(slots, 0));

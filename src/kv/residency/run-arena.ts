@@ -159,8 +159,7 @@ export class RunArena {
     if (this.#empty === NONE && !this.grows) {
       for (let less = size - 1; orLess && less >= 0; less--)
         if (this.#open[less] !== NONE) return this.#open[less]!;
-      for (let more = size + 1; more < SIZES; more++)
-        if (this.#open[more] !== NONE) return this.#open[more]!;
+      for (let more = size + 1; more < SIZES; more++) if (this.#open[more] !== NONE) return this.#open[more]!;
     }
     const page = this.#empty === NONE ? this.#newPage() : this.#takeEmpty();
     this.#cut(page, size);

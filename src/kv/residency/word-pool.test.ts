@@ -3,7 +3,11 @@ import { expect, test } from 'vitest';
 import { POOL_MASK, WordPool } from './word-pool.ts';
 
 test('runs never overlap and keep their words while the pool grows', () => {
-  const size = fc.oneof(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 700 }), fc.constantFrom(30_000, 65_536));
+  const size = fc.oneof(
+    fc.integer({ min: 1, max: 9 }),
+    fc.integer({ min: 1, max: 700 }),
+    fc.constantFrom(30_000, 65_536),
+  );
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.boolean(), size), { maxLength: 120 }), (steps) => {
       const pool = new WordPool();
