@@ -78,7 +78,10 @@ export function soakChurn(events: number, seed: number, print: (line: string) =>
   const loss = 1 - last.hitRate / fresh.hitRate;
   print(`\nbytes ${percent(growth)} more than after the first tenth (at most 2 % either way)`);
   print(`hit rate ${percent(loss)} lower than that of an index built anew (at most 1 % either way)`);
+  const most = Math.max(...tenths.map(({ bytes }) => bytes));
+  print(`at most ${percent(most / CHURN.maxBytes)} of the cap`);
   const faults: string[] = [];
+  if (most > CHURN.maxBytes) faults.push(`the index held ${most} bytes`);
   if (Math.abs(growth) > 0.02) faults.push(`bytes changed by ${percent(growth)}`);
   if (Math.abs(loss) > 0.01) faults.push(`the hit rate differs by ${percent(loss)}`);
   return faults;

@@ -8,6 +8,8 @@ const BYTES_PER_NAME = 1024;
 /** Share of the bytes that only tables grow into: these follow how names spread over owners, and cannot be kept from growing. */
 const RESERVE_SHARE = 16;
 const MOST_RESERVE = 2 ** 25;
+/** Share of the bytes from which on names become fewer when tables grow nevertheless: these do not shrink at once. */
+const YIELD_SHARE = 32;
 /** By so many times the share that the arrays have grown beyond the cap nevertheless, names become fewer. */
 const YIELD = 4;
 
@@ -29,6 +31,7 @@ export interface IndexSize {
 export class IndexRoom {
   readonly #maxHoldings: number;
   readonly #maxBytes: number;
+  readonly #yieldFrom: number;
   readonly #growTo: number;
   /** Names that may come before bytes are looked at. */
   #unlooked = 0;
@@ -41,7 +44,8 @@ export class IndexRoom {
   constructor(maxHoldings: number, maxBytes: number) {
     this.#maxHoldings = maxHoldings;
     this.#maxBytes = maxBytes;
-    this.#growTo = maxBytes - Math.min(MOST_RESERVE, maxBytes / RESERVE_SHARE);
+    this.#yieldFrom = maxBytes - Math.min(MOST_RESERVE, maxBytes / YIELD_SHARE);
+    this.#growTo = this.#yieldFrom - Math.min(MOST_RESERVE, maxBytes / RESERVE_SHARE);
   }
 
   /** Whether arrays may grow. */
@@ -72,9 +76,9 @@ export class IndexRoom {
       return false;
     }
     this.#grows = false;
-    if (bytes <= this.#maxBytes) {
+    if (bytes <= this.#yieldFrom) {
       this.#full = Number.POSITIVE_INFINITY;
-      this.#fullBytes = this.#maxBytes;
+      this.#fullBytes = this.#yieldFrom;
     } else if (bytes > this.#fullBytes) {
       // Names moved between owners, or sets of holders became more.
       const share = (bytes - this.#fullBytes) / this.#maxBytes;

@@ -21,7 +21,7 @@ test(
     const last = tenths.at(-1)!;
     expect(last.evicted).toBeGreaterThan(200_000);
     expect(Math.abs(last.bytes / first.bytes - 1)).toBeLessThan(0.02);
-    expect(last.bytes).toBeLessThan(maxBytes * 1.03);
+    expect(last.bytes).toBeLessThan(maxBytes);
     expect(last.holdings / last.bytes).toBeGreaterThan((0.93 * fresh.holdings) / fresh.bytes);
     expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.97);
     expect(last.hitRate).toBeGreaterThan(0.5);
