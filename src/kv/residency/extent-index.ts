@@ -182,6 +182,8 @@ class ExtentIndex implements PrefixIndex {
     let removed = 0;
     if (state !== undefined) {
       const at = tierIndex(tier);
+      state.names?.touch(external);
+      state.routerNames?.touch(external);
       for (let i = 0; i < blocks; i++) {
         const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
         if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;

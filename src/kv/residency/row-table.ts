@@ -19,7 +19,7 @@ const DELETED = 2 ** ID_BITS;
 /** Slots are filled to this share at most, deleted ones included. */
 const MAX_LOAD = 0.8;
 /** Up to this share of rows, a segment is only freed of deleted slots. */
-const TIDY_LOAD = 0.6;
+const TIDY_LOAD = 0.7;
 
 /** A segment of at most this share of rows is shrunk, or merged with its other half when both together fill twice that. */
 const SHRINK_LOAD = 0.25;
