@@ -64,7 +64,11 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     // Histories hold the tokens of whole prompts; only a stream that loses something needs one.
     eventHistory: options.eventFaults || options.restarts.length > 0 ? DEFAULT_EVENT_HISTORY : 0,
   });
-  const collector = new RunCollector(options.workers, options.engine.blockSize);
+  const collector = new RunCollector(
+    options.workers,
+    options.engine.blockSize,
+    options.engine.hostKvBlocks > 0,
+  );
   const router = await options.compose({
     choice: options.choice,
     seed: options.seed,
@@ -84,7 +88,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
         report: collector.report(
           options.name,
           options.trace.requests,
-          (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
+          (index) => fleet.engine(BigInt(index + 1)).stats(),
           router.policyFaults(),
         ),
         wall: {
