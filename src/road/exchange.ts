@@ -7,6 +7,7 @@ import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/inde
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
+import { reportedBlocks } from './prediction.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -133,6 +134,14 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#state.hintOutcomes.sent(this.#hints);
   }
 
+  /** The request goes to the engine next. */
+  sending(): void {
+    const { beliefs, clock } = this.#state;
+    const booking = this.#booking;
+    if (beliefs === null || booking === null || booking.hashes === null) return;
+    beliefs.sent(booking.slot, booking.attempt, booking.hashes.local, booking.hashes.sequence, clock.now());
+  }
+
   /** The request is with the engine. */
   dispatched(engine: EngineExchange): void {
     if (this.#over) engine.abort();
@@ -208,6 +217,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
       scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
+      this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }
     try {
@@ -245,6 +255,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, clock, metrics } = this.#state;
     const now = clock.now();
     scheduler.prefillCompleted(booking.attempt);
+    this.#state.beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
     const labels = this.#state.modelLabels(this.#request.partition.model);
     metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
@@ -298,9 +309,16 @@ export class Exchange implements RoadTicket, EngineSink {
     status: number,
     report: EngineReport | null,
   ): void {
-    const { scheduler, decisions, hintOutcomes, clock } = this.#state;
+    const { scheduler, decisions, hintOutcomes, beliefs, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    const computed = this.#generated > 0 || (report !== null && status < 400);
+    const cachedBlocks = reportedBlocks(
+      report?.cachedTokens ?? null,
+      this.#request.tokens.length,
+      booking.blockSize,
+    );
+    beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
     booking.hold?.release();
     this.#stopWaiting?.();
     this.#stopWaiting = null;

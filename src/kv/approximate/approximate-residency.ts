@@ -14,10 +14,12 @@ const DROP_BATCH = 256;
 /** How beliefs are kept. */
 export interface ApproximateResidencyOptions {
   readonly index: Pick<PrefixIndex, 'store' | 'remove' | 'clear'>;
-  /** How long a block is believed in after its last use where the pool's size is not known, ms. */
+  /** How long a block is believed in after its last use where the pool's size is not known, ms; read at each use. */
   readonly timeToLiveMs: number;
   /** Most blocks believed in, over all ranks; then the longest unused go until four fifths are left. */
   readonly maxBlocks: number;
+  /** Told of each correction. */
+  readonly onCorrection?: () => void;
 }
 
 /** Counts for gauges and tests. */
@@ -81,8 +83,8 @@ export class ApproximateResidency {
   readonly #leases = new Map<number, Lease>();
   readonly #dropped = new Uint32Array(2 * DROP_BATCH);
   #blocks = 0;
-  /** No block expires before, ms. */
-  #nextExpiry = Number.POSITIVE_INFINITY;
+  /** No block that may expire was last used before, ms. */
+  #oldestUse = Number.POSITIVE_INFINITY;
   #corrections = 0;
   #correctedBlocks = 0;
   #refused = 0;
@@ -180,9 +182,9 @@ export class ApproximateResidency {
 
   /** Gives up what has not been used for too long. To be called before each lookup; costs nothing where nothing expires. */
   expire(now: number): void {
-    if (now < this.#nextExpiry) return;
     const { timeToLiveMs } = this.#options;
-    this.#nextExpiry = Number.POSITIVE_INFINITY;
+    if (now < this.#oldestUse + timeToLiveMs) return;
+    this.#oldestUse = Number.POSITIVE_INFINITY;
     for (const [owner, rank] of this.#ranks) {
       if (rank.capacity !== null) continue;
       this.#dropWhile(owner, rank, (row) => rank.blocks.usedAt(row) + timeToLiveMs <= now);
@@ -257,6 +259,7 @@ export class ApproximateResidency {
     const before = this.#blocks;
     this.#dropWhile(owner, rank, (row) => rank.blocks.usedAt(row) <= lackedSince);
     this.#corrections++;
+    this.#options.onCorrection?.();
     this.#correctedBlocks += before - this.#blocks;
   }
 
@@ -326,6 +329,6 @@ export class ApproximateResidency {
   #expectExpiry(rank: Rank): void {
     const { oldest } = rank.blocks;
     if (rank.capacity !== null || oldest < 0) return;
-    this.#nextExpiry = Math.min(this.#nextExpiry, rank.blocks.usedAt(oldest) + this.#options.timeToLiveMs);
+    this.#oldestUse = Math.min(this.#oldestUse, rank.blocks.usedAt(oldest));
   }
 }
