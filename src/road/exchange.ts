@@ -4,6 +4,7 @@ import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } fr
 import type { RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
+import { countReport } from './count-report.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
@@ -312,6 +313,9 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, decisions, hintOutcomes, beliefs, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
+    booking.hold?.release();
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
     const computed = this.#generated > 0 || (report !== null && status < 400);
     const cachedBlocks = reportedBlocks(
       report?.cachedTokens ?? null,
@@ -319,11 +323,8 @@ export class Exchange implements RoadTicket, EngineSink {
       booking.blockSize,
     );
     beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
-    booking.hold?.release();
-    this.#stopWaiting?.();
-    this.#stopWaiting = null;
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
-    if (report !== null) this.#account(booking, report);
+    if (report !== null) countReport(this.#state, this.#request, booking, this.#predictedTokens, report);
     if (booking.decision === null) return;
     booking.decision.released(reason, now);
     decisions?.complete(booking.decision, {
@@ -340,20 +341,5 @@ export class Exchange implements RoadTicket, EngineSink {
               source: report.source,
             },
     });
-  }
-
-  #account({ workerId, blockSize }: ExchangeBooking, report: EngineReport): void {
-    const { metrics, computedBlocks } = this.#state;
-    const promptTokens = report.promptTokens ?? this.#request.tokens.length;
-    const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
-    computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
-    const labels = this.#state.modelLabels(this.#request.partition.model);
-    metrics.count('pointsman_prompt_tokens_total', labels, promptTokens);
-    if (this.#predictedTokens !== null) {
-      metrics.count('pointsman_predicted_cached_tokens_total', labels, this.#predictedTokens);
-    }
-    if (report.cachedTokens !== null) {
-      metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
-    }
   }
 }
