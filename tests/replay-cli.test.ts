@@ -128,8 +128,8 @@ describe('pointsman replay', () => {
     expect(heard!.prefix_hit_rate_tokens).toBeGreaterThan(0.05);
     expect(heard!.predicted_hit_rate_tokens).toBe(heard!.prefix_hit_rate_tokens);
     expect(cut!.prefix_hit_rate_tokens).toBe(heard!.prefix_hit_rate_tokens);
-    // The first answers are needed to notice, and the model of the pool is not the pool.
-    expect(cut!.predicted_hit_rate_tokens).toBeGreaterThan(0.8 * heard!.prefix_hit_rate_tokens!);
+    // What was sent before the silence was noticed is not believed in.
+    expect(cut!.predicted_hit_rate_tokens).toBeGreaterThan(0.7 * heard!.prefix_hit_rate_tokens!);
     expect(cut!.predicted_hit_rate_tokens).toBeLessThan(1.1 * heard!.prefix_hit_rate_tokens!);
   });
 
