@@ -149,7 +149,7 @@ class ExtentIndex implements PrefixIndex {
     const sequence = this.#scratch.sequence(local.length >> 1);
     this.#hasher.chain(before, local, sequence);
     let added = this.#event.match(state, parent, external, sequence);
-    this.#cap.begin(owner);
+    this.#cap.begin(owner, external.length >> 1);
     while (added > 0 && this.#cap.lacks(added)) {
       const hadEvicted = this.#cap.hasEvicted;
       if (!this.#cap.makeRoom(added, parent)) this.#cap.refuse(added);

@@ -35,6 +35,7 @@ export class IndexCap {
   readonly #onEvicted: ((names: number) => void) | undefined;
   readonly #size: IndexSize;
   #owner = 0;
+  #blocks = 0;
   #steps = 0;
   #evicted = 0;
   #evictedBefore = 0;
@@ -64,9 +65,10 @@ export class IndexCap {
     return this.#evicted > this.#evictedBefore;
   }
 
-  /** An owner's event comes. */
-  begin(owner: number): void {
+  /** An owner's event of so many blocks comes. */
+  begin(owner: number, blocks: number): void {
     this.#owner = owner;
+    this.#blocks = blocks;
     this.#steps = 0;
     this.#evictedBefore = this.#evicted;
   }
@@ -87,7 +89,7 @@ export class IndexCap {
       cleared.sweep();
       return true;
     }
-    if (this.#steps++ === MOST_STEPS || this.#room.isTooLarge(names)) return false;
+    if (this.#steps++ === MOST_STEPS || this.#room.isTooLarge(this.#blocks)) return false;
     const least = Math.min(EVICT_NAMES, Math.floor(columns.live / EVICT_SHARE));
     const kept = parent === NONE ? NONE : this.#extents.arena.runOf(parent);
     const evicted = this.#eviction.evict(Math.max(names, least), kept);
