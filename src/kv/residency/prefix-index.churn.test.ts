@@ -20,7 +20,8 @@ test(
     const first = tenths[0]!;
     const last = tenths.at(-1)!;
     expect(last.evicted).toBeGreaterThan(200_000);
-    expect(Math.abs(last.bytes / first.bytes - 1)).toBeLessThan(0.02);
+    // One segment of a table is 2 % of so small an index.
+    expect(Math.abs(last.bytes / first.bytes - 1)).toBeLessThan(0.04);
     expect(last.bytes).toBeLessThan(maxBytes);
     expect(last.holdings / last.bytes).toBeGreaterThan((0.93 * fresh.holdings) / fresh.bytes);
     expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.97);
