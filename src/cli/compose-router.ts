@@ -112,7 +112,11 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   );
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
-  const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
+  const blockSizes = new BlockSizes(
+    fleet,
+    (model) => config.models.get(model)?.blockSize ?? null,
+    (model) => config.models.get(model)?.eagle ?? null,
+  );
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
   const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
@@ -162,7 +166,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
     computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
   });
-  if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
+  if (index !== null) {
+    const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
+    events = eventsInto(index, { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics });
+  }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {
     health.close();
@@ -208,6 +215,8 @@ interface EventParts {
   readonly fleet: Fleet;
   readonly hasher: BlockHasher;
   readonly blockSizes: BlockSizes;
+  /** Placeholder of images in a model's prompts; null = none that matters. */
+  readonly imageTokenOf: (model: string) => number | null;
   readonly road: Road;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -215,7 +224,7 @@ interface EventParts {
 
 /** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
 function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
-  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
+  const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
     hasher,
@@ -223,6 +232,14 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
     isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
+    tokenPairs: {
+      of: (owner) => blockSizes.pairsOfSlot(owner),
+      learn: (owner, pairs) => blockSizes.learnPairs(owner, pairs),
+    },
+    placeholderOf(owner) {
+      const worker = fleet.workerOfSlot(owner);
+      return worker === null ? null : imageTokenOf(worker.spec.model);
+    },
     ownerOfRank(owner, rank) {
       const worker = fleet.slotWorkerId(owner);
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
@@ -282,7 +299,8 @@ function keyedHash(hasher: BlockHasher): (text: string) => string {
 function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
   const compare = ({ spec, capabilities }: Worker): void => {
     const expected = blockSizes.ofModel(spec.model);
-    if (capabilities === null || expected === null || capabilities.blockSize === expected) return;
+    // Smaller ones that divide the model's are put together.
+    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return;
     log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
       worker: spec.id,
       model: spec.model,

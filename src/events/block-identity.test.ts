@@ -9,7 +9,13 @@ const ITEM = Uint32Array.of(0x89abcdef, 0x01234567);
 
 /** A store of two blocks of two tokens, decoded. */
 function store(extra: object): BlockStoredEvent {
-  const event = { type: 'BlockStored', block_hashes: [1, 2], token_ids: [1, 2, 3, 4], block_size: 2, ...extra };
+  const event = {
+    type: 'BlockStored',
+    block_hashes: [1, 2],
+    token_ids: [1, 2, 3, 4],
+    block_size: 2,
+    ...extra,
+  };
   const [decoded] = decodeEventBatch(encode([1, [event], 0])).events;
   if (decoded?.kind !== 'stored') throw new Error('it is a store');
   return decoded;
@@ -27,8 +33,12 @@ function identity(extra: object): unknown {
 describe('extra keys of a store', () => {
   it('name the salt with Dynamo’s prefix, in the first block’s entry', () => {
     expect(identity({ extra_keys: [['dynamo-cache-salt:tenant'], null] })).toEqual({ cacheSalt: 'tenant' });
-    expect(identity({ extra_keys: [null, ['dynamo-cache-salt:tenant']] })).toEqual({ unsupported: 'extra_keys' });
-    expect(identity({ extra_keys: [['dynamo-cache-salt:a']], parent_block_hash: 9 })).toEqual({ cacheSalt: 'a' });
+    expect(identity({ extra_keys: [null, ['dynamo-cache-salt:tenant']] })).toEqual({
+      unsupported: 'extra_keys',
+    });
+    expect(identity({ extra_keys: [['dynamo-cache-salt:a']], parent_block_hash: 9 })).toEqual({
+      cacheSalt: 'a',
+    });
   });
 
   it('have one entry that is the adapter’s name, whatever it looks like', () => {
@@ -41,14 +51,20 @@ describe('extra keys of a store', () => {
   });
 
   it('lose to the salt of the field of its own', () => {
-    expect(identity({ cache_salt: 'own', extra_keys: [['dynamo-cache-salt:other']] })).toEqual({ cacheSalt: 'own' });
+    expect(identity({ cache_salt: 'own', extra_keys: [['dynamo-cache-salt:other']] })).toEqual({
+      cacheSalt: 'own',
+    });
     expect(identity({ cache_salt: 'own', extra_keys: [['own']] })).toEqual({ cacheSalt: 'own' });
-    expect(identity({ extra_keys: [['dynamo-cache-salt:other']], cache_salt: 'own' })).toEqual({ cacheSalt: 'own' });
+    expect(identity({ extra_keys: [['dynamo-cache-salt:other']], cache_salt: 'own' })).toEqual({
+      cacheSalt: 'own',
+    });
   });
 
   it('name the salt bare where vLLM was given it without the prefix: at the begin of a chain, nowhere else', () => {
     expect(identity({ extra_keys: [['tenant'], null] })).toEqual({ cacheSalt: 'tenant' });
-    expect(identity({ extra_keys: [['tenant'], null], parent_block_hash: 5 })).toEqual({ unsupported: 'extra_keys' });
+    expect(identity({ extra_keys: [['tenant'], null], parent_block_hash: 5 })).toEqual({
+      unsupported: 'extra_keys',
+    });
     expect(identity({ extra_keys: [null, ['tenant']] })).toEqual({ unsupported: 'extra_keys' });
     expect(identity({ extra_keys: [['tenant', 'more']] })).toMatchObject({ unsupported: 'extra_keys' });
   });
@@ -58,7 +74,17 @@ describe('extra keys of a store', () => {
     expect(identity({ extra_keys: [null, [['opaque-renderer-image-0', 0]]] })).toEqual({
       multimodal: [null, Uint32Array.of(0xe51891a1, 0xc85cacd6)],
     });
-    expect(identity({ extra_keys: [[[DIGEST, 0], [DIGEST, 1]], null] })).toEqual({ multimodal: [ITEM, null] });
+    expect(
+      identity({
+        extra_keys: [
+          [
+            [DIGEST, 0],
+            [DIGEST, 1],
+          ],
+          null,
+        ],
+      }),
+    ).toEqual({ multimodal: [ITEM, null] });
   });
 
   it('leave a block out that holds what the router has no hash for', () => {
@@ -104,7 +130,14 @@ describe('block_mm_infos of a store', () => {
 
 describe('token ids in pairs', () => {
   it('become their first ones and the second of the last', () => {
-    const pairs = { token_ids: [[1, 2], [2, 3], [3, 70_000], [70_000, 5]] };
+    const pairs = {
+      token_ids: [
+        [1, 2],
+        [2, 3],
+        [3, 70_000],
+        [70_000, 5],
+      ],
+    };
     expect(store(pairs)).toMatchObject({ bigrams: true, tokenIds: Uint32Array.of(1, 2, 3, 70_000, 5) });
     expect(store({}).bigrams).toBeUndefined();
     expect(() => store({ token_ids: [[1, 2, 3]] })).toThrow(/a pair of token ids must have 2$/);

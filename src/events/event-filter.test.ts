@@ -28,7 +28,8 @@ describe('EventFilter', () => {
 
   it('indexes the kinds of main attention only, and tells kinds it does not know', () => {
     const reasons = (kind: string): unknown => new EventFilter().checkStore(scope({ attentionKind: kind }));
-    for (const kind of ['full_attention', 'mla_attention', 'sink_full_attention']) expect(reasons(kind)).toBe(null);
+    for (const kind of ['full_attention', 'mla_attention', 'sink_full_attention'])
+      expect(reasons(kind)).toBe(null);
     for (const kind of [
       'sliding_window',
       'sliding_window_mla',

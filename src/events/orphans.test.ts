@@ -151,10 +151,13 @@ interface Forest {
 }
 
 const forests: fc.Arbitrary<Forest> = fc
-  .array(fc.record({ back: fc.nat(5), size: fc.integer({ min: 1, max: 4 }), salt: fc.nat(2), tier: fc.nat(1) }), {
-    minLength: 1,
-    maxLength: 14,
-  })
+  .array(
+    fc.record({ back: fc.nat(5), size: fc.integer({ min: 1, max: 4 }), salt: fc.nat(2), tier: fc.nat(1) }),
+    {
+      minLength: 1,
+      maxLength: 14,
+    },
+  )
   .map((rows) => {
     const events: BlockStoredEvent[] = [];
     let next = 1;

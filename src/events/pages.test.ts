@@ -203,7 +203,10 @@ class RadixModel {
   /** Whole blocks held of a prompt. */
   depth(path: number[], blockSize: number): number {
     let blocks = 0;
-    while ((blocks + 1) * blockSize <= path.length && this.held.has(path.slice(0, (blocks + 1) * blockSize).join(' '))) {
+    while (
+      (blocks + 1) * blockSize <= path.length &&
+      this.held.has(path.slice(0, (blocks + 1) * blockSize).join(' '))
+    ) {
       blocks += 1;
     }
     return blocks;
@@ -233,7 +236,14 @@ describe('pages of a radix cache', () => {
           const [first] = fresh;
           if (batched && first !== undefined) {
             const after = first.parent === null ? {} : { after: first.parent };
-            send(1, pages(first.page, fresh.map(({ token }) => token), after));
+            send(
+              1,
+              pages(
+                first.page,
+                fresh.map(({ token }) => token),
+                after,
+              ),
+            );
           } else {
             for (const { page, token, parent } of fresh) {
               send(1, pages(page, [token], parent === null ? {} : { after: parent }));

@@ -75,16 +75,23 @@ describe.each(HASHERS)('hashBlocks over $kind', (hasher) => {
     const tokens = fc.uint32Array({ maxLength: 60 });
     const scope = fc.record({ loraName: fc.constantFrom(null, 'a'), cacheSalt: fc.constantFrom(null, 't') });
     fc.assert(
-      fc.property(tokens, fc.integer({ min: 1, max: 20 }), fc.boolean(), perBlock, scope, (ids, size, bigrams, mm, of) => {
-        const seed = blockHashSeed(of);
-        const multimodal = mm.map((hashes) => (hashes.length === 0 ? null : items(...hashes)));
-        const got = hashBlocks(hasher, ids, size, seed, { bigrams, multimodal });
-        const expected = naive(ids, size, u64ToBigInt(seed), bigrams, mm);
-        expect([...toBigUint64Array(got.local)]).toEqual(expected.local);
-        expect([...toBigUint64Array(got.sequence)]).toEqual(expected.sequence);
-        expect(got.blocks).toBe(expected.local.length);
-        expect(blockCount(ids.length, size, bigrams)).toBe(expected.local.length);
-      }),
+      fc.property(
+        tokens,
+        fc.integer({ min: 1, max: 20 }),
+        fc.boolean(),
+        perBlock,
+        scope,
+        (ids, size, bigrams, mm, of) => {
+          const seed = blockHashSeed(of);
+          const multimodal = mm.map((hashes) => (hashes.length === 0 ? null : items(...hashes)));
+          const got = hashBlocks(hasher, ids, size, seed, { bigrams, multimodal });
+          const expected = naive(ids, size, u64ToBigInt(seed), bigrams, mm);
+          expect([...toBigUint64Array(got.local)]).toEqual(expected.local);
+          expect([...toBigUint64Array(got.sequence)]).toEqual(expected.sequence);
+          expect(got.blocks).toBe(expected.local.length);
+          expect(blockCount(ids.length, size, bigrams)).toBe(expected.local.length);
+        },
+      ),
       { numRuns: 400 },
     );
   });
