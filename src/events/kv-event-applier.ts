@@ -3,8 +3,9 @@
 import type { OwnerSlot } from '../kv/index.ts';
 import type { MetricLabels } from '../observe/index.ts';
 import { type Clock, errorText } from '../plugin/index.ts';
-import { EventApplication, type EventApplicationOptions } from './apply-event.ts';
+import { EventApplication } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
+import type { EventApplicationOptions } from './event-application-options.ts';
 import { type EventFeed, OwnerFeed } from './event-feed.ts';
 import type { KvEvent, KvEventBatch, KvEventSink } from './types.ts';
 
@@ -78,14 +79,14 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
     for (const event of batch.events) {
       options.metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
       if (owner === null) {
-        application.reject(feed, 'unknown_rank', storedBlocks(event));
+        application.rejections.count(feed, 'unknown_rank', storedBlocks(event));
         continue;
       }
       try {
         application.apply(owner, feed, event);
       } catch (thrown) {
         feed.lastError = errorText(thrown);
-        application.reject(feed, 'failed', storedBlocks(event));
+        application.rejections.count(feed, 'failed', storedBlocks(event));
       }
     }
   };
@@ -99,7 +100,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       } catch (thrown) {
         feed.lastError = errorText(thrown);
         feed.stale = true;
-        application.reject(feed, 'undecodable', 0);
+        application.rejections.count(feed, 'undecodable', 0);
         return;
       }
       applyBatch(owner, feed, batch);
