@@ -17,8 +17,12 @@ export function arePeers(a: WorkerCapabilities, b: WorkerCapabilities): boolean 
   );
 }
 
-/** Whether a rank can be asked for blocks now: its worker is in reach, draining included, and names an endpoint. */
-export function isUsableSource({ state, capabilities }: HintWorker, rank: number): boolean {
-  if (state === 'gone' || state === 'suspect') return false;
-  return Boolean(capabilities?.ranks.get(rank)?.sourceControlEndpoint);
+/** Whether a worker can be asked for blocks now, draining included. */
+export function isInReach({ state }: HintWorker): boolean {
+  return state !== 'gone' && state !== 'suspect';
+}
+
+/** Whether a rank can be asked for blocks now: its worker is in reach and names an endpoint. */
+export function isUsableSource(worker: HintWorker, rank: number): boolean {
+  return isInReach(worker) && Boolean(worker.capabilities?.ranks.get(rank)?.sourceControlEndpoint);
 }
