@@ -17,12 +17,15 @@ export function arePeers(a: WorkerCapabilities, b: WorkerCapabilities): boolean 
   );
 }
 
-/** Whether a worker can be asked for blocks now, draining included. */
-export function isInReach({ state }: HintWorker): boolean {
-  return state !== 'gone' && state !== 'suspect';
+/**
+ * Whether a rank can be asked for blocks now, its endpoint aside: its worker is in reach, draining included. What is estimated of a rank
+ * has no engine hashes to ask for.
+ */
+export function isInReach({ state, approximate }: HintWorker, rank: number): boolean {
+  return state !== 'gone' && state !== 'suspect' && !approximate?.has(rank);
 }
 
-/** Whether a rank can be asked for blocks now: its worker is in reach and names an endpoint. */
+/** Whether a rank can be asked for blocks now: it is in reach and names an endpoint. */
 export function isUsableSource(worker: HintWorker, rank: number): boolean {
-  return isInReach(worker) && Boolean(worker.capabilities?.ranks.get(rank)?.sourceControlEndpoint);
+  return isInReach(worker, rank) && Boolean(worker.capabilities?.ranks.get(rank)?.sourceControlEndpoint);
 }

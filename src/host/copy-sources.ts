@@ -113,8 +113,8 @@ export class CopySources {
     if (blocks === 0) return null;
     const slot = match.owners[found]!;
     const worker = this.#fleet.workerOfSlot(slot);
-    if (!worker?.capabilities || !isInReach(worker)) return null;
     const rank = this.#fleet.slotRank(slot);
+    if (!worker?.capabilities || !isInReach(worker, rank)) return null;
     const group = this.#groupOf(slot, rank, worker.capabilities);
     if (this.#servesOfSlot[slot] === 0) return null;
     this.#offered.note(slot, worker.spec.id, rank, blocks, 0);
