@@ -140,6 +140,7 @@ async function judge(lane, tried) {
     const done = `${verdicts.size}/${rules.length}`.padStart(9);
     const verdict = verdicts.get(rule.id) === null ? 'held    ' : 'NOT HELD';
     say(`${done} ${verdict} ${rule.id} (${(tookMs / 1000).toFixed(1)} s)`);
+    if (verdicts.get(rule.id) !== null) say(verdicts.get(rule.id));
   }
 }
 
