@@ -4,7 +4,6 @@ import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from 'typescript';
 
 const RUNNER = fileURLToPath(new URL('fault-runner.mjs', import.meta.url));
 
@@ -13,9 +12,6 @@ const LEFT_OUT = new Set(['node_modules', 'dist', '.git', '.bench', 'coverage'])
 const RUN_LIMIT_MS = 150_000;
 /** Each further file of one run gets this much more. */
 const FILE_LIMIT_MS = 30_000;
-
-/** Tests look at the types of these too. */
-const DECLARED = /^src\/(?:plugin|testing)\//;
 
 /** How one test went. `missing`: it did not run; `reason` says why, in the words of whoever knows. */
 const missing = (reason) => ({ status: 'missing', reason });
@@ -28,8 +24,6 @@ export class FaultLane {
   #runner = null;
   /** Files that changed since the runner ran last. */
   #changed = new Set();
-  /** Files that changed since the program was built. */
-  #unbuilt = new Set();
 
   /** @param {string} root the repository */
   constructor(root) {
@@ -52,7 +46,6 @@ export class FaultLane {
     const write = (text) => {
       writeFileSync(path, text);
       this.#changed.add(file);
-      this.#unbuilt.add(file);
     };
     write(before.replace(text, () => instead));
     return () => write(before);
@@ -116,34 +109,9 @@ export class FaultLane {
 
   /** Builds the program, only what changed after the first time; answers what the compiler refuses. */
   async build() {
-    let whole = !this.#built;
-    for (const file of this.#built ? this.#unbuilt : []) {
-      const refused = /^src\/.*\.ts$/.test(file) ? this.#translate(file) : null;
-      if (refused !== null) return refused;
-      whole ||= DECLARED.test(file);
-      this.#unbuilt.delete(file);
-    }
-    if (!whole) return null;
     const { code, output } = await this.#node(['scripts/build.mjs', ...(this.#built ? ['--if-stale'] : [])]);
-    if (code === 0 && !this.#built) this.#unbuilt.clear();
     this.#built ||= code === 0;
     return code === 0 ? null : lastLines(output);
-  }
-
-  /** Compiles one file of the built program by itself, which takes no time; answers what does not parse. */
-  #translate(file) {
-    const config = join(this.folder, 'tsconfig.build.json');
-    const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => undefined };
-    const compilerOptions = ts.getParsedCommandLineOfConfigFile(config, {}, host).options;
-    const text = readFileSync(join(this.folder, file), 'utf8');
-    const { outputText, diagnostics } = ts.transpileModule(text, {
-      fileName: join(this.folder, file),
-      reportDiagnostics: true,
-      compilerOptions,
-    });
-    if (diagnostics.length > 0) return ts.flattenDiagnosticMessageText(diagnostics[0].messageText, '\n');
-    writeFileSync(join(this.folder, 'dist', `${file.slice('src/'.length, -'.ts'.length)}.js`), outputText);
-    return null;
   }
 
   /** Takes over what another lane has built. */
