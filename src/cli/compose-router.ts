@@ -18,7 +18,6 @@ import {
   type BlockHasher,
   blockHashSeed,
   createBlockHasher,
-  createPrefixIndex,
   type PrefixIndex,
   type U64,
 } from '../kv/index.ts';
@@ -27,6 +26,7 @@ import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
+import { createIndex } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
 import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
@@ -128,7 +128,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   );
   const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
+  const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
