@@ -13,6 +13,7 @@ export {
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
 export { createPrefixIndex, type PrefixIndexOptions } from './residency/extent-index.ts';
 export {
+  type CopyableIndex,
   type DumpedBlock,
   type DumpPage,
   type OwnerSlot,
@@ -23,3 +24,8 @@ export {
   TIERS,
   type Tier,
 } from './residency/types.ts';
+export { HASH_SCHEME, type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
+export { OrderedRuns, type SnapshotRun } from './snapshot/ordered-runs.ts';
+export { hashesOf, type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
+export { readSnapshot, type Snapshot, SnapshotRows } from './snapshot/snapshot-reader.ts';
+export { type SnapshotSource, SnapshotWriter } from './snapshot/snapshot-writer.ts';

@@ -127,6 +127,12 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'Block hashing needs a little-endian machine.',
   },
+  PM_SNAPSHOT_UNUSABLE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A snapshot of the prefix index cannot be used; the router starts without.',
+  },
+  PM_SNAPSHOT_WRITE: { status: 500, retryable: true, meaning: 'A snapshot of the prefix index cannot be written.' },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,
