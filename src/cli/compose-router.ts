@@ -16,6 +16,7 @@ import { createReloadableHost, type PluginHostOptions, type ReloadableHost } fro
 import {
   type BlockHasher,
   blockHashSeed,
+  type CopyableIndex,
   createBlockHasher,
   createPrefixIndex,
   type PrefixIndex,
@@ -63,7 +64,7 @@ export interface ComposedRouter {
   readonly blockSizes: BlockSizes;
   readonly hasher: BlockHasher;
   /** Null when no role reads cache facts, or KV events are off. */
-  readonly index: PrefixIndex | null;
+  readonly index: CopyableIndex | null;
   /** Where event sources deliver; null without an index. */
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;

@@ -14,6 +14,7 @@ import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
+import { IndexSnapshots } from './index-snapshots.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -139,6 +140,11 @@ async function start(
   for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
 
+  const snapshots = snapshotsOf(core, metrics, options);
+  snapshots?.restore();
+  snapshots?.start();
+  // After the streams: the last snapshot has all that was heard.
+  onStop(() => snapshots?.close());
   const subscriptions =
     core.events === null
       ? null
@@ -224,6 +230,32 @@ async function start(
       return stopping;
     },
   };
+}
+
+/** Null without an index, or without a file to keep it in. */
+function snapshotsOf(
+  core: ComposedRouter,
+  metrics: ScrapableMetrics,
+  { config, clock, log }: StartRouterOptions,
+): IndexSnapshots | null {
+  const { path, everyMs, maxAgeMs } = config.snapshot;
+  const { index, events } = core;
+  if (path === null || index === null || events === null) return null;
+  return new IndexSnapshots({
+    path,
+    everyMs,
+    maxAgeMs,
+    maxBytes: config.limits.indexBytes,
+    index,
+    events,
+    fleet: core.fleet,
+    blockSizes: core.blockSizes,
+    hasher: core.hasher,
+    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
+    clock,
+    metrics,
+    log,
+  });
 }
 
 function startAdmin(

@@ -25,9 +25,11 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);
   }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
-  for (const kind of ['selection', 'indexer'] as const) {
-    unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
-  }
+  unless(
+    file.services.selection === null,
+    ['services', 'selection'],
+    'the selection service is not built yet',
+  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   unless(
     !isSaid(written, 'router', 'router_ttl_secs'),

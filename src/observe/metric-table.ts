@@ -182,6 +182,26 @@ export const METRICS = {
     labels: ['plugin', 'name', 'label'],
   },
   // --- kv ---
+  pointsman_snapshot_writes_total: {
+    kind: 'counter',
+    help: 'Snapshots of the prefix index, by result (written, failed).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_restores_total: {
+    kind: 'counter',
+    help: 'Snapshots found at a start, by result (restored, refused, old).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_owners_total: {
+    kind: 'counter',
+    help: 'Worker ranks of a restored snapshot, by result: restored, or left out because the worker is not configured (worker), is another engine life (epoch), or its model or block size differs (model, block_size), or it was cleared while the snapshot was taken (void).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_rows: {
+    kind: 'gauge',
+    help: 'Rows of the newest snapshot written by this process: blocks by owner, tier and engine hash.',
+    labels: [],
+  },
   // --- events ---
   pointsman_kv_event_batches_total: {
     kind: 'counter',

@@ -132,7 +132,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A snapshot of the prefix index cannot be used; the router starts without.',
   },
-  PM_SNAPSHOT_WRITE: { status: 500, retryable: true, meaning: 'A snapshot of the prefix index cannot be written.' },
+  PM_SNAPSHOT_WRITE: {
+    status: 500,
+    retryable: true,
+    meaning: 'A snapshot of the prefix index cannot be written.',
+  },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,

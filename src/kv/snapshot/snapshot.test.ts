@@ -46,7 +46,7 @@ function problem(work: () => unknown): string {
 /** A file with holes, several tiers and owners. */
 function smallFile(): Buffer {
   const index = emptyIndex();
-  const store = (owner: number, chain: number[]): void =>
+  const store = (owner: number, chain: number[]) =>
     apply(index, { kind: 'store', owner, tier: 'device', chain, from: 0 });
   store(0, [1, 2, 1]);
   store(1, [1, 2, 2]);
