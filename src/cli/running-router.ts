@@ -9,6 +9,7 @@ import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
+import { followFleet, type RunningIndexer, startIndexer } from '../services/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
@@ -206,6 +207,11 @@ async function start(
     reload,
   });
   onStop(() => admin.close());
+  const { indexer } = config.services;
+  if (indexer !== null) {
+    const service = await indexerOf(core, metrics, indexer.port, options);
+    onStop(() => service.stop());
+  }
   const watch = new FileWatch({ clock, changed: () => void reload.request('file') });
   reload.onDone = () => watch.follow(reload.files, reload.last?.result === 'failed');
   watch.follow(reload.files);
@@ -228,6 +234,41 @@ async function start(
     stop(drainMs) {
       stopping ??= gateway.stop(drainMs).then(unwind);
       return stopping;
+    },
+  };
+}
+
+/** The standalone indexer in this process, listening to the router's workers. It has no login, so it stays on this machine. */
+async function indexerOf(
+  core: ComposedRouter,
+  metrics: ScrapableMetrics,
+  port: number,
+  { config, clock, log }: StartRouterOptions,
+): Promise<RunningIndexer> {
+  const service = await startIndexer({
+    host: '127.0.0.1',
+    port,
+    workers: [],
+    peers: [],
+    indexBytes: config.limits.indexBytes,
+    testEndpoints: false,
+    clock,
+    metrics,
+    log,
+    hasher: core.hasher,
+  });
+  const unfollow = followFleet(service.registry, {
+    fleet: core.fleet,
+    blockSizes: core.blockSizes,
+    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
+    log,
+  });
+  log.info('the indexer is up', { url: service.url });
+  return {
+    ...service,
+    stop() {
+      unfollow();
+      return service.stop();
     },
   };
 }

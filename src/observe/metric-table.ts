@@ -247,6 +247,44 @@ export const METRICS = {
     help: 'Connections to workers that were refused, or broke before the answer was complete.',
     labels: ['worker', 'kind'],
   },
+  // --- services ---
+  pointsman_indexer_requests_total: {
+    kind: 'counter',
+    help: 'Requests to the standalone indexer, by endpoint and method.',
+    dynamo: 'dynamo_kvindexer_requests_total',
+    labels: ['endpoint', 'method'],
+  },
+  pointsman_indexer_errors_total: {
+    kind: 'counter',
+    help: 'Requests to the standalone indexer that were refused or failed, by endpoint and class of status (4xx, 5xx).',
+    dynamo: 'dynamo_kvindexer_errors_total',
+    labels: ['endpoint', 'status_class'],
+  },
+  pointsman_indexer_request_duration_seconds: {
+    kind: 'histogram',
+    help: 'From the head of a request to the standalone indexer to the end of its answer.',
+    dynamo: 'dynamo_kvindexer_request_duration_seconds',
+    labels: ['endpoint'],
+    buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5],
+  },
+  pointsman_indexer_models: {
+    kind: 'gauge',
+    help: 'Indexes of the standalone indexer, one per model and routing group.',
+    dynamo: 'dynamo_kvindexer_models',
+    labels: [],
+  },
+  pointsman_indexer_workers: {
+    kind: 'gauge',
+    help: 'Instances registered with the standalone indexer.',
+    dynamo: 'dynamo_kvindexer_workers',
+    labels: [],
+  },
+  pointsman_indexer_listeners: {
+    kind: 'gauge',
+    help: 'Event streams the standalone indexer listens to, by status (pending, active, paused, failed).',
+    dynamo: 'dynamo_kvindexer_listeners',
+    labels: ['status'],
+  },
   // --- tokens ---
   pointsman_tokenize_seconds: {
     kind: 'histogram',
