@@ -1,6 +1,7 @@
 // Keeps the prefix index over restarts: restores it from a file before anything is heard, writes it now and then and at the end.
 import { readFileSync, statSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
+import type { RouterConfig } from '../config/index.ts';
 import type { KvEventApplier } from '../events/index.ts';
 import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
 import {
@@ -16,6 +17,7 @@ import {
 } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import type { ComposedRouter } from './compose-router.ts';
 
 /** What snapshots are made of. */
 export interface IndexSnapshotsOptions {
@@ -256,4 +258,28 @@ export class IndexSnapshots {
     }
     return owners;
   }
+}
+
+/** Null without an index, or without a file to keep it in. */
+export function snapshotsOf(
+  core: Pick<ComposedRouter, 'index' | 'events' | 'fleet' | 'blockSizes' | 'hasher'>,
+  config: RouterConfig,
+  parts: Pick<IndexSnapshotsOptions, 'clock' | 'metrics' | 'log'>,
+): IndexSnapshots | null {
+  const { path, everyMs, maxAgeMs } = config.snapshot;
+  const { index, events } = core;
+  if (path === null || index === null || events === null) return null;
+  return new IndexSnapshots({
+    path,
+    everyMs,
+    maxAgeMs,
+    maxBytes: config.limits.indexBytes,
+    index,
+    events,
+    fleet: core.fleet,
+    blockSizes: core.blockSizes,
+    hasher: core.hasher,
+    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
+    ...parts,
+  });
 }

@@ -9,13 +9,13 @@ import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
-import { followFleet, type RunningIndexer, startIndexer } from '../services/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
-import { IndexSnapshots } from './index-snapshots.ts';
+import { snapshotsOf } from './index-snapshots.ts';
+import { indexerOf } from './own-indexer.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -141,7 +141,7 @@ async function start(
   for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
 
-  const snapshots = snapshotsOf(core, metrics, options);
+  const snapshots = snapshotsOf(core, config, { clock, metrics, log });
   snapshots?.restore();
   snapshots?.start();
   // After the streams: the last snapshot has all that was heard.
@@ -209,7 +209,7 @@ async function start(
   onStop(() => admin.close());
   const { indexer } = config.services;
   if (indexer !== null) {
-    const service = await indexerOf(core, metrics, indexer.port, options);
+    const service = await indexerOf(core, indexer.port, config, { clock, metrics, log });
     onStop(() => service.stop());
   }
   const watch = new FileWatch({ clock, changed: () => void reload.request('file') });
@@ -236,67 +236,6 @@ async function start(
       return stopping;
     },
   };
-}
-
-/** The standalone indexer in this process, listening to the router's workers. It has no login, so it stays on this machine. */
-async function indexerOf(
-  core: ComposedRouter,
-  metrics: ScrapableMetrics,
-  port: number,
-  { config, clock, log }: StartRouterOptions,
-): Promise<RunningIndexer> {
-  const service = await startIndexer({
-    host: '127.0.0.1',
-    port,
-    workers: [],
-    peers: [],
-    indexBytes: config.limits.indexBytes,
-    testEndpoints: false,
-    clock,
-    metrics,
-    log,
-    hasher: core.hasher,
-  });
-  const unfollow = followFleet(service.registry, {
-    fleet: core.fleet,
-    blockSizes: core.blockSizes,
-    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
-    log,
-  });
-  log.info('the indexer is up', { url: service.url });
-  return {
-    ...service,
-    stop() {
-      unfollow();
-      return service.stop();
-    },
-  };
-}
-
-/** Null without an index, or without a file to keep it in. */
-function snapshotsOf(
-  core: ComposedRouter,
-  metrics: ScrapableMetrics,
-  { config, clock, log }: StartRouterOptions,
-): IndexSnapshots | null {
-  const { path, everyMs, maxAgeMs } = config.snapshot;
-  const { index, events } = core;
-  if (path === null || index === null || events === null) return null;
-  return new IndexSnapshots({
-    path,
-    everyMs,
-    maxAgeMs,
-    maxBytes: config.limits.indexBytes,
-    index,
-    events,
-    fleet: core.fleet,
-    blockSizes: core.blockSizes,
-    hasher: core.hasher,
-    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
-    clock,
-    metrics,
-    log,
-  });
 }
 
 function startAdmin(

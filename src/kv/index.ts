@@ -25,7 +25,7 @@ export {
   type Tier,
 } from './residency/types.ts';
 export { HASH_SCHEME, type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
-export { OrderedRuns, type SnapshotRun } from './snapshot/ordered-runs.ts';
-export { hashesOf, type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
-export { readSnapshot, type Snapshot, SnapshotRows } from './snapshot/snapshot-reader.ts';
+export { OrderedRuns } from './snapshot/ordered-runs.ts';
+export { type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
+export { readSnapshot, type Snapshot } from './snapshot/snapshot-reader.ts';
 export { type SnapshotSource, SnapshotWriter } from './snapshot/snapshot-writer.ts';

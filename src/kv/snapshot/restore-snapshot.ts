@@ -98,7 +98,7 @@ function storeRows(
 }
 
 /** One of the hashes of rows that follow each other. */
-export function hashesOf(rows: SnapshotRows, first: number, count: number, place: number): HashPairs {
+function hashesOf(rows: SnapshotRows, first: number, count: number, place: number): HashPairs {
   const hashes = new Uint32Array(2 * count);
   for (let at = 0; at < count; at++) {
     const { lo, hi } = rows.hash(first + at, place);

@@ -3,7 +3,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Publisher } from 'zeromq';
-import { systemClock } from '../../cli/system-clock.ts';
 import { parseExactJson } from '../../config/index.ts';
 import { encodeEventBatch, type KvEvent } from '../../events/index.ts';
 import {
@@ -15,7 +14,7 @@ import {
   u64ToBigInt,
 } from '../../kv/index.ts';
 import { createMetrics } from '../../observe/index.ts';
-import { exactJsonStringify, NO_LOG } from '../../plugin/index.ts';
+import { type Clock, exactJsonStringify, NO_LOG } from '../../plugin/index.ts';
 import { type RunningIndexer, type StartIndexerOptions, startIndexer } from './start-indexer.ts';
 
 const closers: (() => unknown)[] = [];
@@ -23,6 +22,13 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
+const CLOCK: Clock = {
+  now: () => performance.now(),
+  schedule(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
 const BIG = 2n ** 64n - 2n;
 const hasher = createReferenceHasher();
 const TOKENS = Array.from({ length: 12 }, (_, at) => at + 1);
@@ -42,7 +48,7 @@ async function indexer(over: Partial<StartIndexerOptions> = {}): Promise<Running
     peers: [],
     indexBytes: 1 << 24,
     testEndpoints: false,
-    clock: systemClock(),
+    clock: CLOCK,
     metrics: createMetrics(),
     log: NO_LOG,
     ...over,
