@@ -14,6 +14,7 @@ import {
 } from '../fleet/index.ts';
 import { createReloadableHost, type PluginHostOptions, type ReloadableHost } from '../host/index.ts';
 import {
+  ApproximateResidency,
   type BlockHasher,
   blockHashSeed,
   type CopyableIndex,
@@ -26,8 +27,14 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { ApproximateRanks } from './approximate-ranks.ts';
+import { endpointOf } from './event-subscriptions.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
+import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
+
+/** What a block believed in takes in the index and in the table of beliefs, about. */
+const BYTES_PER_BELIEF = 128;
 
 /** What a router is composed from. */
 export interface ComposeRouterOptions {
@@ -42,6 +49,8 @@ export interface ComposeRouterOptions {
   readonly log: Logger;
   /** Microseconds of a running wall clock, for records; default: the machine's. */
   readonly wallMicros?: () => number;
+  /** Whether a rank publishes KV events, as far as anybody said; default: where it does is configured or advertised. */
+  readonly announces?: (worker: Worker, rank: number) => boolean;
   /** How plugins are timed and watched; absent = they are not, as in virtual time. */
   readonly containment?: NonNullable<PluginHostOptions['containment']>;
   /** The configuration in force, where it can be reloaded; default: `config`. */
@@ -63,9 +72,9 @@ export interface ComposedRouter {
   readonly health: WorkerHealth;
   readonly blockSizes: BlockSizes;
   readonly hasher: BlockHasher;
-  /** Null when no role reads cache facts, or KV events are off. */
+  /** Null when no role reads cache facts. */
   readonly index: CopyableIndex | null;
-  /** Where event sources deliver; null without an index. */
+  /** Where event sources deliver; null without an index, or when KV events are off. */
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;
   readonly scheduler: Scheduler;
@@ -114,7 +123,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
-  const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
+  const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
   const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
   const scheduler = new Scheduler({
@@ -132,6 +141,26 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           candidates: config.observe.candidates,
           hashId: keyedHash(hasher),
           startMs: clock.now(),
+          metrics,
+        });
+  const beliefs =
+    index === null
+      ? null
+      : new ApproximateRanks({
+          fleet,
+          residency: new ApproximateResidency({
+            index,
+            get timeToLiveMs() {
+              return current().router.routerTtlSeconds * 1000;
+            },
+            maxBlocks: Math.floor(limits.indexBytes / BYTES_PER_BELIEF),
+            onCorrection: () => metrics.count('pointsman_approximate_corrections_total'),
+          }),
+          useKvEvents: router.useKvEvents,
+          announces: options.announces ?? ((worker, rank) => endpointOf(worker, rank) !== null),
+          feed: (slot) => events?.feed(slot) ?? null,
+          unheard: (id) => unheard.of(id),
+          log,
           metrics,
         });
   // The road and the event stream know of each other: one asks for ages, the other reports late hint outcomes.
@@ -161,9 +190,18 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       ageMs: (slot) => events?.ageMs(slot) ?? null,
       stale: (slot) => events?.feed(slot)?.stale ?? false,
     },
-    computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
+    beliefs,
+    computedBlocks(workerId, blocks) {
+      unheard.computed(workerId, blocks);
+      const worker = fleet.worker(workerId);
+      if (worker !== null) beliefs?.review(worker);
+    },
   });
-  if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
+  if (index !== null && beliefs !== null) {
+    const parts = { fleet, hasher, blockSizes, road, clock, metrics };
+    followFleet(index, fleet);
+    if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
+  }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {
     health.close();
@@ -214,8 +252,25 @@ interface EventParts {
   readonly metrics: Metrics;
 }
 
-/** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
-function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
+/** Makes the index forget what lost and restarted engines hold no more. */
+function followFleet(index: PrefixIndex, fleet: Fleet): void {
+  const clear = (worker: Worker): void => {
+    for (const slot of worker.slots) index.clear(slot, 'all');
+  };
+  fleet.listen({
+    added(worker) {
+      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
+    },
+    stateChanged(worker) {
+      if (worker.state === 'gone') clear(worker);
+    },
+    removed: (worker) => index.removeWorker(worker.spec.id),
+    restarted: clear,
+  });
+}
+
+/** Applies events to the index. */
+function eventsInto(index: PrefixIndex, beliefs: ApproximateRanks, parts: EventParts): KvEventApplier {
   const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
@@ -234,28 +289,32 @@ function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
     metrics,
     clock,
   });
-  const clear = (worker: Worker): void => {
-    for (const slot of worker.slots) index.clear(slot, 'all');
-  };
   fleet.listen({
-    added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
-    },
     stateChanged(worker) {
-      if (worker.state !== 'gone') return;
-      clear(worker);
-      for (const slot of worker.slots) events.cleared(slot);
+      if (worker.state === 'gone') for (const slot of worker.slots) events.cleared(slot);
     },
     removed(worker) {
-      index.removeWorker(worker.spec.id);
       for (const slot of worker.slots) events.forget(slot);
     },
     restarted(worker) {
-      clear(worker);
       for (const slot of worker.slots) events.restarted(slot);
     },
   });
-  return events;
+  return {
+    ...events,
+    onBatch(owner, sequence, payload) {
+      beliefs.heard(owner);
+      events.onBatch(owner, sequence, payload);
+    },
+    onDecodedBatch(owner, sequence, batch) {
+      beliefs.heard(owner);
+      events.onDecodedBatch(owner, sequence, batch);
+    },
+    resume(owner, watermark, stale) {
+      events.resume(owner, watermark, stale);
+      beliefs.heard(owner);
+    },
+  };
 }
 
 function defaultChoice(config: RouterConfig, seed: number): DefaultChoice {
@@ -277,19 +336,4 @@ function keyedHash(hasher: BlockHasher): (text: string) => string {
   const bytes = randomBytes(8);
   const key: U64 = { lo: bytes.readUInt32LE(0), hi: bytes.readUInt32LE(4) };
   return (text) => hasher.hashBytes(Buffer.from(text), key).hi.toString(16).padStart(8, '0');
-}
-
-/** An engine with other blocks than the model's never matches anything: say so. */
-function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
-  const compare = ({ spec, capabilities }: Worker): void => {
-    const expected = blockSizes.ofModel(spec.model);
-    if (capabilities === null || expected === null || capabilities.blockSize === expected) return;
-    log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
-      worker: spec.id,
-      model: spec.model,
-      worker_block_size: capabilities.blockSize,
-      model_block_size: expected,
-    });
-  };
-  fleet.listen({ added: compare, capabilitiesChanged: compare });
 }

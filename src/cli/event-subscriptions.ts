@@ -145,6 +145,6 @@ export class EventSubscriptions {
 }
 
 /** Where a rank publishes: what configuration says wins over what the engine says. */
-function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
+export function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
   return worker.spec.kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
 }

@@ -138,6 +138,12 @@ export class IndexSnapshots {
       if (typeof slot === 'number') slots.set(number, slot);
       else metrics.count('pointsman_snapshot_owners_total', { result: slot });
     }
+    const resume = (number: number, slot: OwnerSlot, isWhole: boolean): void => {
+      const owner = snapshot.owners[number];
+      if (owner !== undefined) events.resume(slot, owner.watermark, owner.stale || owner.partial || !isWhole);
+    };
+    // Before the rows: what the ranks were believed to hold until now is forgotten with it.
+    for (const [number, slot] of slots) resume(number, slot, true);
     const { restored, left } = restoreSnapshot(
       snapshot,
       index,
@@ -147,7 +153,7 @@ export class IndexSnapshots {
     for (const [number, slot] of slots) {
       const owner = snapshot.owners[number];
       if (owner === undefined) continue;
-      events.resume(slot, owner.watermark, owner.stale || owner.partial || left > 0);
+      if (left > 0) resume(number, slot, false);
       if (owner.epoch !== null) this.#unproved.set(owner.workerId, owner.epoch);
       metrics.count('pointsman_snapshot_owners_total', { result: 'restored' });
     }
@@ -237,11 +243,13 @@ export class IndexSnapshots {
   #owners(): Map<OwnerSlot, SnapshotOwner> {
     const { blockSizes, events, fleet, routingGroupOf } = this.#options;
     const owners = new Map<OwnerSlot, SnapshotOwner>();
-    for (const { capabilities, slots, spec, state } of fleet.workers()) {
+    for (const { approximate, capabilities, slots, spec, state } of fleet.workers()) {
       if (state === 'gone') continue;
       for (const [index, slot] of slots.entries()) {
         const feed = events.feed(slot);
         const blockSize = blockSizes.ofSlot(slot);
+        // Beliefs are no facts: they are made anew from what is sent.
+        if (approximate?.has(spec.ranks.first + index)) continue;
         if (feed === null || feed.lastSequence < 0 || blockSize === null) continue;
         owners.set(slot, {
           workerId: spec.id,

@@ -6,6 +6,7 @@ import type { Worker, WorkerState } from '../fleet/index.ts';
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
+import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** What is looked at. */
@@ -30,8 +31,6 @@ export interface ReadinessFacts {
 
 /** More sentences would not be read. */
 const MAX_SENTENCES = 100;
-/** Events follow their answer within moments: so many answers without any are no coincidence. */
-const ANSWERS_WITHOUT_EVENTS = 3;
 /** The role that every request is sent to; prefill and decode apart are not built yet. */
 const SERVED_ROLE = 'aggregated';
 
@@ -144,7 +143,7 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
     const who = `worker ${id} rank ${rank}`;
     if (endpoint === null) {
       return [
-        `${who} announces no KV events: what it has cached is not known; name its endpoint under kv_events`,
+        `${who} announces no KV events: what it has cached is estimated from what is sent to it; name its endpoint under kv_events`,
       ];
     }
     if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
@@ -153,7 +152,7 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
     // Requests are counted per worker: with several ranks a silent one may simply have had none.
     if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return [];
     return [
-      `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic`,
+      `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is estimated from what is sent to it; check that its prefix cache and KV events are on, and the topic`,
     ];
   });
 }
@@ -165,7 +164,7 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
   const warnings: string[] = [];
   if (feed.mismatchedBlockSize !== null) {
     warnings.push(
-      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: nothing it caches is found`,
+      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: what it has cached is estimated from what is sent to it`,
     );
   }
   const { undecodable = 0, failed = 0 } = feed.rejected;

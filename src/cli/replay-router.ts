@@ -63,6 +63,8 @@ export async function composeReplayRouter(
     metrics: faults.metrics,
     log: faults.log,
     definitions,
+    // The virtual fleet delivers events without sockets.
+    announces: () => true,
   });
   const { decisions, events } = router;
   if (onDecision !== undefined) decisions?.onDecision(onDecision);
