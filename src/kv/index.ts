@@ -30,7 +30,7 @@ export {
   TIERS,
   type Tier,
 } from './residency/types.ts';
-export { HASH_SCHEME, type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
+export { type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
 export { OrderedRuns } from './snapshot/ordered-runs.ts';
 export { type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
 export { readSnapshot, type Snapshot } from './snapshot/snapshot-reader.ts';
