@@ -29,6 +29,7 @@ import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { endpointOf } from './event-subscriptions.ts';
+import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
@@ -122,7 +123,11 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   );
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
-  const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
+  const blockSizes = new BlockSizes(
+    fleet,
+    (model) => config.models.get(model)?.blockSize ?? null,
+    (model) => config.models.get(model)?.eagle ?? null,
+  );
   const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
   const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
@@ -198,7 +203,8 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
   });
   if (index !== null && beliefs !== null) {
-    const parts = { fleet, hasher, blockSizes, road, clock, metrics };
+    const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
+    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics };
     followFleet(index, fleet);
     if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
   }
@@ -247,31 +253,16 @@ interface EventParts {
   readonly fleet: Fleet;
   readonly hasher: BlockHasher;
   readonly blockSizes: BlockSizes;
+  /** Placeholder of images in a model's prompts; null = none that matters. */
+  readonly imageTokenOf: (model: string) => number | null;
   readonly road: Road;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
 
-/** Makes the index forget what lost and restarted engines hold no more. */
-function followFleet(index: PrefixIndex, fleet: Fleet): void {
-  const clear = (worker: Worker): void => {
-    for (const slot of worker.slots) index.clear(slot, 'all');
-  };
-  fleet.listen({
-    added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
-    },
-    stateChanged(worker) {
-      if (worker.state === 'gone') clear(worker);
-    },
-    removed: (worker) => index.removeWorker(worker.spec.id),
-    restarted: clear,
-  });
-}
-
 /** Applies events to the index. */
 function eventsInto(index: PrefixIndex, beliefs: ApproximateRanks, parts: EventParts): KvEventApplier {
-  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
+  const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
     hasher,
@@ -279,6 +270,14 @@ function eventsInto(index: PrefixIndex, beliefs: ApproximateRanks, parts: EventP
     isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
+    tokenPairs: {
+      of: (owner) => blockSizes.pairsOfSlot(owner),
+      learn: (owner, pairs) => blockSizes.learnPairs(owner, pairs),
+    },
+    placeholderOf(owner) {
+      const worker = fleet.workerOfSlot(owner);
+      return worker === null ? null : imageTokenOf(worker.spec.model);
+    },
     ownerOfRank(owner, rank) {
       const worker = fleet.slotWorkerId(owner);
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);

@@ -11,6 +11,8 @@ import {
   replay,
   reportTable,
 } from '../replay/index.ts';
+import type { EngineRestart, EventFaultSettings } from '../simulator/index.ts';
+import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { actionNames } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { replayProgress } from './replay-progress.ts';
@@ -20,6 +22,8 @@ interface ReplayFlags {
   readonly workers: string;
   readonly blockSize: string;
   readonly kvBlocks: string;
+  readonly hostKvBlocks: string;
+  readonly hostGbps: string;
   readonly timing: string;
   readonly model: string;
   readonly speedup: string;
@@ -28,6 +32,8 @@ interface ReplayFlags {
   readonly compare: string;
   readonly fastEvents?: true;
   readonly cutEvents?: true;
+  readonly eventFaults?: EventFaultSettings;
+  readonly restartEngine?: readonly EngineRestart[];
   readonly acceptAction?: readonly string[];
   readonly json?: true;
 }
@@ -41,6 +47,8 @@ export function register(program: Command, io: CliIo): void {
     .option('--workers <n>', 'simulated workers', '8')
     .option('--block-size <tokens>', "tokens per KV block; divides the trace's 512", '512')
     .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited', '16384')
+    .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks', '0')
+    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', '504')
     .option(
       '--timing <model>',
       'default, or none: each request is finished before the next arrives',
@@ -57,6 +65,8 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--fast-events', 'hand KV events over decoded, not as encoded bytes; the report is the same')
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
+    .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
+    .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
     .option(
       '--accept-action <type@version>',
       'the engines take this hint action too, and do nothing for it; may be given again',
@@ -77,6 +87,7 @@ parent_session_id, session_final, input_trigger and agent_headers. Other fields 
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
+  $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,
     )
     .action((trace: string, flags: ReplayFlags) => runReplay(trace, flags, io));
@@ -126,6 +137,8 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
 }
 
 function readSettings(flags: ReplayFlags): ReplaySettings {
+  const hostBlocks = numberOf('--host-kv-blocks', flags.hostKvBlocks);
+  const hostGbps = numberOf('--host-gbps', flags.hostGbps);
   return {
     workers: numberOf('--workers', flags.workers),
     block_size: numberOf('--block-size', flags.blockSize),
@@ -136,8 +149,20 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
+    ...(hostBlocks > 0 && { host_kv_blocks: hostBlocks, host_gbps: hostGbps }),
+    ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
+    ...(flags.restartEngine && {
+      restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
+    }),
     ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
   };
+}
+
+function faultSettings({
+  delayMs,
+  ...shares
+}: EventFaultSettings): NonNullable<ReplaySettings['event_faults']> {
+  return { ...shares, delay_ms: delayMs };
 }
 
 function numberOf(option: string, text: string): number {

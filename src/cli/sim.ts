@@ -4,10 +4,15 @@ import { applyOverrides, defaultConfig, overridesFromEnv } from '../config/index
 import { createBlockHasher } from '../kv/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
+  DEFAULT_EVENT_HISTORY,
   DEFAULT_SIM_BODY_BYTES,
+  type EngineRestart,
+  type EventFaultSettings,
+  MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
   startSimulators,
 } from '../simulator/index.ts';
+import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { createJsonLog } from './json-log.ts';
 import { actionNames, notNegative, positive, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
@@ -20,6 +25,8 @@ interface SimOptions {
   readonly model: string;
   readonly blockSize: number;
   readonly kvBlocks: number | null;
+  readonly hostKvBlocks: number;
+  readonly hostGbps: number;
   readonly hashSeed: number;
   readonly seed: number;
   readonly speed: number;
@@ -33,6 +40,10 @@ interface SimOptions {
   readonly fetchTimeoutMs: number;
   readonly actionSet: boolean;
   readonly acceptAction?: readonly string[];
+  readonly eventHistory: number;
+  readonly eventReplayFrames: 3 | 4;
+  readonly eventFaults?: EventFaultSettings;
+  readonly restartEngine?: readonly EngineRestart[];
   readonly bodyBytes: number;
   readonly graceMs: number;
   readonly exitWithParent?: true;
@@ -56,6 +67,13 @@ export function register(program: Command, io: CliIo): void {
     .option('--model <name>', 'model name they serve', 'tiny-sim')
     .option('--block-size <tokens>', 'tokens per KV block', wholeNumber(1, 1_048_576), DEFAULTS.blockSize)
     .option('--kv-blocks <n>', 'KV blocks per engine, or "unlimited"', blocks, DEFAULTS.kvBlocks)
+    .option(
+      '--host-kv-blocks <n>',
+      'blocks of host memory that takes what leaves the KV blocks',
+      wholeNumber(0, 67_108_864),
+      DEFAULTS.hostKvBlocks,
+    )
+    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', positive, DEFAULTS.hostGbps)
     .option(
       '--hash-seed <n>',
       'seed of the engines’ block hashes',
@@ -94,6 +112,20 @@ export function register(program: Command, io: CliIo): void {
       actionNames,
     )
     .option(
+      '--event-history <batches>',
+      'KV event batches kept for subscribers that missed some; 0 = no replay',
+      wholeNumber(0, MAX_EVENT_HISTORY),
+      DEFAULT_EVENT_HISTORY,
+    )
+    .option(
+      '--event-replay-frames <n>',
+      'frames of a replayed batch: 4 as current vLLM, 3 without the topic as older engines',
+      replayFrames,
+      4,
+    )
+    .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
+    .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
+    .option(
       '--body-bytes <n>',
       'largest request body',
       wholeNumber(1024, 1_073_741_824),
@@ -105,14 +137,15 @@ export function register(program: Command, io: CliIo): void {
     .addHelpText(
       'after',
       `
-The first line on stdout is {"engines":[{"url","kv_events","control","model",…}]}; logs go to stderr. Everything listens on
-127.0.0.1. SIGTERM or SIGINT lets running requests finish; a second one ends at once with exit code 1.
+The first line on stdout is {"engines":[{"url","kv_events","kv_events_replay","control","model",…}]}; logs go to stderr.
+Everything listens on 127.0.0.1. SIGTERM or SIGINT lets running requests finish; a second one ends at once with exit code 1.
 
 Examples:
   $ pointsman sim --count 4
   $ pointsman sim --port 9000 --model my-model --block-size 32 --kv-blocks unlimited
   $ pointsman sim --speed 10 --hash-seed 7 --no-action-set
-  $ pointsman sim --accept-action acme.pin@1.0`,
+  $ pointsman sim --accept-action acme.pin@1.0
+  $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
     .action(async (options: SimOptions) => run(io, options));
 }
@@ -128,11 +161,18 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       hasher: createBlockHasher(),
       clock: systemClock(),
       maxBodyBytes: options.bodyBytes,
+      eventHistory: options.eventHistory,
+      eventReplayFrames: options.eventReplayFrames,
+      eventFaults: options.eventFaults ?? null,
+      restarts: options.restartEngine ?? [],
+      warn: (problem) => log.warn(problem),
       settings: {
         ...DEFAULTS,
         model: options.model,
         blockSize: options.blockSize,
         kvBlocks: options.kvBlocks,
+        hostKvBlocks: options.hostKvBlocks,
+        hostGbps: options.hostGbps,
         hashSeed: options.hashSeed,
         seed: options.seed,
         speedup: options.speed,
@@ -165,4 +205,10 @@ function blocks(text: string): number | null {
 function timing(text: string): 'default' | 'none' {
   if (text === 'default' || text === 'none') return text;
   throw new InvalidArgumentError('It must be "default" or "none".');
+}
+
+function replayFrames(text: string): 3 | 4 {
+  if (text === '3') return 3;
+  if (text === '4') return 4;
+  throw new InvalidArgumentError('It must be 3 or 4.');
 }

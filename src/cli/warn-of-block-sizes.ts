@@ -6,7 +6,8 @@ import type { Logger } from '../plugin/index.ts';
 export function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
   const compare = ({ spec, capabilities }: Worker): void => {
     const expected = blockSizes.ofModel(spec.model);
-    if (capabilities === null || expected === null || capabilities.blockSize === expected) return;
+    // Smaller ones that divide the model's are put together.
+    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return;
     log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
       worker: spec.id,
       model: spec.model,

@@ -61,6 +61,19 @@ export interface ReplaySettings {
   readonly limit: number | null;
   readonly seed: number;
   readonly cut_events: boolean;
+  /** Blocks of host memory per worker, and the link to it; absent = none. */
+  readonly host_kv_blocks?: number;
+  readonly host_gbps?: number;
+  /** What goes wrong with live event messages; absent = nothing. */
+  readonly event_faults?: {
+    readonly drop: number;
+    readonly duplicate: number;
+    readonly reorder: number;
+    readonly window: number;
+    readonly delay_ms: number;
+  };
+  /** Engines that die and come back empty, in virtual time; absent = none. */
+  readonly restart_engines?: readonly { readonly worker: number; readonly at_ms: number }[];
   /** Hint actions that the engines take and answer without doing anything; absent = none. */
   readonly accept_actions?: readonly string[];
 }
@@ -73,6 +86,10 @@ export interface WorkerReport {
   readonly cached_tokens: number;
   readonly output_tokens: number;
   readonly preemptions: number;
+  /** Blocks copied back from host memory instead of being computed; absent without a host tier. */
+  readonly onboarded_blocks?: number;
+  /** Blocks that went from the device to host memory; absent without a host tier. */
+  readonly offloaded_blocks?: number;
 }
 
 /** Copies that selection committed; made = sent + degraded + released. */

@@ -1,6 +1,6 @@
 // The simulated engine as a pure machine: no waiting, no sockets. A wire shell and a virtual shell drive it.
 import type { KvEvent } from '../events/index.ts';
-import type { BlockHasher } from '../kv/index.ts';
+import type { BlockHasher, HashPairs, Tier } from '../kv/index.ts';
 
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
@@ -9,6 +9,10 @@ export interface SimulatedEngineSettings {
   readonly blockSize: number;
   /** Pool size in blocks; null = unlimited. */
   readonly kvBlocks: number | null;
+  /** Blocks of host memory behind the device pool; 0 = none. Needs a bounded pool and the cache model `engine`. */
+  readonly hostKvBlocks: number;
+  /** Link from host memory to the device, Gbit/s. */
+  readonly hostGbps: number;
   /** Seed of the external hashes: XXH3_64(le64(router sequence hash), seed). */
   readonly hashSeed: number;
   readonly maxNumSeqs: number;
@@ -95,7 +99,7 @@ export type FetchAnswer =
 export interface SimulatedEngineStats {
   readonly running: number;
   readonly waiting: number;
-  /** Requests parked until remote KV arrives. */
+  /** Requests parked until KV arrives from a peer or from host memory. */
   readonly parked: number;
   /** Blocks that running requests, transfers and grants hold. */
   readonly activeBlocks: number;
@@ -104,6 +108,12 @@ export interface SimulatedEngineStats {
   /** null = unlimited. */
   readonly totalBlocks: number | null;
   readonly preemptions: number;
+  /** Blocks in host memory. */
+  readonly hostBlocks: number;
+  /** Blocks that went from the device to host memory since the start. */
+  readonly offloadedBlocks: number;
+  /** Blocks that came back from there for a request. */
+  readonly onboardedBlocks: number;
 }
 
 /** What an engine is built with besides its settings. */
@@ -135,6 +145,18 @@ export interface SimulatedEngine {
   /** Unpins a grant; an unknown key is ignored. */
   releaseFetch(key: string, now: number): void;
   stats(): SimulatedEngineStats;
+  /** Hashes of the blocks with contents on a tier, in no order: what a listener that missed nothing knows of the engine. */
+  residentBlocks(tier: Tier): HashPairs;
+  /** The engine's process dies: nothing more flows to its peers, and its own fetches are given up. To be called last. */
+  die(now: number): void;
+}
+
+/** An engine's death at a time; a new one takes its place at once, with an empty pool and a new epoch. */
+export interface EngineRestart {
+  /** 1, 2, …. */
+  readonly worker: number;
+  /** ms since the start. */
+  readonly atMs: number;
 }
 
 /** What a fetch target asks of a source rank. Both shells implement it: a map in memory, ZeroMQ between processes. */

@@ -1,6 +1,7 @@
 // The `block-list` cache model: a prompt is a list of whole blocks, and serving it means looking up the longest resident prefix
 // and then touching or entering every block in prompt order, least recently used out. No outputs, no time: it measures cache
 // contents alone, so that a replay can be checked against published figures.
+import type { HashPairs, Tier } from '../../kv/index.ts';
 import type {
   FetchAnswer,
   SimulatedEngine,
@@ -31,7 +32,7 @@ export class BlockListEngine implements SimulatedEngine {
     this.#settings = settings;
     this.#hasher = new ExternalHasher(parts.hasher, settings.blockSize, settings.hashSeed);
     this.#events = new EventCollector(settings.blockSize);
-    this.#pool = new KvPool(settings.kvBlocks, this.#events.removed);
+    this.#pool = new KvPool(settings.kvBlocks, (lo, hi) => this.#events.removed(lo, hi, 'device'));
   }
 
   submit(request: SimulatedRequest, now: number): void {
@@ -75,6 +76,12 @@ export class BlockListEngine implements SimulatedEngine {
 
   releaseFetch(): void {}
 
+  residentBlocks(tier: Tier): HashPairs {
+    return tier === 'device' ? this.#pool.residentBlocks() : new Uint32Array(0);
+  }
+
+  die(): void {}
+
   stats(): SimulatedEngineStats {
     return {
       running: 0,
@@ -84,6 +91,9 @@ export class BlockListEngine implements SimulatedEngine {
       inactiveBlocks: this.#pool.inactive,
       totalBlocks: this.#settings.kvBlocks,
       preemptions: 0,
+      hostBlocks: 0,
+      offloadedBlocks: 0,
+      onboardedBlocks: 0,
     };
   }
 
