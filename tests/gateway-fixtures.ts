@@ -65,6 +65,8 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     models: new Map([['tiny', model]]),
     workers: [],
     router: ROUTER,
+    snapshot: defaultConfig().config.snapshot,
+    services: { indexer: null },
     plugins: [],
     workerSelection: {},
     instances: [],

@@ -61,6 +61,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./plugins.ts'),
   },
   {
+    name: 'indexer',
+    summary: 'run the standalone KV indexer: which workers hold which blocks, over HTTP',
+    load: () => import('./indexer.ts'),
+  },
+  {
     name: 'sim',
     summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
     load: () => import('./sim.ts'),

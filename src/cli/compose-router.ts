@@ -17,6 +17,7 @@ import {
   ApproximateResidency,
   type BlockHasher,
   blockHashSeed,
+  type CopyableIndex,
   createBlockHasher,
   type PrefixIndex,
   type U64,
@@ -31,6 +32,7 @@ import { endpointOf } from './event-subscriptions.ts';
 import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
+import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
 
 /** What a block believed in takes in the index and in the table of beliefs, about. */
 const BYTES_PER_BELIEF = 128;
@@ -72,7 +74,7 @@ export interface ComposedRouter {
   readonly blockSizes: BlockSizes;
   readonly hasher: BlockHasher;
   /** Null when no role reads cache facts. */
-  readonly index: PrefixIndex | null;
+  readonly index: CopyableIndex | null;
   /** Where event sources deliver; null without an index, or when KV events are off. */
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;
@@ -307,6 +309,10 @@ function eventsInto(index: PrefixIndex, beliefs: ApproximateRanks, parts: EventP
       beliefs.heard(owner);
       events.onDecodedBatch(owner, sequence, batch);
     },
+    resume(owner, watermark, stale) {
+      events.resume(owner, watermark, stale);
+      beliefs.heard(owner);
+    },
   };
 }
 
@@ -329,20 +335,4 @@ function keyedHash(hasher: BlockHasher): (text: string) => string {
   const bytes = randomBytes(8);
   const key: U64 = { lo: bytes.readUInt32LE(0), hi: bytes.readUInt32LE(4) };
   return (text) => hasher.hashBytes(Buffer.from(text), key).hi.toString(16).padStart(8, '0');
-}
-
-/** An engine with other blocks than the model's never matches anything: say so. */
-function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
-  const compare = ({ spec, capabilities }: Worker): void => {
-    const expected = blockSizes.ofModel(spec.model);
-    // Smaller ones that divide the model's are put together.
-    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return;
-    log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
-      worker: spec.id,
-      model: spec.model,
-      worker_block_size: capabilities.blockSize,
-      model_block_size: expected,
-    });
-  };
-  fleet.listen({ added: compare, capabilitiesChanged: compare });
 }

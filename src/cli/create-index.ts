@@ -1,5 +1,5 @@
 // The router's prefix index: one for all partitions, within limits.index_bytes, with its metrics.
-import { type BlockHasher, createPrefixIndex, type PrefixIndex } from '../kv/index.ts';
+import { type BlockHasher, type CopyableIndex, createPrefixIndex } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 
 /**
@@ -11,7 +11,7 @@ export function createIndex(
   maxBytes: number,
   later: (work: () => void) => void,
   metrics: Metrics,
-): PrefixIndex {
+): CopyableIndex {
   const onEvicted = (names: number): void =>
     metrics.count('pointsman_kv_index_evicted_total', undefined, names);
   const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted });

@@ -14,6 +14,8 @@ import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
+import { snapshotsOf } from './index-snapshots.ts';
+import { indexerOf } from './own-indexer.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -139,6 +141,11 @@ async function start(
   for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
 
+  const snapshots = snapshotsOf(core, config, { clock, metrics, log });
+  snapshots?.restore();
+  snapshots?.start();
+  // After the streams: the last snapshot has all that was heard.
+  onStop(() => snapshots?.close());
   const subscriptions =
     core.events === null
       ? null
@@ -200,6 +207,11 @@ async function start(
     reload,
   });
   onStop(() => admin.close());
+  const { indexer } = config.services;
+  if (indexer !== null) {
+    const service = await indexerOf(core, indexer.port, config, { clock, metrics, log });
+    onStop(() => service.stop());
+  }
   const watch = new FileWatch({ clock, changed: () => void reload.request('file') });
   reload.onDone = () => watch.follow(reload.files, reload.last?.result === 'failed');
   watch.follow(reload.files);

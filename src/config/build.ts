@@ -64,6 +64,12 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
       trustRoutingFieldsFrom: router.trust_routing_fields_from,
     },
+    snapshot: {
+      path: file.snapshot.path === null ? null : resolve(folder, file.snapshot.path),
+      everyMs: file.snapshot.every,
+      maxAgeMs: file.snapshot.max_age,
+    },
+    services: { indexer: file.services.indexer },
     plugins: file.plugins.map((specifier, index) => ({ specifier, path: ['plugins', index] })),
     workerSelection: buildSelection(file),
     instances: (file.worker_selection?.instances ?? []).map((value, index) => {

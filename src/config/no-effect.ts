@@ -26,9 +26,11 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);
   }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
-  for (const kind of ['selection', 'indexer'] as const) {
-    unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
-  }
+  unless(
+    file.services.selection === null,
+    ['services', 'selection'],
+    'the selection service is not built yet',
+  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
     unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');

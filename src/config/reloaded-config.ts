@@ -26,6 +26,8 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   waits(['limits', 'index_bytes'], running.limits.indexBytes, read.limits.indexBytes);
   waits(['limits', 'decision_bytes'], running.limits.decisionBytes, read.limits.decisionBytes);
   waits(['router', 'use_kv_events'], running.router.useKvEvents, read.router.useKvEvents);
+  waits(['snapshot'], running.snapshot, read.snapshot);
+  waits(['services', 'indexer'], running.services.indexer, read.services.indexer);
   for (const name of new Set([...running.models.keys(), ...read.models.keys()])) {
     waits(['models', name], running.models.get(name), read.models.get(name), 'a model');
   }
@@ -43,6 +45,8 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
     admin: running.admin,
     limits: { ...read.limits, indexBytes, decisionBytes },
     models: running.models,
+    snapshot: running.snapshot,
+    services: running.services,
     workers,
     router: { ...read.router, useKvEvents: running.router.useKvEvents },
   };

@@ -103,6 +103,11 @@ export const fileSchema = mapping({
     trust_incoming_hints_from: list(network(), 'networks'),
     trust_routing_fields_from: list(network(), 'networks'),
   }),
+  snapshot: section({
+    path: orNull(text('the path of a file')),
+    every: or(duration(1000, HOUR), 30_000),
+    max_age: or(duration(1000, 24 * HOUR), 600_000),
+  }),
   router_policy_config: orNull(text('the path of a policy file')),
   services: section({
     selection: orNull(section({ port: port(8092) })),

@@ -202,6 +202,15 @@ export interface RouterConfig {
   readonly models: ReadonlyMap<string, ModelConfig>;
   readonly workers: readonly WorkerConfig[];
   readonly router: RouterSettings;
+  /** Where the prefix index is kept over restarts; times in ms. */
+  readonly snapshot: {
+    /** Absolute; null = nowhere. */
+    readonly path: string | null;
+    readonly everyMs: number;
+    readonly maxAgeMs: number;
+  };
+  /** Further doors of the process. */
+  readonly services: { readonly indexer: { readonly port: number } | null };
   readonly plugins: readonly { readonly specifier: string; readonly path: ConfigPath }[];
   readonly workerSelection: Readonly<Partial<Record<Role, RoleSelectionEntry>>>;
   readonly instances: readonly InstanceEntry[];

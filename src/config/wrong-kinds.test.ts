@@ -117,7 +117,10 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
     /\.(host|name|tenant|served_as|routing_group|tokenizer|template|policy_family|cache_bucket|bucket)$/,
     TEXT,
   ],
-  [/aliases\[|taints\[|topology\.|api_keys\[0\]\.models\[|\.otlp$|^router_policy_config$|^plugins\[/, TEXT],
+  [
+    /aliases\[|taints\[|topology\.|api_keys\[0\]\.models\[|\.otlp$|^router_policy_config$|^snapshot\.path$|^plugins\[/,
+    TEXT,
+  ],
   [/default_policy_family$/, TEXT],
 ];
 

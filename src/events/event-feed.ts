@@ -76,6 +76,8 @@ export class OwnerFeed implements EventFeed {
   unknownRemoves = 0;
   mismatchedBlockSize: number | null = null;
   lastError: string | null = null;
+  /** What was heard up to the next batch is known from elsewhere, whatever its number. */
+  #takesAnyNext = false;
   /** Owners of other ranks that this connection's batches named since the engine's start. */
   readonly otherOwners = new Set<OwnerSlot>();
 
@@ -84,6 +86,8 @@ export class OwnerFeed implements EventFeed {
    * The first batch heard is a gap unless it is number 0: what came before was not heard.
    */
   step(sequence: number, now: number): SequenceStep {
+    if (this.#takesAnyNext) this.lastSequence = sequence - 1;
+    this.#takesAnyNext = false;
     const expected = this.lastSequence + 1;
     const restart = sequence < expected;
     const missed = restart ? sequence : sequence - expected;
@@ -102,9 +106,18 @@ export class OwnerFeed implements EventFeed {
     return restart ? 'restart' : missed > 0 ? 'gap' : 'next';
   }
 
+  /** Goes on behind batch `watermark`, whose blocks the index has; null = behind whichever batch came before the next one. */
+  resume(watermark: number | null, stale: boolean): void {
+    this.startAnew();
+    this.#takesAnyNext = watermark === null;
+    this.lastSequence = watermark ?? -1;
+    this.stale = stale;
+  }
+
   /** Expects the stream to begin again, as that of an engine that was not heard yet. */
   startAnew(): void {
     this.lastSequence = -1;
+    this.#takesAnyNext = false;
     this.stale = false;
     this.otherOwners.clear();
   }

@@ -34,6 +34,11 @@ export interface KvEventApplier extends KvEventSink {
   cleared(owner: OwnerSlot): void;
   /** The owner was cleared because its engine started anew; its stream is expected to begin with batch 0. */
   restarted(owner: OwnerSlot): void;
+  /**
+   * The index has this owner's blocks from a snapshot or a peer, up to batch `watermark`: the next batch with another number than the
+   * one behind it is a gap, or an engine that started anew. Null = it is not known up to which batch; any next one will do.
+   */
+  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void;
   /** Forgets the stream of a slot that gets another owner; the index is left alone. */
   forget(owner: OwnerSlot): void;
 }
@@ -42,12 +47,16 @@ export interface KvEventApplier extends KvEventSink {
 export function createKvEventApplier(options: KvEventApplierOptions): KvEventApplier {
   const feeds = new Map<OwnerSlot, OwnerFeed>();
   const application = new EventApplication(options);
-  const arrive = (owner: OwnerSlot, sequence: number): OwnerFeed => {
+  const feedOf = (owner: OwnerSlot): OwnerFeed => {
     let feed = feeds.get(owner);
     if (feed === undefined) {
       feed = new OwnerFeed();
       feeds.set(owner, feed);
     }
+    return feed;
+  };
+  const arrive = (owner: OwnerSlot, sequence: number): OwnerFeed => {
+    const feed = feedOf(owner);
     const missedBefore = feed.missedBatches;
     const step = feed.step(sequence, options.clock.now());
     options.metrics.count('pointsman_kv_event_batches_total');
@@ -123,6 +132,9 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
     restarted(owner) {
       application.forget(owner);
       feeds.get(owner)?.startAnew();
+    },
+    resume(owner, watermark, stale) {
+      feedOf(owner).resume(watermark, stale);
     },
     forget(owner) {
       application.forget(owner);

@@ -25,6 +25,7 @@ export {
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
 export { createPrefixIndex, type PrefixIndexOptions } from './residency/extent-index.ts';
 export {
+  type CopyableIndex,
   type DumpedBlock,
   type DumpPage,
   type OwnerSlot,
@@ -35,3 +36,8 @@ export {
   TIERS,
   type Tier,
 } from './residency/types.ts';
+export { type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
+export { OrderedRuns } from './snapshot/ordered-runs.ts';
+export { type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
+export { readSnapshot, type Snapshot } from './snapshot/snapshot-reader.ts';
+export { type SnapshotSource, SnapshotWriter } from './snapshot/snapshot-writer.ts';

@@ -197,6 +197,26 @@ export const METRICS = {
     help: 'Blocks of workers that the prefix index forgot to stay within limits.index_bytes; the engines still hold them.',
     labels: [],
   },
+  pointsman_snapshot_writes_total: {
+    kind: 'counter',
+    help: 'Snapshots of the prefix index, by result (written, failed).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_restores_total: {
+    kind: 'counter',
+    help: 'Snapshots found at a start, by result (restored, refused, old).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_owners_total: {
+    kind: 'counter',
+    help: 'Worker ranks of a restored snapshot, by result: restored, or left out because the worker is not configured (worker), is another engine life (epoch), or its model or block size differs (model, block_size), or it was cleared while the snapshot was taken (void).',
+    labels: ['result'],
+  },
+  pointsman_snapshot_rows: {
+    kind: 'gauge',
+    help: 'Rows of the newest snapshot written by this process: blocks by owner, tier and engine hash.',
+    labels: [],
+  },
   // --- events ---
   pointsman_kv_event_batches_total: {
     kind: 'counter',
@@ -276,6 +296,44 @@ export const METRICS = {
     kind: 'counter',
     help: 'Connections to workers that were refused, or broke before the answer was complete.',
     labels: ['worker', 'kind'],
+  },
+  // --- services ---
+  pointsman_indexer_requests_total: {
+    kind: 'counter',
+    help: 'Requests to the standalone indexer, by endpoint and method.',
+    dynamo: 'dynamo_kvindexer_requests_total',
+    labels: ['endpoint', 'method'],
+  },
+  pointsman_indexer_errors_total: {
+    kind: 'counter',
+    help: 'Requests to the standalone indexer that were refused or failed, by endpoint and class of status (4xx, 5xx).',
+    dynamo: 'dynamo_kvindexer_errors_total',
+    labels: ['endpoint', 'status_class'],
+  },
+  pointsman_indexer_request_duration_seconds: {
+    kind: 'histogram',
+    help: 'From the head of a request to the standalone indexer to the end of its answer.',
+    dynamo: 'dynamo_kvindexer_request_duration_seconds',
+    labels: ['endpoint'],
+    buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5],
+  },
+  pointsman_indexer_models: {
+    kind: 'gauge',
+    help: 'Indexes of the standalone indexer, one per model and routing group.',
+    dynamo: 'dynamo_kvindexer_models',
+    labels: [],
+  },
+  pointsman_indexer_workers: {
+    kind: 'gauge',
+    help: 'Instances registered with the standalone indexer.',
+    dynamo: 'dynamo_kvindexer_workers',
+    labels: [],
+  },
+  pointsman_indexer_listeners: {
+    kind: 'gauge',
+    help: 'Event streams the standalone indexer listens to, by status (pending, active, paused, failed).',
+    dynamo: 'dynamo_kvindexer_listeners',
+    labels: ['status'],
   },
   // --- tokens ---
   pointsman_tokenize_seconds: {

@@ -128,6 +128,16 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'Block hashing needs a little-endian machine.',
   },
+  PM_SNAPSHOT_UNUSABLE: {
+    status: 500,
+    retryable: false,
+    meaning: 'A snapshot of the prefix index cannot be used; the router starts without.',
+  },
+  PM_SNAPSHOT_WRITE: {
+    status: 500,
+    retryable: true,
+    meaning: 'A snapshot of the prefix index cannot be written.',
+  },
   // --- events ---
   PM_EVENT_DECODE: {
     status: 500,
@@ -428,6 +438,42 @@ export const ERROR_CODES = {
   PM_ADMIN_BODY: { status: 413, retryable: false, meaning: 'The body of an admin request is too large.' },
   PM_ADMIN_BUSY: { status: 503, retryable: true, meaning: 'Too many event streams are open.' },
   PM_ADMIN_FAILED: { status: 500, retryable: true, meaning: 'The admin API failed inside.' },
+  // --- services ---
+  PM_INDEXER_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning: 'The body of a request to the indexer is not JSON, or a field has a wrong value.',
+  },
+  PM_INDEXER_HOST: {
+    status: 403,
+    retryable: false,
+    meaning: 'A request to an indexer on a loopback address was not addressed to this machine.',
+  },
+  PM_INDEXER_UNKNOWN: {
+    status: 404,
+    retryable: false,
+    meaning: 'The indexer has no such path, index, instance or peer.',
+  },
+  PM_INDEXER_CONFLICT: {
+    status: 409,
+    retryable: false,
+    meaning: 'A registration does not fit what the indexer has, or a listener is not in that state.',
+  },
+  PM_INDEXER_TOO_LARGE: {
+    status: 413,
+    retryable: false,
+    meaning: 'The body of a request to the indexer is too large.',
+  },
+  PM_INDEXER_FULL: {
+    status: 503,
+    retryable: false,
+    meaning: 'The indexer has as many indexes, ranks or peers as it may.',
+  },
+  PM_INDEXER_PEER: {
+    status: 500,
+    retryable: true,
+    meaning: "A peer's dump cannot be had or used; the indexer tries the next peer, or starts empty.",
+  },
   // --- simulator ---
   PM_SIM_SETTINGS: {
     status: 500,

@@ -31,12 +31,13 @@ export function dumpPage(
     const tier = at % TIERS.length;
     at++;
     if (((tiers >> tier) & 1) === 0) continue;
-    page.push({ ...blockOf(residencies, extents, column, offset), tier: TIERS[tier]! });
+    page.push({ ...nameRow(residencies, extents, column, offset), tier: TIERS[tier]! });
   }
   return { blocks: page, cursor: at < end ? at : null };
 }
 
-function blockOf(
+/** What a dump says of the name at a place of a column, its tier apart. */
+export function nameRow(
   { columns }: Residencies,
   extents: Extents,
   column: number,

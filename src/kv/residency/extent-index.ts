@@ -4,7 +4,7 @@
 import type { WorkerId } from '../../plugin/index.ts';
 import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
 import { requireWholePairs } from '../hashing/u64.ts';
-import { dumpPage } from './dump-page.ts';
+import { dumpPage, nameRow } from './dump-page.ts';
 import { writeEngineHashes } from './engine-hashes.ts';
 import { EventScratch } from './event-scratch.ts';
 import { BLOCK } from './extent-layout.ts';
@@ -19,14 +19,17 @@ import {
 } from './index-arguments.ts';
 import { IndexCap } from './index-cap.ts';
 import { Residencies } from './residencies.ts';
+import { restoreBlock } from './restore-block.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
 import { SlotBindings } from './slot-bindings.ts';
 import { StoreEvent } from './store-event.ts';
 import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
 import {
+  type CopyableIndex,
+  type DumpedBlock,
   type DumpPage,
+  type IndexWatcher,
   type OwnerSlot,
-  type PrefixIndex,
   type PrefixIndexStats,
   type PrefixMatch,
   type StoreOutcome,
@@ -76,11 +79,11 @@ export interface PrefixIndexOptions {
  * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
  * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL for an event larger than a cap; it has stored nothing then.
  */
-export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
+export function createPrefixIndex(options: PrefixIndexOptions): CopyableIndex {
   return new ExtentIndex(options);
 }
 
-class ExtentIndex implements PrefixIndex {
+class ExtentIndex implements CopyableIndex {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
   readonly #cap: IndexCap;
   readonly #later: ((work: () => void) => void) | undefined;
@@ -93,6 +96,7 @@ class ExtentIndex implements PrefixIndex {
   #calls = 0;
   #evictedRemoves = 0;
   readonly #bindings = new SlotBindings();
+  readonly #watchers = new Set<IndexWatcher>();
   #version = 0;
   #sweepsLater = false;
   #duplicateStores = 0;
@@ -187,6 +191,7 @@ class ExtentIndex implements PrefixIndex {
       for (let i = 0; i < blocks; i++) {
         const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
         if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;
+        if (this.#watchers.size > 0) this.#removing(name, tier);
         this.#residencies.release(name, at, state);
         removed++;
       }
@@ -270,6 +275,22 @@ class ExtentIndex implements PrefixIndex {
     return [...(this.#residencies.of(owner)?.held ?? TIERS.map(() => 0))];
   }
 
+  watch(watcher: IndexWatcher): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  restoreBlock(row: DumpedBlock, behind: Parameters<CopyableIndex['restoreBlock']>[1]): boolean {
+    requireOwner(row.owner);
+    while (!this.#residencies.cleared.sweep()) {}
+    this.#cap.begin(row.owner, 1);
+    while (this.#cap.lacks(1)) if (!this.#cap.makeRoom(1, NONE)) this.#cap.refuse(1);
+    this.#cap.letGrow();
+    if (!restoreBlock(this.#residencies, this.#extents, row, behind)) return false;
+    this.#version++;
+    return true;
+  }
+
   stats(): PrefixIndexStats {
     return {
       blocks: this.#extents.live,
@@ -292,8 +313,14 @@ class ExtentIndex implements PrefixIndex {
 
   /** Takes everything of an owner off tiers; whether there was anything. */
   #forget(owner: number, tiers: number): boolean {
+    for (const watcher of this.#watchers) watcher.forgotten(owner);
     const state = this.#residencies.of(owner);
     return state !== undefined && this.#residencies.clear(state, tiers, tiers === ALL_TIERS);
+  }
+
+  #removing(name: number, tier: Tier): void {
+    const row = { ...nameRow(this.#residencies, this.#extents, name >>> 6, name & 63), tier };
+    for (const watcher of this.#watchers) watcher.removing(row);
   }
 
   /** Takes cleared blocks away: all now, or a piece now and the others later. */

@@ -157,6 +157,14 @@ export class Extents {
     return block;
   }
 
+  /** A new block that nobody holds yet, at this place of a chain, when the one before it is not there. */
+  addApart(local: HashPairs, sequence: HashPairs, position: number, parent: U64 | null): number {
+    const block = this.#openAt(position, parent?.lo ?? 0, parent?.hi ?? 0, runSizeFor(1), this.now);
+    this.#write(block, local, sequence, 0);
+    this.firsts.insert(block);
+    return block;
+  }
+
   /**
    * More new blocks behind one just added, as long as its extent has room and they are not there already.
    * @param block the one at `index` of a run of a chain of `end` blocks.
@@ -272,27 +280,30 @@ export class Extents {
 
   /** An extent with one block, behind `before`. */
   #open(before: number, size: number): number {
-    const position = before === NONE ? 0 : this.positionOf(before) + 1;
+    if (before === NONE) return this.#openAt(0, 0, 0, size, this.now);
+    const lo = this.#rows.get(before, BLOCK.SEQUENCE);
+    const hi = this.#rows.get(before, BLOCK.SEQUENCE + 1);
+    const above = this.arena.runOf(before);
+    const matched = this.#heads.get(above, EXTENT.MATCHED);
+    const base = this.#openAt(this.positionOf(before) + 1, lo, hi, size, matched);
+    if (before + 1 === this.endOf(above)) this.#heads.set(above, EXTENT.NEXT, base);
+    return base;
+  }
+
+  /** An extent with one block, at this place of its chain; the halves are those of the sequence hash before it. */
+  #openAt(position: number, parentLo: number, parentHi: number, size: number, matched: number): number {
     const extent = this.arena.take(Math.min(size, this.largest), true);
     const heads = this.#heads;
-    const base = heads.get(extent, EXTENT.BASE);
     heads.set(extent, EXTENT.NEXT, NONE);
     heads.set(extent, EXTENT.USED, 1);
     heads.set(extent, EXTENT.LIVE, 0);
     heads.set(extent, EXTENT.CHANGES, 0);
     heads.set(extent, EXTENT.POSITION, position);
     heads.set(extent, EXTENT.SWEPT, 0);
-    heads.set(
-      extent,
-      EXTENT.MATCHED,
-      before === NONE ? this.now : heads.get(this.arena.runOf(before), EXTENT.MATCHED),
-    );
-    if (before === NONE) return base;
-    heads.set(extent, EXTENT.PARENT, this.#rows.get(before, BLOCK.SEQUENCE));
-    heads.set(extent, EXTENT.PARENT + 1, this.#rows.get(before, BLOCK.SEQUENCE + 1));
-    const above = this.arena.runOf(before);
-    if (before + 1 === this.endOf(above)) heads.set(above, EXTENT.NEXT, base);
-    return base;
+    heads.set(extent, EXTENT.MATCHED, matched);
+    heads.set(extent, EXTENT.PARENT, parentLo);
+    heads.set(extent, EXTENT.PARENT + 1, parentHi);
+    return heads.get(extent, EXTENT.BASE);
   }
 
   /** Takes an extent's blocks from `offset` on away when nobody holds any; whether that is so. */

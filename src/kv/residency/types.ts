@@ -142,3 +142,27 @@ export interface PrefixIndex {
   blocksOf(owner: OwnerSlot): readonly number[];
   stats(): PrefixIndexStats;
 }
+
+/** Hears what goes while an index is copied. */
+export interface IndexWatcher {
+  /** An event takes this name off this tier; it is still there. */
+  removing(row: DumpedBlock): void;
+  /** Blocks of an owner were forgotten by tier, all of them included, or its slot got another worker. */
+  forgotten(owner: OwnerSlot): void;
+}
+
+/** A prefix index that can be copied while it changes, and filled from a copy. */
+export interface CopyableIndex extends PrefixIndex {
+  /** Tells `watcher` from now on; the function returned ends it. */
+  watch(watcher: IndexWatcher): () => void;
+  /**
+   * Puts one row of a dump in without its parent, which the owner need not hold: the row says where it stands. Right only for rows
+   * whose sequence hash is that of their place.
+   * @param behind a name of the block before it, of whichever owner; null = nobody holds that block.
+   * @returns false when the name stands for other content already; then nothing changed.
+   */
+  restoreBlock(
+    row: DumpedBlock,
+    behind: { readonly owner: OwnerSlot; readonly external: U64 } | null,
+  ): boolean;
+}

@@ -1,0 +1,132 @@
+// The rows of a snapshot as runs of one chain, each behind what comes before it: the order in which they can be stored again, here or in
+// another index. A parent stands one place before its child, so runs by ascending place of their first block never come too soon.
+import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
+import { U64Map } from '../hashing/u64-map.ts';
+import { ROW } from './layout.ts';
+import type { SnapshotRows } from './snapshot-reader.ts';
+
+const NONE = -1;
+/** Blocks of one run: what one store event carries at most. */
+const MAX_RUN = 4096;
+
+/** Rows of one owner and tier that follow each other in a chain. */
+export interface SnapshotRun {
+  /** Number of the first row; the others come right behind it. */
+  readonly first: number;
+  readonly count: number;
+  /** The owner's name of the block before; null at a root, and for `hole`. */
+  readonly parent: U64 | null;
+  /** The owner does not hold the block before the run. */
+  readonly hole: boolean;
+}
+
+/** The rows of some owners. */
+export class OrderedRuns {
+  readonly #rows: SnapshotRows;
+  readonly #wanted: (owner: number) => boolean;
+  /** Sequence hash of each row. */
+  readonly #sequence: HashPairs;
+  /** Rows by owner and sequence hash; of several names of a block the first. */
+  readonly #byOwner: U64Map;
+  /** Rows by sequence hash alone, of whichever owner; made when the first hole is met. */
+  #byBlock: U64Map | null = null;
+  /** First rows of runs and their lengths, by ascending place. */
+  readonly #starts: Int32Array;
+  readonly #lengths: Int32Array;
+
+  /** @param wanted whether the rows of an owner count. */
+  constructor(rows: SnapshotRows, hasher: Pick<BlockHasher, 'chain'>, wanted: (owner: number) => boolean) {
+    this.#rows = rows;
+    this.#wanted = wanted;
+    this.#sequence = new Uint32Array(2 * rows.count);
+    this.#byOwner = new U64Map(rows.count);
+    const starts: number[] = [];
+    const lengths: number[] = [];
+    const local = new Uint32Array(2);
+    let before = NONE;
+    for (let row = 0; row < rows.count; row++) {
+      if (!wanted(rows.owner(row))) {
+        before = NONE;
+        continue;
+      }
+      const { lo, hi } = rows.hash(row, ROW.LOCAL);
+      local[0] = lo;
+      local[1] = hi;
+      const parent = rows.position(row) === 0 ? null : rows.hash(row, ROW.PARENT);
+      hasher.chain(parent, local, this.#sequence.subarray(2 * row, 2 * row + 2));
+      const key = ownerKey(rows.owner(row), this.#sequence[2 * row]!);
+      if (!this.#byOwner.has(key, this.#sequence[2 * row + 1]!)) {
+        this.#byOwner.set(key, this.#sequence[2 * row + 1]!, row);
+      }
+      const last = lengths.length - 1;
+      if (before !== NONE && lengths[last]! < MAX_RUN && this.#follows(before, row)) lengths[last]!++;
+      else {
+        starts.push(row);
+        lengths.push(1);
+      }
+      before = row;
+    }
+    const order = Int32Array.from(starts.keys()).sort(
+      (a, b) => rows.position(starts[a]!) - rows.position(starts[b]!) || a - b,
+    );
+    this.#starts = order.map((run) => starts[run]!);
+    this.#lengths = order.map((run) => lengths[run]!);
+  }
+
+  /** The runs, each after those it rests on. */
+  *[Symbol.iterator](): Generator<SnapshotRun, void> {
+    for (const [index, first] of this.#starts.entries()) {
+      const count = this.#lengths[index]!;
+      if (this.#rows.position(first) === 0) {
+        yield { first, count, parent: null, hole: false };
+        continue;
+      }
+      const before = this.#namedBefore(first);
+      const parent = before === NONE ? null : this.#rows.hash(before, ROW.EXTERNAL);
+      yield { first, count, parent, hole: before === NONE };
+    }
+  }
+
+  /** Sequence hash of a row. */
+  sequence(row: number): U64 {
+    return { lo: this.#sequence[2 * row]!, hi: this.#sequence[2 * row + 1]! };
+  }
+
+  /** A row of whichever owner that is the block before a row, −1 when nobody holds it. */
+  anyBefore(row: number): number {
+    if (this.#byBlock === null) {
+      this.#byBlock = new U64Map(this.#byOwner.size);
+      for (let other = 0; other < this.#rows.count; other++) {
+        if (!this.#wanted(this.#rows.owner(other))) continue;
+        this.#byBlock.set(this.#sequence[2 * other]!, this.#sequence[2 * other + 1]!, other);
+      }
+    }
+    const { lo, hi } = this.#rows.hash(row, ROW.PARENT);
+    return this.#byBlock.get(lo, hi);
+  }
+
+  #namedBefore(row: number): number {
+    const { lo, hi } = this.#rows.hash(row, ROW.PARENT);
+    const owner = this.#rows.owner(row);
+    const found = this.#byOwner.get(ownerKey(owner, lo), hi);
+    if (found === NONE || this.#rows.owner(found) !== owner) return NONE;
+    return this.#sequence[2 * found] === lo && this.#sequence[2 * found + 1] === hi ? found : NONE;
+  }
+
+  #follows(before: number, row: number): boolean {
+    const rows = this.#rows;
+    const { lo, hi } = rows.hash(row, ROW.PARENT);
+    return (
+      rows.owner(row) === rows.owner(before) &&
+      rows.tierNumber(row) === rows.tierNumber(before) &&
+      rows.position(row) === rows.position(before) + 1 &&
+      this.#sequence[2 * before] === lo &&
+      this.#sequence[2 * before + 1] === hi
+    );
+  }
+}
+
+/** Owners share one table. */
+function ownerKey(owner: number, lo: number): number {
+  return lo ^ Math.imul(owner + 1, 0x9e3779b1);
+}

@@ -1,0 +1,51 @@
+// Registers a router's own workers with an indexer in the same process, as they come and go.
+import type { BlockSizes, Fleet, Worker } from '../../fleet/index.ts';
+import { errorText, type Logger } from '../../plugin/index.ts';
+import type { IndexerRegistry } from './registry.ts';
+
+/** What is followed. */
+export interface FollowedFleet {
+  readonly fleet: Fleet;
+  readonly blockSizes: BlockSizes;
+  readonly routingGroupOf: (model: string) => string;
+  readonly log: Logger;
+}
+
+/** Follows a fleet; the function returned ends it. */
+export function followFleet(registry: IndexerRegistry, followed: FollowedFleet): () => void {
+  const { blockSizes, fleet, log, routingGroupOf } = followed;
+  const endpoints = new Map<string, string>();
+  const take = (worker: Worker): void => {
+    const { id, kvEvents, model, ranks } = worker.spec;
+    const blockSize = blockSizes.ofModel(model);
+    for (let rank = ranks.first; rank < ranks.first + ranks.count; rank++) {
+      const endpoint = kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
+      const key = `${id}/${rank}`;
+      if (endpoint === null || blockSize === null || endpoints.get(key) === endpoint.connect) continue;
+      const routingGroup = routingGroupOf(model);
+      if (endpoints.has(key)) registry.unregister(id, model, routingGroup, rank);
+      endpoints.set(key, endpoint.connect);
+      const { connect, replay: replayEndpoint } = endpoint;
+      registry
+        .register({ instance: id, rank, model, routingGroup, blockSize, endpoint: connect, replayEndpoint })
+        .catch((thrown: unknown) => {
+          log.warn(`the indexer does not listen to a worker: ${errorText(thrown)}`, { worker: id, rank });
+        });
+    }
+  };
+  const drop = ({ spec }: Worker): void => {
+    let was = false;
+    for (const key of [...endpoints.keys()]) {
+      if (key.startsWith(`${spec.id}/`)) was = endpoints.delete(key) || was;
+    }
+    if (!was) return;
+    try {
+      registry.unregister(spec.id, spec.model, null, null);
+    } catch (thrown) {
+      log.warn(`the indexer did not know a worker: ${errorText(thrown)}`, { worker: spec.id });
+    }
+  };
+  const unlisten = fleet.listen({ added: take, capabilitiesChanged: take, removed: drop });
+  for (const worker of fleet.workers()) take(worker);
+  return unlisten;
+}

@@ -1,0 +1,218 @@
+// The HTTP side of the indexer: paths, caps, who may call, metrics.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { isLoopback, parseExactJson } from '../../config/index.ts';
+import type { BlockHasher } from '../../kv/index.ts';
+import type { ScrapableMetrics } from '../../observe/index.ts';
+import {
+  type Clock,
+  errorText,
+  exactJsonStringify,
+  type Logger,
+  PointsmanError,
+} from '../../plugin/index.ts';
+import { dumpPartition } from './dump-events.ts';
+import type { IndexerRegistry } from './registry.ts';
+import { postRoutes } from './routes.ts';
+
+const MAX_BODY_BYTES = 8 * 1024 * 1024;
+const MAX_HEADER_BYTES = 16_384;
+const MAX_CONNECTIONS = 1024;
+const GETS = ['/health', '/metrics', '/workers', '/dump', '/peers'] as const;
+
+/** What the server answers from. */
+export interface IndexerServerOptions {
+  readonly host: string;
+  /** 0 = any free port. */
+  readonly port: number;
+  readonly registry: IndexerRegistry;
+  readonly hasher: BlockHasher;
+  readonly metrics: ScrapableMetrics;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Mounts `/test/pause_listener` and `/test/resume_listener`. */
+  readonly testEndpoints: boolean;
+}
+
+/** A listening server. */
+export interface IndexerServer {
+  /** `http://host:port`, with the real port. */
+  readonly url: string;
+  /** Lets running answers finish and frees the port. */
+  close(): Promise<void>;
+}
+
+/** Starts listening. @throws PM_LISTEN when the address cannot be had. */
+export async function listenIndexer(options: IndexerServerOptions): Promise<IndexerServer> {
+  const { clock, host, log, metrics, port, registry } = options;
+  const posts = postRoutes(registry, () => undefined, options.testEndpoints);
+  const running = new Set<Promise<void>>();
+  const isLocal = isLoopback(host);
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const [path = '/', search = ''] = (request.url ?? '/').split('?', 2);
+    const { method = 'GET' } = request;
+    const isKnown = posts.has(path) || GETS.some((known) => known === path);
+    const endpoint = isKnown ? path : 'other';
+    const startedAt = clock.now();
+    try {
+      if (isLocal) guard(request);
+      const route = method === 'POST' ? posts.get(path) : undefined;
+      if (route !== undefined) {
+        const { status, value } = await route(parseBody(await readBody(request)));
+        send(response, status, 'application/json', exactJsonStringify(value));
+      } else if (method === 'GET' && GETS.some((known) => known === path)) {
+        await get(options, path, new URLSearchParams(search), response);
+      } else {
+        throw new PointsmanError('PM_INDEXER_UNKNOWN', `the indexer has no ${method} ${path.slice(0, 80)}`);
+      }
+    } catch (thrown) {
+      fail(response, thrown, log);
+    }
+    const { statusCode } = response;
+    metrics.count('pointsman_indexer_requests_total', { endpoint, method: isKnown ? method : 'other' });
+    if (statusCode >= 400) {
+      const statusClass = `${Math.floor(statusCode / 100)}xx`;
+      metrics.count('pointsman_indexer_errors_total', { endpoint, status_class: statusClass });
+    }
+    metrics.observe('pointsman_indexer_request_duration_seconds', (clock.now() - startedAt) / 1000, {
+      endpoint,
+    });
+  };
+  const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
+    const answered = answer(request, response).finally(() => running.delete(answered));
+    running.add(answered);
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === 'EADDRINUSE' ? 'another process uses that port' : errorText(cause);
+      reject(
+        new PointsmanError('PM_LISTEN', `the indexer cannot listen on ${host}:${port}: ${why}`, { cause }),
+      );
+    });
+    server.listen(port, host, () => resolve());
+  });
+  const bound = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      await Promise.all(running);
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function get(
+  { clock, hasher, metrics, registry }: IndexerServerOptions,
+  path: string,
+  search: URLSearchParams,
+  response: ServerResponse,
+): Promise<void> {
+  switch (path) {
+    case '/health':
+      return send(response, 200, 'text/plain', '');
+    case '/metrics':
+      return send(response, 200, metrics.contentType, await metrics.text());
+    case '/peers':
+      return send(response, 200, 'application/json', exactJsonStringify(registry.peers));
+    case '/workers': {
+      const workers = registry.workers(search.get('model_name'), search.get('routing_group'));
+      return send(response, 200, 'application/json', exactJsonStringify(workers));
+    }
+    default:
+      break;
+  }
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const pause = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  let separator = '{';
+  for (const partition of registry.partitions()) {
+    response.write(`${separator}${JSON.stringify(partition.key)}:`);
+    separator = ',';
+    for await (const text of dumpPartition(partition, hasher, clock.now(), pause)) {
+      if (response.destroyed) return;
+      // A slow reader holds the dump up, not memory.
+      if (!response.write(text)) await drained(response);
+    }
+  }
+  response.end(separator === '{' ? '{}' : '}');
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done).off('close', done);
+      resolve();
+    };
+    response.on('drain', done).on('close', done);
+  });
+}
+
+/** Without a login, a server on this machine answers only those who name this machine, and no page of another site. */
+function guard({ headers, method }: IncomingMessage): void {
+  const host = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(headers.host ?? '');
+  const { origin } = headers;
+  const isOwn = origin === undefined || (URL.canParse(origin) && new URL(origin).host === headers.host);
+  if (host !== null && isLoopback((host[1] ?? host[2] ?? '').toLowerCase()) && (isOwn || method !== 'POST'))
+    return;
+  throw new PointsmanError(
+    'PM_INDEXER_HOST',
+    'on a loopback address the indexer answers only requests whose Host is a loopback name or address, and changes from no page of another site; --host 0.0.0.0 serves other machines',
+  );
+}
+
+function parseBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return {};
+  try {
+    return parseExactJson(bytes.toString('utf8'));
+  } catch {
+    throw new PointsmanError('PM_INDEXER_REQUEST', 'the body is not JSON');
+  }
+}
+
+function readBody(request: IncomingMessage): Promise<Buffer> {
+  const tooLarge = (): PointsmanError =>
+    new PointsmanError('PM_INDEXER_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`);
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let size = 0;
+    request.on('data', (part: Buffer) => {
+      size += part.length;
+      if (size > MAX_BODY_BYTES) reject(tooLarge());
+      else parts.push(part);
+    });
+    request.on('end', () => resolve(Buffer.concat(parts)));
+    request.on('close', () => resolve(Buffer.concat(parts)));
+    request.on('error', () => resolve(Buffer.alloc(0)));
+  });
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, {
+    'content-type': type,
+    'content-length': Buffer.byteLength(body),
+    // A refused request may still be sending its body; this connection is not worth waiting for.
+    ...(status >= 400 ? { connection: 'close' } : {}),
+  });
+  response.end(body);
+}
+
+function fail(response: ServerResponse, thrown: unknown, log: Logger): void {
+  const known = thrown instanceof PointsmanError;
+  if (!known) log.error('a request to the indexer failed', { error: errorText(thrown) });
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const error = known
+    ? thrown
+    : new PointsmanError('PM_INTERNAL', 'the indexer could not answer; the log says why');
+  send(
+    response,
+    error.status,
+    'application/json',
+    exactJsonStringify({ error: error.message, code: error.code }),
+  );
+}

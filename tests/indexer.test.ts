@@ -1,0 +1,118 @@
+// `pointsman indexer` as a process, and the indexer inside `serve`.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, expect, it } from 'vitest';
+import {
+  completeOn,
+  eventually,
+  promptOf,
+  routerYaml,
+  serve,
+  simulators,
+  stopAll,
+} from './support/live-processes.ts';
+
+const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
+interface Started {
+  readonly child: ChildProcess;
+  /** Exit code and signal. */
+  readonly closed: Promise<unknown[]>;
+  /** The first line on stdout. */
+  readonly line: Promise<unknown[]>;
+}
+
+const children: Started[] = [];
+afterEach(async () => {
+  for (const { child } of children.splice(0)) child.kill('SIGKILL');
+  await stopAll();
+});
+
+function indexer(...args: string[]): Started {
+  const child = spawn(process.execPath, [MAIN, 'indexer', '--port', '0', '--json', ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const started = {
+    child,
+    closed: once(child, 'close'),
+    line: once(createInterface({ input: child.stdout }), 'line'),
+  };
+  child.stderr.resume();
+  children.push(started);
+  return started;
+}
+
+async function addressOf({
+  line,
+}: ReturnType<typeof indexer>): Promise<{ url: string; recovered_from: string | null }> {
+  return JSON.parse(String((await line)[0])) as { url: string; recovered_from: string | null };
+}
+
+const PROMPT = promptOf(3, 64);
+
+async function deviceTokens(url: string, model: string): Promise<number> {
+  const answer = await fetch(`${url}/query`, {
+    method: 'POST',
+    body: JSON.stringify({ model_name: model, token_ids: PROMPT }),
+  });
+  const { scores } = (await answer.json()) as { scores?: Record<string, Record<string, number>> };
+  return scores?.['1']?.['0'] ?? 0;
+}
+
+it('hears an engine, hands its blocks to a second process, and ends in order', async () => {
+  const { engines } = await simulators(1);
+  const [engine] = engines;
+  const workers = ['--block-size', '16', '--model-name', 'tiny', '--workers', `1=${engine?.kv_events}`];
+  const first = indexer(...workers);
+  const { url, recovered_from: none } = await addressOf(first);
+  expect(none).toBeNull();
+  await eventually('it listens', async () => {
+    const text = await (await fetch(`${url}/workers`)).text();
+    return text.includes('"status":"active"') ? true : undefined;
+  });
+  const body = JSON.stringify({ model: engine?.model, prompt: PROMPT, max_tokens: 1 });
+  await (await fetch(`${engine?.url}/v1/completions`, { method: 'POST', body })).text();
+  await eventually('the blocks are known', async () =>
+    (await deviceTokens(url, 'tiny')) === 64 ? true : undefined,
+  );
+  const second = await addressOf(indexer(...workers, '--peers', url));
+  expect(second.recovered_from).toBe(url);
+  expect(await deviceTokens(second.url, 'tiny')).toBe(64);
+  first.child.kill('SIGTERM');
+  expect(await first.closed).toEqual([0, null]);
+});
+
+it('inside serve it listens to the workers of the router', async () => {
+  const { engines } = await simulators(1);
+  const yaml = routerYaml(
+    engines.map(({ url }) => ({ url })),
+    'services: { indexer: { port: 0 } }',
+  );
+  const router = await serve({ 'router.yaml': yaml });
+  const line = await eventually('it says its address', async () =>
+    router
+      .log()
+      .split('\n')
+      .find((entry) => entry.includes('the indexer is up')),
+  );
+  const { url } = JSON.parse(line) as { url: string };
+  await eventually('it listens', async () => {
+    const text = await (await fetch(`${url}/workers`)).text();
+    return text.includes('"status":"active"') ? true : undefined;
+  });
+  await completeOn(router, 1, PROMPT);
+  await eventually('the blocks are known', async () =>
+    (await deviceTokens(url, 'tiny')) === 64 ? true : undefined,
+  );
+});
+
+it('refuses workers without a block size and lists that are none, with exit code 2', async () => {
+  for (const args of [
+    ['--workers', '1=tcp://127.0.0.1:1'],
+    ['--workers', 'x'],
+    ['--peers', 'nowhere'],
+  ]) {
+    expect(await indexer(...args).closed).toEqual([2, null]);
+  }
+});
