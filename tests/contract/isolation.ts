@@ -7,6 +7,8 @@ const STAGE_SOURCE = 'src/host/waiting-hint-stage.ts';
 const ROAD_SOURCE = 'src/road/road.ts';
 const isolated = (what: string) => test(ISOLATION, `a policy in a thread > ${what}`);
 const hostile = (what: string) => test(ISOLATION, `a hostile policy in a thread > ${what}`);
+const memory = (what: string) =>
+  test('src/host/isolation/memory.test.ts', `a hint policy in a thread > ${what}`);
 const start = (what: string) => test(ISOLATION, `a start > ${what}`);
 const booking = (what: string) => test('src/road/threaded-hints.test.ts', `a booking that waits > ${what}`);
 const ORDER = isolated('answers in list order with the others, its parameters as they stand in YAML');
@@ -196,12 +198,18 @@ export const ISOLATION_RULES: ContractSection = {
     ),
     rule(
       'isolate-memory',
-      'So does one that takes all memory.',
-      hostile('that takes all memory ends its thread, which is replaced'),
+      'A thread found to hold more than 256 MiB after a collection, typed arrays included, is replaced and says so.',
+      memory('that leaks objects is replaced once it holds more than a thread may'),
+      fault('src/host/isolation/memory-watch.ts', 'THREAD_HEAP_MIB = 256', 'THREAD_HEAP_MIB = 16'),
+    ),
+    rule(
+      'isolate-memory-call',
+      'A call that allocates without end is given up at its deadline. Not contained: one that allocates about 1 GiB before it.',
+      memory('that allocates without end within a call is given up at its deadline'),
       fault(
-        'src/host/isolation/plugin-thread.ts',
-        'this.#end(this.#why ?? `it ended itself with code ${code}`);',
-        'this.#end(`it ended itself with code ${code}`);',
+        'src/host/isolation/hint-work.ts',
+        "this.keeper.giveUp('its deadline passed');",
+        "this.keeper.giveUp('it was late');",
       ),
     ),
     rule(

@@ -247,7 +247,7 @@ export async function recordingRelay(target: string): Promise<RecordingRelay> {
 export interface EventLink {
   /** Where the router subscribes. */
   readonly endpoint: string;
-  /** Hashes of all stored blocks that came by, in order. */
+  /** Hashes of all stored blocks that came by since it stands, in order. */
   readonly stored: readonly bigint[];
   /** From here on nothing gets through. */
   cut(): void;
@@ -255,26 +255,31 @@ export interface EventLink {
   publish(events: readonly KvEvent[]): Promise<void>;
 }
 
-/** Passes an engine's KV events on until it is cut. */
-export async function eventLink(engineEvents: string): Promise<EventLink> {
+/**
+ * Passes an engine's KV events on until it is cut. An engine learns of a subscription some time after the connection stands and drops
+ * events until then: so the link stands once events of prompts made for that have come through.
+ */
+export async function eventLink(engine: {
+  readonly url: string;
+  readonly kv_events: string;
+}): Promise<EventLink> {
   const subscriber = new Subscriber({ linger: 0 });
   const publisher = new Publisher({ linger: 0 });
   await publisher.bind('tcp://127.0.0.1:*');
   const stored: bigint[] = [];
+  let blocksOfLast = 0;
   let cut = false;
   let next = 0n;
-  const connected = new Promise<void>((resolve) => {
-    subscriber.events.on('handshake', () => resolve());
-  });
   subscriber.subscribe('');
-  subscriber.connect(engineEvents);
-  await connected;
+  subscriber.connect(engine.kv_events);
   const pump = (async () => {
     for await (const frames of subscriber) {
       if (cut) continue;
       const [, sequence, payload] = frames;
       next = (sequence?.readBigUInt64BE() ?? 0n) + 1n;
-      stored.push(...storedHashes(payload ?? Buffer.alloc(0)));
+      const hashes = storedHashes(payload ?? Buffer.alloc(0));
+      stored.push(...hashes);
+      if (hashes.length > 0) blocksOfLast = hashes.length;
       await publisher.send(frames);
     }
   })();
@@ -283,6 +288,17 @@ export async function eventLink(engineEvents: string): Promise<EventLink> {
     await pump;
     publisher.close();
   });
+  // An engine announces a block once, so another prompt of one block each time.
+  let seed = 1000;
+  await eventually('events of the engine come through', async () => {
+    await complete(engine.url, promptOf(seed, 17));
+    seed += 1;
+    return stored.length > 0 ? true : undefined;
+  });
+  // A batch of another size, behind all that are still on their way.
+  await complete(engine.url, promptOf(seed, 49));
+  await eventually('the last of them has come by', async () => (blocksOfLast === 3 ? true : undefined));
+  stored.length = 0;
   return {
     endpoint: publisher.lastEndpoint ?? '',
     stored,

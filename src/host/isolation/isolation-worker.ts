@@ -8,6 +8,7 @@ import { ExportCollector } from '../plugin-exports.ts';
 import { PluginLoader } from '../plugin-loader.ts';
 import { ClassifierGuest } from './classifier-guest.ts';
 import { HintGuest } from './hint-guest.ts';
+import { THREAD_HEAP_MIB, watchMemory } from './memory-watch.ts';
 import { type FromThread, MOST_TEXT, parseToThread } from './messages.ts';
 import type { ThreadStart } from './plugin-thread.ts';
 import { threadClock } from './thread-clock.ts';
@@ -24,6 +25,8 @@ const post = port.postMessage.bind(port);
 const close = port.close.bind(port);
 const send = (message: FromThread): void => post(message);
 const machineMs = performance.now.bind(performance);
+// Who says so is ended and replaced.
+watchMemory(THREAD_HEAP_MIB, (text) => send({ kind: 'failed', text }));
 
 // Standard output belongs to the command's answer.
 globalThis.console = new Console(process.stderr, process.stderr);

@@ -11,7 +11,6 @@ const LOOP = 1;
 const EXIT = 2;
 const THROW = 3;
 const LOG = 4;
-const HOG = 5;
 
 bench.write(
   'told.ts',
@@ -51,10 +50,6 @@ export const told = defineHintPolicy({
         if (promptTokens === ${LOG}) {
           for (let line = 0; line < 1000; line += 1) log.info('x'.repeat(5000), { line, model: partition.model });
           return [];
-        }
-        if (promptTokens === ${HOG}) {
-          const hog: unknown[] = [];
-          for (;;) hog.push(new Array(1000).fill(hog.length));
         }
         if (promptTokens >= 1000) return odd[promptTokens - 1000]?.();
         return mark({ main: isMainThread, calls, ...parameters });
@@ -141,7 +136,7 @@ describe('a policy in a thread', () => {
   });
 
   it('has its log lines passed on, cut and counted', async () => {
-    const { run, logged } = await bench.host(hints('{ type: told }'));
+    const { run, logged, metrics } = await bench.host(hints('{ type: told }'));
     expect(outcomes(await run({ promptTokens: LOG }))).toEqual(['told nothing']);
     const lines = logged.filter(({ level }) => level === 'info');
     expect(lines[0]).toEqual({
@@ -149,9 +144,15 @@ describe('a policy in a thread', () => {
       message: 'x'.repeat(2000),
       fields: { line: 0, model: 'tiny' },
     });
-    // A hundred a second; the loop may straddle seconds, and end within one.
-    expect(lines.length).toBeGreaterThanOrEqual(100);
-    expect(lines.length).toBeLessThan(1000);
+    // How many seconds the loop straddles is the machine's affair; what is not passed on is counted.
+    const dropped = /pointsman_plugin_output_dropped_total\{plugin="told",what="log"\} (\d+)/;
+    let counted = 0;
+    while (lines.length + counted < 1000) {
+      counted = Number(dropped.exec(await metrics.text())?.[1] ?? 0);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(lines.length + counted).toBe(1000);
+    expect(counted).toBeGreaterThan(0);
   });
 });
 
@@ -211,17 +212,14 @@ describe('a hostile policy in a thread', () => {
     ]);
   });
 
-  it.each([
-    ['ends its process', EXIT, 'it ended itself with code 3'],
-    ['takes all memory', HOG, 'Worker terminated due to reaching memory limit: JS heap out of memory'],
-  ])('that %s ends its thread, which is replaced', async (_, promptTokens, why) => {
+  it('that ends its process ends its thread, which is replaced', async () => {
     const { start, logged, untilReady } = await bench.host(hints('{ type: told }', '{ type: good }'));
-    const dies = start({ promptTokens });
+    const dies = start({ promptTokens: EXIT });
     const behind = start();
     expect(outcomes(await dies.result)).toEqual(['told dropped thread_died', 'good sent']);
     expect(outcomes(await behind.result)).toEqual(['told skipped restarting', 'good sent']);
     await untilReady();
-    expect(logged.map(({ fields }) => fields?.why).filter(Boolean)).toEqual([why]);
+    expect(logged.map(({ fields }) => fields?.why).filter(Boolean)).toEqual(['it ended itself with code 3']);
   });
 
   it('that keeps doing it trips its breaker', async () => {

@@ -1,4 +1,4 @@
-// One thread of one plugin: starts it, carries messages, notices its end. What the messages mean is isolated-instance.ts's.
+// One thread of one plugin: starts it, carries messages, notices its end. What the messages mean is thread-keeper.ts's.
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { errorText } from '../../plugin/index.ts';
 import { MessageBudget } from './message-budget.ts';
@@ -21,8 +21,11 @@ export interface ThreadStart {
   readonly modules: Readonly<Record<string, string>>;
 }
 
-/** Memory a thread may use for objects; typed arrays and the thread itself come on top. MiB. */
-export const THREAD_HEAP_MIB = 256;
+/**
+ * MiB of objects at which V8 steps in, which may end the process or hang the thread for good: far beyond what memory-watch.ts lets a
+ * thread hold, so that a call which allocates without end meets its deadline first.
+ */
+const V8_HEAP_MIB = 1024;
 
 /** Who listens to a thread. */
 export interface ThreadListener {
@@ -58,7 +61,7 @@ export class PluginThread {
       execArgv: [],
       stdout: true,
       stderr: true,
-      resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MIB },
+      resourceLimits: { maxOldGenerationSizeMb: V8_HEAP_MIB },
     });
     for (const stream of [this.#worker.stdout, this.#worker.stderr]) {
       passOutput(stream, {
