@@ -284,7 +284,8 @@ class ExtentIndex implements CopyableIndex {
     requireOwner(row.owner);
     while (!this.#residencies.cleared.sweep()) {}
     this.#cap.begin(row.owner, 1);
-    while (this.#cap.lacks(1)) if (!this.#cap.makeRoom(1, NONE)) this.#cap.refuse(1);
+    // What is live already is worth more than what was.
+    if (this.#cap.lacks(1)) this.#cap.refuse(1);
     this.#cap.letGrow();
     if (!restoreBlock(this.#residencies, this.#extents, row, behind)) return false;
     this.#version++;
