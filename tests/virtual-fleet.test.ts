@@ -52,7 +52,7 @@ function answer(time: VirtualTime): Answer {
   return got;
 }
 
-function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {}) {
+function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {}, eventHistory = 0) {
   const time = new VirtualTime();
   const engine = { ...DEFAULT_ENGINE_SETTINGS, blockSize: 4, kvBlocks: 64, ...settings };
   const fleet = new VirtualFleet({
@@ -60,6 +60,8 @@ function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {})
     hasher,
     encode: encodeEventBatch,
     engines: Array.from({ length: workers }, () => engine),
+    eventHistory,
+    eventReplayLatencyMs: 3,
   });
   return { time, fleet };
 }
@@ -251,5 +253,62 @@ describe('VirtualFleet', () => {
   it('names the workers it has when asked for another', () => {
     const { fleet } = setUp(2);
     expect(() => fleet.engine(3n)).toThrow('the simulated fleet has workers 1 to 2, not 3');
+  });
+
+  it('answers a replay with the kept batches as they were sent, a round trip later', () => {
+    const { time, fleet } = setUp(1, {}, 2);
+    const sent: string[] = [];
+    const replayed: string[] = [];
+    const record = (to: string[]) => (sequence: number, payload: Uint8Array) =>
+      to.push(`${sequence} ${Buffer.from(payload).toString('hex')}`);
+    const live = record(sent);
+    fleet.connectEvents(1n, {
+      owner: 0,
+      sink: { onBatch: (_owner, sequence, bytes) => live(sequence, bytes) },
+    });
+    for (const id of ['a', 'b', 'c', 'd']) {
+      fleet.dispatch(requestTo(fleet, 1, id, prompt(id.charCodeAt(0), 21)), answer(time).sink);
+      while (time.step());
+    }
+    expect(sent.length).toBeGreaterThan(3);
+    let endedAt = -1;
+    const asked = time.now();
+    const stop = fleet.replayEvents(1n, sent.length - 3, {
+      batch: record(replayed),
+      ended: () => (endedAt = time.now()),
+    });
+    while (time.step());
+    expect(replayed).toEqual(sent.slice(-2));
+    expect(endedAt - asked).toBe(6);
+    stop();
+    fleet.replayEvents(1n, 0, { batch: record(replayed), ended: () => (endedAt = -2) })();
+    while (time.step());
+    expect([replayed.length, endedAt - asked]).toEqual([2, 6]);
+  });
+
+  it('ends a replay in the middle of its answer, and answers an empty one without a history', () => {
+    const { time, fleet } = setUp(1, {}, 100);
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), answer(time).sink);
+    fleet.dispatch(requestTo(fleet, 1, 'b', prompt(2, 21)), answer(time).sink);
+    while (time.step());
+    const heard: (number | 'end')[] = [];
+    const stop = fleet.replayEvents(1n, 0, {
+      batch(sequence) {
+        heard.push(sequence);
+        stop();
+      },
+      ended: () => heard.push('end'),
+    });
+    while (time.step());
+    expect(heard).toEqual([0]);
+    const without = setUp(1);
+    without.fleet.dispatch(requestTo(without.fleet, 1, 'a', prompt(1, 21)), answer(without.time).sink);
+    while (without.time.step());
+    without.fleet.replayEvents(1n, 0, {
+      batch: (sequence) => heard.push(sequence),
+      ended: () => heard.push('end'),
+    });
+    while (without.time.step());
+    expect(heard).toEqual([0, 'end']);
   });
 });

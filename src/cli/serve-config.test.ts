@@ -83,6 +83,7 @@ test('simulated workers are numbered from 1 and serve the model as their engines
   const engine = (port: number) => ({
     url: `http://127.0.0.1:${port}`,
     kv_events: `tcp://127.0.0.1:${port + 1}`,
+    kv_events_replay: port === 9000 ? `tcp://127.0.0.1:${port + 3}` : null,
     control: `tcp://127.0.0.1:${port + 2}`,
     model: 'tiny-sim',
     block_size: 32,
@@ -91,9 +92,13 @@ test('simulated workers are numbered from 1 and serve the model as their engines
   });
   const { config } = readServeConfig({}, {});
   const filled = withSimulatedWorkers(config, [engine(9000), engine(9010)]);
-  expect(filled.workers.map(({ id, url, kvEvents }) => [id, url, kvEvents['0']?.connect])).toEqual([
-    [1n, 'http://127.0.0.1:9000', 'tcp://127.0.0.1:9001'],
-    [2n, 'http://127.0.0.1:9010', 'tcp://127.0.0.1:9011'],
+  expect(filled.workers.map(({ id, url, kvEvents }) => [id, url, kvEvents['0']])).toEqual([
+    [
+      1n,
+      'http://127.0.0.1:9000',
+      { connect: 'tcp://127.0.0.1:9001', replay: 'tcp://127.0.0.1:9003', topic: '' },
+    ],
+    [2n, 'http://127.0.0.1:9010', { connect: 'tcp://127.0.0.1:9011', replay: null, topic: '' }],
   ]);
   expect(filled.models.get('tiny')).toMatchObject({ servedAs: 'tiny-sim', blockSize: 32 });
   expect(withSimulatedWorkers(config, [])).toBe(config);

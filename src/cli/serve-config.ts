@@ -134,7 +134,7 @@ export function withSimulatedWorkers(
       dialect: 'sim',
       role: 'aggregated',
       ranks: { first: 0, count: 1 },
-      kvEvents: { '0': { connect: engine.kv_events, replay: null, topic: '' } },
+      kvEvents: { '0': { connect: engine.kv_events, replay: engine.kv_events_replay, topic: '' } },
       maxNumBatchedTokens: null,
       totalKvBlocks: null,
       taints: [],

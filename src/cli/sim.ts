@@ -4,7 +4,9 @@ import { applyOverrides, defaultConfig, overridesFromEnv } from '../config/index
 import { createBlockHasher } from '../kv/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
+  DEFAULT_EVENT_HISTORY,
   DEFAULT_SIM_BODY_BYTES,
+  MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
   startSimulators,
 } from '../simulator/index.ts';
@@ -33,6 +35,8 @@ interface SimOptions {
   readonly fetchTimeoutMs: number;
   readonly actionSet: boolean;
   readonly acceptAction?: readonly string[];
+  readonly eventHistory: number;
+  readonly eventReplayFrames: 3 | 4;
   readonly bodyBytes: number;
   readonly graceMs: number;
   readonly exitWithParent?: true;
@@ -94,6 +98,18 @@ export function register(program: Command, io: CliIo): void {
       actionNames,
     )
     .option(
+      '--event-history <batches>',
+      'KV event batches kept for subscribers that missed some; 0 = no replay',
+      wholeNumber(0, MAX_EVENT_HISTORY),
+      DEFAULT_EVENT_HISTORY,
+    )
+    .option(
+      '--event-replay-frames <n>',
+      'frames of a replayed batch: 4 as current vLLM, 3 without the topic as older engines',
+      replayFrames,
+      4,
+    )
+    .option(
       '--body-bytes <n>',
       'largest request body',
       wholeNumber(1024, 1_073_741_824),
@@ -105,8 +121,8 @@ export function register(program: Command, io: CliIo): void {
     .addHelpText(
       'after',
       `
-The first line on stdout is {"engines":[{"url","kv_events","control","model",…}]}; logs go to stderr. Everything listens on
-127.0.0.1. SIGTERM or SIGINT lets running requests finish; a second one ends at once with exit code 1.
+The first line on stdout is {"engines":[{"url","kv_events","kv_events_replay","control","model",…}]}; logs go to stderr.
+Everything listens on 127.0.0.1. SIGTERM or SIGINT lets running requests finish; a second one ends at once with exit code 1.
 
 Examples:
   $ pointsman sim --count 4
@@ -128,6 +144,9 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       hasher: createBlockHasher(),
       clock: systemClock(),
       maxBodyBytes: options.bodyBytes,
+      eventHistory: options.eventHistory,
+      eventReplayFrames: options.eventReplayFrames,
+      warn: (problem) => log.warn(problem),
       settings: {
         ...DEFAULTS,
         model: options.model,
@@ -165,4 +184,10 @@ function blocks(text: string): number | null {
 function timing(text: string): 'default' | 'none' {
   if (text === 'default' || text === 'none') return text;
   throw new InvalidArgumentError('It must be "default" or "none".');
+}
+
+function replayFrames(text: string): 3 | 4 {
+  if (text === '3') return 3;
+  if (text === '4') return 4;
+  throw new InvalidArgumentError('It must be 3 or 4.');
 }

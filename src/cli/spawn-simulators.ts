@@ -117,11 +117,12 @@ function readAddresses(line: string): readonly SimulatorAddress[] {
 
 function isAddress(value: unknown): value is SimulatorAddress {
   if (typeof value !== 'object' || value === null) return false;
-  const { url, kv_events, control, model, block_size } = value as Partial<
+  const { url, kv_events, kv_events_replay, control, model, block_size } = value as Partial<
     Record<keyof SimulatorAddress, unknown>
   >;
   return (
     [url, kv_events, control, model].every((text) => typeof text === 'string') &&
+    (kv_events_replay === null || typeof kv_events_replay === 'string') &&
     typeof block_size === 'number'
   );
 }

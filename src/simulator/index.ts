@@ -1,5 +1,6 @@
 // The embedded engine: a pure core with a wire shell and a virtual shell.
 export { advertisedActions, DEFAULT_ENGINE_SETTINGS, isActionName } from './core/create-engine.ts';
+export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
 export type {
   FetchAnswer,
   FetchGrantRequest,
@@ -17,6 +18,7 @@ export type {
   EventEncoder,
   VirtualEngine,
   VirtualEventLink,
+  VirtualReplayListener,
 } from './virtual/virtual-engine.ts';
 export {
   VirtualFleet,

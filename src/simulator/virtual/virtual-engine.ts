@@ -3,6 +3,7 @@
 import type { EngineExchange, EngineRequest, EngineSink } from '../../engines/index.ts';
 import type { KvEvent, KvEventBatch, KvEventSink } from '../../events/index.ts';
 import type { OwnerSlot } from '../../kv/index.ts';
+import type { EventHistory } from '../core/event-history.ts';
 import type {
   FetchAnswer,
   FetchGrantRequest,
@@ -20,6 +21,12 @@ export interface VirtualEventLink {
   readonly decoded?: (owner: OwnerSlot, sequence: number, batch: KvEventBatch) => void;
 }
 
+/** Hears the answer of a replay: kept batches in order, then the end. */
+export interface VirtualReplayListener {
+  batch(sequence: number, payload: Uint8Array): void;
+  ended(): void;
+}
+
 /** Encodes a batch as engines do. */
 export type EventEncoder = (batch: KvEventBatch) => Uint8Array;
 
@@ -34,6 +41,8 @@ export class VirtualEngine implements SimulatorSink {
   readonly #engine: SimulatedEngine;
   readonly #rank: number;
   readonly #encode: EventEncoder;
+  /** null = nothing is kept, and batches nobody hears need not be encoded. */
+  readonly #history: EventHistory | null;
   readonly #exchanges = new Map<string, Exchange>();
   #link: VirtualEventLink | null = null;
   #sequence = 0;
@@ -41,11 +50,18 @@ export class VirtualEngine implements SimulatorSink {
   #cancelPlanned: () => void = () => undefined;
   #advancing = false;
 
-  constructor(time: VirtualTime, engine: SimulatedEngine, rank: number, encode: EventEncoder) {
+  constructor(
+    time: VirtualTime,
+    engine: SimulatedEngine,
+    rank: number,
+    encode: EventEncoder,
+    history: EventHistory | null,
+  ) {
     this.#time = time;
     this.#engine = engine;
     this.#rank = rank;
     this.#encode = encode;
+    this.#history = history;
   }
 
   /** Batches published so far. */
@@ -56,6 +72,28 @@ export class VirtualEngine implements SimulatorSink {
   /** Publishes to `link` from now on; null cuts the stream. */
   connect(link: VirtualEventLink | null): void {
     this.#link = link;
+  }
+
+  /**
+   * Asks for every kept batch from `start` on, as over the wire: the question and each answer take `latencyMs`, live batches
+   * may arrive in between. Returns a function after which nothing more is heard.
+   */
+  replayEvents(start: number, latencyMs: number, listener: VirtualReplayListener): () => void {
+    const deliver = (): void => {
+      const batches = this.#history?.since(start) ?? [];
+      cancel = this.#time.plan(this.#time.now() + latencyMs, 'message', () => {
+        let cancelled = false;
+        cancel = () => {
+          cancelled = true;
+        };
+        for (const { payload, sequence } of batches) {
+          if (!cancelled) listener.batch(sequence, payload);
+        }
+        if (!cancelled) listener.ended();
+      });
+    };
+    let cancel = this.#time.plan(this.#time.now() + latencyMs, 'message', deliver);
+    return () => cancel();
   }
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
@@ -179,10 +217,13 @@ export class VirtualEngine implements SimulatorSink {
   kvEvents(events: readonly KvEvent[], at: number): void {
     const sequence = this.#sequence;
     this.#sequence += 1;
-    if (this.#link === null) return;
+    if (this.#link === null && this.#history === null) return;
     const batch: KvEventBatch = { timestamp: at / 1000, events, rank: this.#rank };
+    const bytes = this.#history !== null || !this.#link?.decoded ? this.#encode(batch) : null;
+    if (bytes !== null) this.#history?.append(bytes);
+    if (this.#link === null) return;
     if (this.#link.decoded) this.#link.decoded(this.#link.owner, sequence, batch);
-    else this.#link.sink.onBatch(this.#link.owner, sequence, this.#encode(batch));
+    else if (bytes !== null) this.#link.sink.onBatch(this.#link.owner, sequence, bytes);
   }
 
   transfer(): void {}

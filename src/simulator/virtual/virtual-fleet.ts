@@ -4,8 +4,14 @@ import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from 
 import type { BlockHasher } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { createSimulatedEngine } from '../core/create-engine.ts';
+import { EventHistory } from '../core/event-history.ts';
 import type { PeerDirectory, SimulatedEngineSettings } from '../types.ts';
-import { type EventEncoder, VirtualEngine, type VirtualEventLink } from './virtual-engine.ts';
+import {
+  type EventEncoder,
+  VirtualEngine,
+  type VirtualEventLink,
+  type VirtualReplayListener,
+} from './virtual-engine.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** What a fleet is built from. */
@@ -15,6 +21,10 @@ export interface VirtualFleetOptions {
   readonly encode: EventEncoder;
   /** One entry per worker; each is one rank, rank 0. */
   readonly engines: readonly SimulatedEngineSettings[];
+  /** Event batches each engine keeps for `replayEvents`; default 0, since they hold every prompt's tokens. */
+  readonly eventHistory?: number;
+  /** Time of a replay's question, and of its answer, ms; default 1. */
+  readonly eventReplayLatencyMs?: number;
 }
 
 /** One worker of the fleet, as a router is told about it. */
@@ -31,13 +41,16 @@ export interface VirtualWorker {
 export class VirtualFleet implements EngineTransport {
   readonly workers: readonly VirtualWorker[];
   readonly #time: VirtualTime;
+  readonly #replayLatencyMs: number;
   readonly #engines: VirtualEngine[] = [];
   readonly #byEndpoint = new Map<string, VirtualEngine>();
   /** Hears of rate changes, by grant key. */
   readonly #rateListeners = new Map<string, (gbps: number) => void>();
 
   constructor(options: VirtualFleetOptions) {
+    const { eventHistory = 0 } = options;
     this.#time = options.time;
+    this.#replayLatencyMs = options.eventReplayLatencyMs ?? 1;
     this.workers = options.engines.map((settings, index) => ({
       id: BigInt(index + 1),
       url: `virtual:${index + 1}`,
@@ -53,7 +66,8 @@ export class VirtualFleet implements EngineTransport {
         peers: this.#directoryOf(index),
         announceRate: (key, gbps) => this.#rateListeners.get(key)?.(gbps),
       });
-      const engine = new VirtualEngine(options.time, machine, 0, options.encode);
+      const history = eventHistory === 0 ? null : new EventHistory(eventHistory);
+      const engine = new VirtualEngine(options.time, machine, 0, options.encode, history);
       this.#engines.push(engine);
       this.#byEndpoint.set(`virtual:${index + 1}`, engine);
     }
@@ -72,6 +86,14 @@ export class VirtualFleet implements EngineTransport {
   /** Sends the events of a worker to `link`; null cuts the stream. @throws PM_SIM_WORKER */
   connectEvents(workerId: bigint, link: VirtualEventLink | null): void {
     this.engine(workerId).connect(link);
+  }
+
+  /**
+   * Asks a worker for every kept batch from `start` on; what is no longer kept is left out, and nothing is kept by default.
+   * Returns a function that ends it early. @throws PM_SIM_WORKER
+   */
+  replayEvents(workerId: bigint, start: number, listener: VirtualReplayListener): () => void {
+    return this.engine(workerId).replayEvents(start, this.#replayLatencyMs, listener);
   }
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {

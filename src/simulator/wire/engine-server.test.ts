@@ -181,6 +181,7 @@ describe('the other paths', () => {
           actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
           source_control_endpoint: engine.control,
           kv_events: engine.kv_events,
+          kv_events_replay: engine.kv_events_replay,
         },
       },
     });

@@ -1,45 +1,74 @@
-// Publishes one rank's KV events on ZeroMQ the way vLLM does: topic, sequence number (8 bytes, big-endian, from 0), payload.
+// Publishes one rank's KV events on ZeroMQ the way vLLM does: topic, sequence number (8 bytes, big-endian, from 0), payload; and
+// answers subscribers that missed some out of what it keeps.
 import { encodeEventBatch, type KvEvent } from '../../events/index.ts';
+import { EventHistory } from '../core/event-history.ts';
+import { bindEventReplay, type EventReplay, type ReplayFrames, sequenceFrame } from './event-replay.ts';
 import { SerialSender } from './serial-sender.ts';
 
 /** Batches libzmq queues per subscriber before it drops for that subscriber. */
 const SEND_HIGH_WATER_MARK = 100_000;
 
+/** What is published, and how. */
+export interface EventPublisherOptions {
+  /** First frame of every message. */
+  readonly topic: string;
+  /** Data-parallel rank written into every batch. */
+  readonly rank: number;
+  /** Batches kept for replay; 0 = no replay is offered. */
+  readonly history: number;
+  readonly replayFrames: ReplayFrames;
+  readonly warn: (problem: string) => void;
+}
+
 /** A bound publisher. */
 export interface EventPublisher {
   /** The address subscribers connect to. */
   readonly endpoint: string;
+  /** The address missed batches are asked for at; null when none are kept. */
+  readonly replayEndpoint: string | null;
   /** Publishes one batch; never waits. */
   publish(events: readonly KvEvent[], atMs: number): void;
   close(): void;
 }
 
-/**
- * Binds a publisher on a free loopback port.
- * @param topic first frame of every message.
- * @param rank data-parallel rank written into every batch.
- */
-export async function bindEventPublisher(topic: string, rank: number): Promise<EventPublisher> {
+/** Binds a publisher on free loopback ports. */
+export async function bindEventPublisher(options: EventPublisherOptions): Promise<EventPublisher> {
+  const { rank } = options;
   const { Publisher } = await import('zeromq');
   const socket = new Publisher({ sendHighWaterMark: SEND_HIGH_WATER_MARK, linger: 0 });
-  await socket.bind('tcp://127.0.0.1:*');
-  const endpoint = socket.lastEndpoint ?? '';
+  const history = new EventHistory(options.history);
+  const topic = Buffer.from(options.topic);
+  let replay: EventReplay | null = null;
+  try {
+    await socket.bind('tcp://127.0.0.1:*');
+    if (options.history > 0) {
+      replay = await bindEventReplay({
+        topic,
+        frames: options.replayFrames,
+        history: options.history,
+        since: (start) => history.since(start),
+        warn: options.warn,
+      });
+    }
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
   const sender = new SerialSender(socket, SEND_HIGH_WATER_MARK);
-  const topicFrame = Buffer.from(topic);
-  let sequence = 0;
   let closed = false;
   return {
-    endpoint,
+    endpoint: socket.lastEndpoint ?? '',
+    replayEndpoint: replay?.endpoint ?? null,
     publish(events, atMs) {
       if (closed) return;
-      const frame = new Uint8Array(8);
-      new DataView(frame.buffer).setBigUint64(0, BigInt(sequence));
-      sequence += 1;
-      sender.send([topicFrame, frame, encodeEventBatch({ timestamp: atMs / 1000, events, rank })]);
+      const payload = encodeEventBatch({ timestamp: atMs / 1000, events, rank });
+      const { sequence } = history.append(payload);
+      sender.send([topic, sequenceFrame(sequence), payload]);
     },
     close() {
       if (closed) return;
       closed = true;
+      replay?.close();
       sender.close();
       socket.close();
     },

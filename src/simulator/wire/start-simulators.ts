@@ -6,13 +6,15 @@ import type { BlockHasher } from '../../kv/index.ts';
 import { type Clock, errorText, PointsmanError } from '../../plugin/index.ts';
 import { loadTextTokenizer, TINY_TOKENIZER, TINY_WORDS } from '../../tokens/index.ts';
 import { advertisedActions, createSimulatedEngine } from '../core/create-engine.ts';
+import { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from '../core/event-history.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { createControlPeers } from './control-peers.ts';
 import { bindControlSource } from './control-source.ts';
 import { EngineDriver } from './engine-driver.ts';
 import { createEngineMetrics } from './engine-metrics.ts';
 import { createEngineServer } from './engine-server.ts';
-import { bindEventPublisher } from './event-publisher.ts';
+import { bindEventPublisher, type EventPublisher } from './event-publisher.ts';
+import type { ReplayFrames } from './event-replay.ts';
 
 /** Engines one process hosts at most. */
 export const MAX_SIMULATORS = 256;
@@ -34,6 +36,12 @@ export interface StartSimulatorsOptions {
   readonly port?: number;
   /** Default {@link DEFAULT_SIM_BODY_BYTES}. */
   readonly maxBodyBytes?: number;
+  /** Event batches each engine keeps for replay, 0 = no replay is offered; default {@link DEFAULT_EVENT_HISTORY}. */
+  readonly eventHistory?: number;
+  /** Layout of replay answers; default 4 frames, with the topic. */
+  readonly eventReplayFrames?: ReplayFrames;
+  /** Told what an engine ignored; default: nobody. */
+  readonly warn?: (problem: string) => void;
 }
 
 /** Addresses of one engine, in the names of the JSON line that `pointsman sim` prints. */
@@ -41,6 +49,8 @@ export interface SimulatorAddress {
   readonly url: string;
   /** ZeroMQ address of the KV events of rank 0. */
   readonly kv_events: string;
+  /** ZeroMQ address where missed KV events of rank 0 are asked for; null when the engine keeps none. */
+  readonly kv_events_replay: string | null;
   /** ZeroMQ address of the control channel. */
   readonly control: string;
   readonly model: string;
@@ -72,6 +82,13 @@ export async function startSimulators(options: StartSimulatorsOptions): Promise<
     throw new PointsmanError(
       'PM_SIM_SETTINGS',
       `${count} simulated engines from port ${port} on need ports up to ${port + count - 1}; the highest there is is ${HIGHEST_PORT}`,
+    );
+  }
+  const { eventHistory = DEFAULT_EVENT_HISTORY } = options;
+  if (!Number.isInteger(eventHistory) || eventHistory < 0 || eventHistory > MAX_EVENT_HISTORY) {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      `the simulated engine's event history is ${eventHistory} batches; it must be a whole number from 0 to ${MAX_EVENT_HISTORY}`,
     );
   }
   const tokenizer = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
@@ -120,7 +137,13 @@ async function startOne(
     vocabulary: TINY_WORDS,
   });
   const metrics = createEngineMetrics(settings, () => engine.stats());
-  const events = await bindEventPublisher('', 0);
+  const events = await bindEventPublisher({
+    topic: '',
+    rank: 0,
+    history: options.eventHistory ?? DEFAULT_EVENT_HISTORY,
+    replayFrames: options.eventReplayFrames ?? 4,
+    warn: options.warn ?? (() => undefined),
+  });
   const source = await bindControlSource({
     epoch,
     grant: (request) => started().grantFetch(request),
@@ -142,7 +165,7 @@ async function startOne(
     textOf: (tokenId) => words[tokenId] ?? '',
     metrics,
     clock,
-    capabilities: () => capabilitiesOf(settings, epoch, hashScheme, source.endpoint, events.endpoint),
+    capabilities: () => capabilitiesOf(settings, epoch, hashScheme, source.endpoint, events),
     maxBodyBytes: options.maxBodyBytes ?? DEFAULT_SIM_BODY_BYTES,
   });
   try {
@@ -156,6 +179,7 @@ async function startOne(
     address: {
       url: `http://127.0.0.1:${typeof bound === 'object' && bound !== null ? bound.port : port}`,
       kv_events: events.endpoint,
+      kv_events_replay: events.replayEndpoint,
       control: source.endpoint,
       model: settings.model,
       block_size: settings.blockSize,
@@ -205,7 +229,7 @@ function capabilitiesOf(
   epoch: string,
   hashScheme: string,
   control: string,
-  events: string,
+  events: Pick<EventPublisher, 'endpoint' | 'replayEndpoint'>,
 ): object {
   const actions = advertisedActions(settings);
   return {
@@ -223,7 +247,8 @@ function capabilitiesOf(
         router_hint: true,
         ...(actions === null ? null : { actions }),
         source_control_endpoint: control,
-        kv_events: events,
+        kv_events: events.endpoint,
+        ...(events.replayEndpoint === null ? null : { kv_events_replay: events.replayEndpoint }),
       },
     },
   };

@@ -4,7 +4,7 @@ import { createBlockHasher } from '../../kv/index.ts';
 import type { Clock } from '../../plugin/index.ts';
 import { DEFAULT_ENGINE_SETTINGS } from '../core/create-engine.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
-import { type RunningSimulators, startSimulators } from './start-simulators.ts';
+import { type RunningSimulators, type StartSimulatorsOptions, startSimulators } from './start-simulators.ts';
 
 /** Real time. */
 export const realClock: Clock = {
@@ -21,7 +21,7 @@ const sources: { close(): void }[] = [];
 /** Starts engines that `stopAll` ends. */
 export async function start(
   settings: Partial<SimulatedEngineSettings> = {},
-  more: { count?: number; maxBodyBytes?: number } = {},
+  more: Partial<Omit<StartSimulatorsOptions, 'settings' | 'hasher' | 'clock'>> = {},
 ): Promise<RunningSimulators> {
   const started = await startSimulators({
     count: 1,
