@@ -13,6 +13,7 @@ const FEED: EventFeed = {
   restarts: 0,
   stale: false,
   rejected: {},
+  rejectedBlocks: {},
   unknownRemoves: 0,
   mismatchedBlockSize: null,
   lastError: null,

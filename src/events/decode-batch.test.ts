@@ -214,8 +214,8 @@ describe('decodeEventBatch on single fields', () => {
     expect(only(pack([1, [[...stored, 3, 'sliding_window', 4096]]]))).toMatchObject({
       scope: { groupIndex: 3, attentionKind: 'sliding_window', unsupported: null },
     });
-    expect(only(pack([1, [[...stored, [{ mm_objects: [] }]]]]))).toMatchObject({
-      scope: { unsupported: 'extra_keys' },
+    expect(only(pack([1, [[...stored, [{ mm_objects: [{ mm_hash: 42, offsets: [] }] }]]]]))).toMatchObject({
+      multimodal: [Uint32Array.of(42, 0)],
     });
     expect(only(pack([1, [['BlockRemoved', [1], 'GPU', null, 2]]]))).toMatchObject({
       scope: { groupIndex: 2 },
@@ -232,9 +232,9 @@ describe('decodeEventBatch on single fields', () => {
     expect(scopeOf({ extra_keys: [['adapter', 'salt']], lora_name: 'adapter', cache_salt: 'salt' })).toBe(
       null,
     );
-    expect(scopeOf({ extra_keys: [null, [['image', 0]]] })).toBe('extra_keys');
-    expect(scopeOf({ extra_keys: [['somebody’s salt']] })).toBe('extra_keys');
-    expect(scopeOf({ token_ids: [[1, 2]] })).toBe('bigram_tokens');
+    expect(scopeOf({ extra_keys: [[new Uint8Array(32)]] })).toBe('extra_keys');
+    expect(scopeOf({ extra_keys: [[7]] })).toBe('extra_keys');
+    expect(scopeOf({ extra_keys: [['adapter', 'salt', 'what?']], lora_name: 'adapter' })).toBe('extra_keys');
     expect(scopeOf({ block_mm_infos: [null] })).toBe(null);
   });
 

@@ -119,6 +119,8 @@ const STORED_SLOTS: readonly WireName[] = [
   'extra_keys',
 ];
 const REMOVED_SLOTS: readonly WireName[] = ['block_hashes', 'medium'];
+/** ATOM names the tier that was cleared. */
+const CLEARED_SLOTS: readonly WireName[] = ['medium'];
 const OUTCOME_SLOTS: readonly WireName[] = ['message_id', 'action_id', 'outcome', 'reason', 'blocks'];
 
 function decodeArrayEvent(reader: MsgpackReader, fields: EventFields): KvEvent | null {
@@ -131,16 +133,24 @@ function decodeArrayEvent(reader: MsgpackReader, fields: EventFields): KvEvent |
     return null;
   }
   fields.reset(start);
-  const slots = tag === 'BlockStored' ? STORED_SLOTS : tag === 'BlockRemoved' ? REMOVED_SLOTS : [];
+  const slots = SLOTS_OF_TAG[tag];
   for (let slot = 1; slot < length; slot += 1) {
-    const name = tag === 'KvHintOutcome' ? (OUTCOME_SLOTS[slot - 1] ?? 'unknown') : slots[slot - 1];
+    const name = slots[slot - 1];
     if (name !== undefined) fields.read(name);
+    else if (tag === 'KvHintOutcome') fields.read('unknown');
     else fields.readTail();
   }
   return finish(tag, fields);
 }
 
 type KnownTag = 'BlockStored' | 'BlockRemoved' | 'AllBlocksCleared' | 'KvHintOutcome';
+
+const SLOTS_OF_TAG: Readonly<Record<KnownTag, readonly WireName[]>> = {
+  BlockStored: STORED_SLOTS,
+  BlockRemoved: REMOVED_SLOTS,
+  AllBlocksCleared: CLEARED_SLOTS,
+  KvHintOutcome: OUTCOME_SLOTS,
+};
 
 function isKnownTag(tag: WireName): tag is KnownTag {
   return (
@@ -157,6 +167,7 @@ function finish(tag: KnownTag, fields: EventFields): KvEvent | null {
       if (external === null || tokenIds === null || blockSize === null) {
         return fields.fail('BlockStored must have block_hashes, token_ids and block_size');
       }
+      const { cacheSalt, multimodal, unsupported } = fields.identity();
       const stored = {
         kind: 'stored',
         external,
@@ -165,11 +176,17 @@ function finish(tag: KnownTag, fields: EventFields): KvEvent | null {
         blockSize,
         tier: fields.tier,
         loraName: fields.loraName,
-        cacheSalt: fields.cacheSalt,
+        cacheSalt,
         sessionId: fields.sessionId,
       } as const;
-      const scope = fields.scope();
-      return scope === null ? stored : { ...stored, scope };
+      const scope = fields.scope(unsupported);
+      if (scope === null && !fields.bigrams && multimodal === null) return stored;
+      return {
+        ...stored,
+        ...(scope === null ? null : { scope }),
+        ...(fields.bigrams ? { bigrams: true } : null),
+        ...(multimodal === null ? null : { multimodal }),
+      };
     }
     case 'BlockRemoved': {
       if (external === null) return fields.fail('BlockRemoved must have block_hashes');
@@ -177,7 +194,7 @@ function finish(tag: KnownTag, fields: EventFields): KvEvent | null {
       return { kind: 'removed', external, tier: fields.tier, ...(scope === null ? null : { scope }) };
     }
     case 'AllBlocksCleared':
-      return { kind: 'cleared' };
+      return fields.mediumSeen ? { kind: 'cleared', tier: fields.tier } : { kind: 'cleared' };
     case 'KvHintOutcome':
       return fields.hintOutcome();
   }

@@ -1,9 +1,10 @@
 // Encodes a KV event batch as current vLLM does (array batch, map events, narrowest integers), for the simulated engine.
 // Beyond vLLM: `session_id` on stores and the event `KvHintOutcome`.
+import type { MultimodalItems } from '../kv/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 import { MEDIUM_OF_TIER } from './event-wire-names.ts';
 import { MsgpackWriter } from './msgpack-writer.ts';
-import type { KvEvent, KvEventBatch, KvEventScope } from './types.ts';
+import type { BlockStoredEvent, KvEvent, KvEventBatch, KvEventScope } from './types.ts';
 
 /** Upper bound of an event's bytes without its hashes, tokens and strings. */
 const EVENT_OVERHEAD = 384;
@@ -31,7 +32,8 @@ function boundOf(event: KvEvent): number {
       return (
         EVENT_OVERHEAD +
         event.external.length * 5 +
-        event.tokenIds.length * 5 +
+        event.tokenIds.length * (event.bigrams === true ? 11 : 5) +
+        boundOfItems(event) +
         3 *
           ((event.loraName?.length ?? 0) + (event.cacheSalt?.length ?? 0) + (event.sessionId?.length ?? 0)) +
         boundOfScope(event.scope)
@@ -45,6 +47,13 @@ function boundOf(event: KvEvent): number {
         EVENT_OVERHEAD + 3 * (event.messageId.length + event.actionId.length + (event.reason?.length ?? 0))
       );
   }
+}
+
+/** A block's item takes 9 bytes and the words around it. */
+function boundOfItems({ multimodal }: BlockStoredEvent): number {
+  let bound = 0;
+  for (const items of multimodal ?? []) bound += 16 + (items?.length ?? 0) * 12;
+  return multimodal === undefined ? 0 : bound + 32;
 }
 
 function boundOfScope(scope: KvEventScope | undefined): number {
@@ -62,7 +71,11 @@ function writeEvent(writer: MsgpackWriter, event: KvEvent): void {
         );
       }
       writer.map(
-        8 + scopeFields(scope) + (event.cacheSalt === null ? 0 : 1) + (event.sessionId === null ? 0 : 1),
+        8 +
+          scopeFields(scope) +
+          (event.multimodal === undefined ? 0 : 1) +
+          (event.cacheSalt === null ? 0 : 1) +
+          (event.sessionId === null ? 0 : 1),
       );
       writeTag(writer, 'BlockStored');
       writeHashes(writer, event.external);
@@ -70,7 +83,8 @@ function writeEvent(writer: MsgpackWriter, event: KvEvent): void {
       if (event.parent === null) writer.nil();
       else writer.unsigned64(event.parent.lo, event.parent.hi);
       writer.word('token_ids');
-      writer.unsignedArray(event.tokenIds);
+      if (event.bigrams === true) writePairs(writer, event.tokenIds);
+      else writer.unsignedArray(event.tokenIds);
       writer.word('block_size');
       writer.unsigned(event.blockSize);
       writer.word('lora_id');
@@ -80,6 +94,7 @@ function writeEvent(writer: MsgpackWriter, event: KvEvent): void {
       writer.word('lora_name');
       writer.stringOrNull(event.loraName);
       writeScope(writer, scope);
+      if (event.multimodal !== undefined) writeItems(writer, event.multimodal);
       writeOptional(writer, 'cache_salt', event.cacheSalt);
       writeOptional(writer, 'session_id', event.sessionId);
       return;
@@ -93,8 +108,9 @@ function writeEvent(writer: MsgpackWriter, event: KvEvent): void {
       writeScope(writer, event.scope);
       return;
     case 'cleared':
-      writer.map(1);
+      writer.map(event.tier === undefined ? 1 : 2);
       writeTag(writer, 'AllBlocksCleared');
+      if (event.tier !== undefined) writeOptional(writer, 'medium', MEDIUM_OF_TIER[event.tier]);
       return;
     case 'hint-outcome':
       writer.map(4 + (event.reason === null ? 0 : 1) + (event.blocks === null ? 0 : 1));
@@ -119,6 +135,36 @@ function writeHashes(writer: MsgpackWriter, pairs: Uint32Array): void {
   writer.word('block_hashes');
   writer.array(pairs.length / 2);
   for (let i = 0; i < pairs.length; i += 2) writer.unsigned64(pairs[i]!, pairs[i + 1]!);
+}
+
+/** Each token with the one behind it. */
+function writePairs(writer: MsgpackWriter, tokenIds: Uint32Array): void {
+  const pairs = Math.max(0, tokenIds.length - 1);
+  writer.array(pairs);
+  for (let i = 0; i < pairs; i += 1) {
+    writer.array(2);
+    writer.unsigned(tokenIds[i]!);
+    writer.unsigned(tokenIds[i + 1]!);
+  }
+}
+
+function writeItems(writer: MsgpackWriter, multimodal: MultimodalItems): void {
+  writer.word('block_mm_infos');
+  writer.array(multimodal.length);
+  for (const items of multimodal) {
+    if (items === null) {
+      writer.nil();
+      continue;
+    }
+    writer.map(1);
+    writer.word('mm_objects');
+    writer.array(items.length / 2);
+    for (let at = 0; at < items.length; at += 2) {
+      writer.map(1);
+      writer.word('mm_hash');
+      writer.unsigned64(items[at]!, items[at + 1]!);
+    }
+  }
 }
 
 function writeOptional(writer: MsgpackWriter, key: string, value: string | null): void {

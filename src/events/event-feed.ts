@@ -1,16 +1,30 @@
 // What is known about one owner's event stream: where it stands, what was missed and what was refused. Visible in worker status,
 // because a stream that is silently wrong routes as if nothing were cached.
 import type { OwnerSlot } from '../kv/index.ts';
-import { EventFilter, type FilterReason } from './event-filter.ts';
+import type { FilterReason } from './event-filter.ts';
 
 /** Why an event, or a whole batch (`undecodable`), changed nothing. */
 export type RejectReason =
   | FilterReason
-  /** The engine's block size is not the model's. */
+  /** The engine's block size does not divide the model's, or is 1 while the model's is not known. */
   | 'block_size'
   /** Token ids do not fill the blocks exactly. */
   | 'token_count'
+  /** Dropped while it waited for its parent. */
   | 'unknown_parent'
+  /** Its parent was left out, by what it says of itself. */
+  | 'unusable_parent'
+  /** Its hash, or its parent's, was seen under two cache salts. */
+  | 'ambiguous_cache_namespace'
+  /** No room to remember the salt of more blocks. */
+  | 'cache_namespace_full'
+  /** Pairs of token ids (EAGLE), while the model has plain ones; and the other way round. */
+  | 'bigram_tokens'
+  | 'plain_tokens'
+  /** A page's hash stands for another page with this owner. */
+  | 'hash_conflict'
+  /** No room for more pages smaller than the model's blocks. */
+  | 'page_capacity'
   | 'self_reference'
   /** The batch names a rank nobody registered. */
   | 'unknown_rank'
@@ -33,7 +47,10 @@ export interface EventFeed {
   readonly restarts: number;
   /** Batches are missing since the engine's start or its last clear, so the index may be wrong about this owner. */
   readonly stale: boolean;
+  /** Events (for `undecodable`: batches) by reason. */
   readonly rejected: Readonly<Partial<Record<RejectReason, number>>>;
+  /** Blocks of stores by reason, those dropped while they waited for a parent included. */
+  readonly rejectedBlocks: Readonly<Partial<Record<RejectReason, number>>>;
   /** Hashes of removals that the index did not know. */
   readonly unknownRemoves: number;
   /** A block size the engine announced that is not the model's; null = none seen. */
@@ -55,10 +72,10 @@ export class OwnerFeed implements EventFeed {
   restarts = 0;
   stale = false;
   rejected: Partial<Record<RejectReason, number>> = {};
+  rejectedBlocks: Partial<Record<RejectReason, number>> = {};
   unknownRemoves = 0;
   mismatchedBlockSize: number | null = null;
   lastError: string | null = null;
-  readonly filter = new EventFilter();
   /** Owners of other ranks that this connection's batches named since the engine's start. */
   readonly otherOwners = new Set<OwnerSlot>();
 
@@ -76,7 +93,6 @@ export class OwnerFeed implements EventFeed {
     if (restart) {
       this.restarts += 1;
       this.stale = false;
-      this.filter.reset();
     }
     if (missed > 0) {
       this.gaps += 1;
@@ -90,11 +106,11 @@ export class OwnerFeed implements EventFeed {
   startAnew(): void {
     this.lastSequence = -1;
     this.stale = false;
-    this.filter.reset();
     this.otherOwners.clear();
   }
 
-  reject(reason: RejectReason): void {
-    this.rejected[reason] = (this.rejected[reason] ?? 0) + 1;
+  reject(reason: RejectReason, blocks: number, events = 1): void {
+    if (events > 0) this.rejected[reason] = (this.rejected[reason] ?? 0) + events;
+    if (blocks > 0) this.rejectedBlocks[reason] = (this.rejectedBlocks[reason] ?? 0) + blocks;
   }
 }

@@ -1,6 +1,7 @@
 // The fields of one event while it is read, for every tag at once; a batch reuses one instance.
 import type { HashPairs, Tier, U64 } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
+import { type BlockIdentity, MAX_BATCH_ITEMS, readIdentity } from './block-identity.ts';
 import { readWireName, tierOfMedium, type WireName } from './event-wire-names.ts';
 import type { MsgpackReader } from './msgpack-reader.ts';
 import type { KvEventScope, KvHintOutcomeEvent } from './types.ts';
@@ -40,9 +41,11 @@ export class EventFields {
 
   readonly #reader: MsgpackReader;
   #start = 0;
-  #bigrams = false;
-  #multimodal = false;
+  bigrams = false;
+  /** Whether a medium was named; `tier` is `device` where none was. */
+  mediumSeen = false;
   #extraKeysAt = -1;
+  #mmInfosAt = -1;
   #groupIndex: number | null = null;
   #attentionKind: string | null = null;
   #locality: string | null = null;
@@ -56,6 +59,8 @@ export class EventFields {
   #hashesOfBatch = 0;
   #arena = NO_WORDS;
   #taken = 0;
+  readonly #pair = new Uint32Array(2);
+  readonly #budget = { items: MAX_BATCH_ITEMS };
 
   constructor(reader: MsgpackReader) {
     this.#reader = reader;
@@ -72,9 +77,10 @@ export class EventFields {
     this.loraName = null;
     this.cacheSalt = null;
     this.sessionId = null;
-    this.#bigrams = false;
-    this.#multimodal = false;
+    this.bigrams = false;
+    this.mediumSeen = false;
     this.#extraKeysAt = -1;
+    this.#mmInfosAt = -1;
     this.#groupIndex = null;
     this.#attentionKind = null;
     this.#locality = null;
@@ -127,7 +133,8 @@ export class EventFields {
         reader.skip();
         return;
       case 'block_mm_infos':
-        this.#multimodal ||= this.#skipListed('block_mm_infos');
+        this.#mmInfosAt = reader.at;
+        reader.skip();
         return;
       case 'group_idx':
         this.#groupIndex = reader.takeNil() ? null : reader.unsigned('group_idx', 0xffffffff);
@@ -177,9 +184,22 @@ export class EventFields {
     } else this.read('unknown');
   }
 
+  /** What the extra keys and multimodal infos of a store say; call it when all of its fields are read. */
+  identity(): BlockIdentity {
+    const blocks = (this.hashes?.length ?? 0) / 2;
+    return readIdentity(this.#reader, {
+      blocks,
+      extraKeysAt: this.#extraKeysAt,
+      mmInfosAt: this.#mmInfosAt,
+      loraName: this.loraName,
+      cacheSalt: this.cacheSalt,
+      isRoot: this.parent === null,
+      budget: this.#budget,
+    });
+  }
+
   /** What decides whether the event is indexed; null when it says nothing. */
-  scope(): KvEventScope | null {
-    const unsupported = this.#bigrams ? 'bigram_tokens' : this.#hasExtraKeys() ? 'extra_keys' : null;
+  scope(unsupported: KvEventScope['unsupported'] = null): KvEventScope | null {
     if (
       unsupported === null &&
       this.#groupIndex === null &&
@@ -246,20 +266,32 @@ export class EventFields {
     if (this.#tokensOfBatch > MAX_BATCH_TOKENS) {
       reader.fail(`a batch holds at most ${MAX_BATCH_TOKENS} token ids`, at);
     }
-    if (length > 0 && reader.isArray()) {
-      // Pairs of ids (EAGLE): the router has no hash for them.
-      this.#bigrams = true;
-      for (let i = 0; i < length; i += 1) reader.skip();
-      return this.#take(0);
-    }
+    if (length > 0 && reader.isArray()) return this.#readPairs(length);
     const tokens = this.#take(length);
     reader.unsigned32s(tokens, 'a token id');
+    return tokens;
+  }
+
+  /** The first tokens of all pairs, and the second of the last. */
+  #readPairs(length: number): Uint32Array {
+    const reader = this.#reader;
+    this.bigrams = true;
+    const tokens = this.#take(length + 1);
+    const pair = this.#pair;
+    for (let i = 0; i < length; i += 1) {
+      const at = reader.at;
+      if (reader.arrayLength('a pair of token ids') !== 2) reader.fail('a pair of token ids must have 2', at);
+      reader.unsigned32s(pair, 'a token id');
+      tokens[i] = pair[0]!;
+    }
+    tokens[length] = pair[1]!;
     return tokens;
   }
 
   #readMedium(): void {
     if (this.#reader.takeNil()) return;
     const tier = tierOfMedium(this.#reader.string('medium'));
+    this.mediumSeen = tier !== null;
     if (tier === null) this.skippedFields += 1;
     else this.tier = tier;
   }
@@ -270,45 +302,6 @@ export class EventFields {
       const key = readWireName(reader, 'a key of the map in the place of lora_name');
       this.read(key === 'cache_salt' ? key : 'unknown');
     }
-  }
-
-  /** Skips nil or an array; whether the array holds anything but nil. */
-  #skipListed(what: string): boolean {
-    const reader = this.#reader;
-    if (reader.takeNil()) return false;
-    let found = false;
-    for (let length = reader.arrayLength(what); length > 0; length -= 1) {
-      if (reader.takeNil()) continue;
-      found = true;
-      reader.skip();
-    }
-    return found;
-  }
-
-  /** Whether any block's extra keys hold more than the LoRA name and the salt, which are fields of their own. */
-  #hasExtraKeys(): boolean {
-    if (this.#multimodal) return true;
-    if (this.#extraKeysAt < 0) return false;
-    const reader = this.#reader;
-    const end = reader.at;
-    reader.at = this.#extraKeysAt;
-    const found = this.#scanExtraKeys();
-    reader.at = end;
-    return found;
-  }
-
-  #scanExtraKeys(): boolean {
-    const reader = this.#reader;
-    if (reader.takeNil()) return false;
-    for (let blocks = reader.arrayLength('extra_keys'); blocks > 0; blocks -= 1) {
-      if (reader.takeNil()) continue;
-      for (let items = reader.arrayLength('the extra keys of a block'); items > 0; items -= 1) {
-        if (!reader.isString()) return true;
-        const key = reader.string('an extra key');
-        if (key !== this.loraName && key !== this.cacheSalt) return true;
-      }
-    }
-    return false;
   }
 }
 

@@ -35,6 +35,8 @@ const NAMES = [
   'ownership',
   'session_id',
   'cache_salt',
+  'mm_objects',
+  'mm_hash',
   'message_id',
   'action_id',
   'outcome',

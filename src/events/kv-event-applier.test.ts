@@ -136,11 +136,12 @@ describe('createKvEventApplier', () => {
     expect(depth(1, [1, 2])).toEqual([1, 0, 0, 0]);
     expect(applier.feed(1)?.rejected).toEqual({
       token_count: 1,
-      unknown_parent: 1,
       self_reference: 1,
       remote: 1,
-      attention_group: 2,
+      non_main_attention_kind: 1,
+      non_main_attention_group: 1,
     });
+    expect(applier.orphanBlocks(1)).toBe(1);
     send(1, 1, { kind: 'removed', external: hashes(15), tier: 'device', scope: { ...scope, groupIndex: 2 } });
     expect(depth(1, [1, 2])).toEqual([0, 0, 0, 0]);
   });
@@ -248,7 +249,8 @@ describe('createKvEventApplier', () => {
     expect(sizes.get(1)).toBeUndefined();
     send(1, 1, stored([10], [1, 2], { after: 99 }));
     expect(sizes.get(1)).toBe(2);
-    expect(applier.feed(1)?.rejected).toEqual({ token_count: 1, unknown_parent: 1 });
+    expect(applier.feed(1)?.rejected).toEqual({ token_count: 1 });
+    expect(applier.orphanBlocks(1)).toBe(1);
   });
 
   it('forgets every rank that a restarted connection spoke for, and no other', () => {

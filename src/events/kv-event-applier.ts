@@ -1,33 +1,21 @@
-// Applies engines' events to the prefix index, in the order of each owner's stream: decode, check, hash the tokens once per
-// event, store or remove. Never throws on what an engine sent: bad events are counted on the owner's feed.
-import type { BlockHasher, OwnerSlot, PrefixIndex, U64 } from '../kv/index.ts';
-import type { MetricLabels, Metrics } from '../observe/index.ts';
+// Applies engines' events to the prefix index, in the order of each owner's stream: decode, take stock of the
+// sequence, hand on. Never throws on what an engine sent: bad events are counted on the owner's feed.
+import type { OwnerSlot } from '../kv/index.ts';
+import type { MetricLabels } from '../observe/index.ts';
 import { type Clock, errorText } from '../plugin/index.ts';
+import { EventApplication, type EventApplicationOptions } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
-import { type EventFeed, OwnerFeed, type RejectReason } from './event-feed.ts';
-import type { BlockStoredEvent, KvEvent, KvEventBatch, KvEventSink, KvHintOutcomeEvent } from './types.ts';
+import { type EventFeed, OwnerFeed } from './event-feed.ts';
+import type { KvEvent, KvEventBatch, KvEventSink } from './types.ts';
 
 /** What an applier works on. */
-export interface KvEventApplierOptions {
-  readonly index: PrefixIndex;
-  readonly hasher: BlockHasher;
-  /** Seed of local hashes for an adapter and a cache salt. */
-  readonly blockHashSeed: (scope: {
-    readonly loraName: string | null;
-    readonly cacheSalt: string | null;
-  }) => U64;
+export interface KvEventApplierOptions extends EventApplicationOptions {
   /** Whether a slot is anybody's; batches for free ones are dropped. Without it all are. */
   readonly isOwner?: (owner: OwnerSlot) => boolean;
-  /** Tokens per block of the owner's model; null = not known yet. */
-  readonly blockSizeOf: (owner: OwnerSlot) => number | null;
-  /** Called with the block size of the first store with blocks while `blockSizeOf` is null. */
-  readonly learnBlockSize: (owner: OwnerSlot, blockSize: number) => void;
   /** Owner of another rank of the same worker, for batches that name their rank; without it the connection's owner is meant. */
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
-  readonly onHintOutcome?: (owner: OwnerSlot, outcome: KvHintOutcomeEvent) => void;
   /** The engine started anew; its blocks are already forgotten. */
   readonly onRestart?: (owner: OwnerSlot) => void;
-  readonly metrics: Metrics;
   readonly clock: Clock;
 }
 
@@ -37,6 +25,8 @@ export interface KvEventApplier extends KvEventSink {
   onDecodedBatch(owner: OwnerSlot, sequence: number, batch: KvEventBatch): void;
   /** State of an owner's stream; null before its first batch. The object keeps changing. */
   feed(owner: OwnerSlot): EventFeed | null;
+  /** Blocks of an owner that wait for their parent. */
+  orphanBlocks(owner: OwnerSlot): number;
   /** ms since the owner's newest batch; null before its first. */
   ageMs(owner: OwnerSlot): number | null;
   /** The owner was cleared although its engine may live on: until the engine clears too, the index may be wrong about it. */
@@ -50,6 +40,7 @@ export interface KvEventApplier extends KvEventSink {
 /** Creates the applier. */
 export function createKvEventApplier(options: KvEventApplierOptions): KvEventApplier {
   const feeds = new Map<OwnerSlot, OwnerFeed>();
+  const application = new EventApplication(options);
   const arrive = (owner: OwnerSlot, sequence: number): OwnerFeed => {
     let feed = feeds.get(owner);
     if (feed === undefined) {
@@ -67,18 +58,16 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       );
     }
     if (step === 'restart') {
-      options.index.clear(owner, 'all');
       // One connection may carry several ranks; they restarted together.
-      for (const other of feed.otherOwners) options.index.clear(other, 'all');
+      for (const started of [owner, ...feed.otherOwners]) {
+        options.index.clear(started, 'all');
+        application.forget(started);
+      }
       feed.otherOwners.clear();
       options.metrics.count('pointsman_kv_event_restarts_total');
       options.onRestart?.(owner);
     }
     return feed;
-  };
-  const reject = (feed: OwnerFeed, reason: RejectReason): void => {
-    feed.reject(reason);
-    options.metrics.count('pointsman_kv_events_rejected_total', labelsOf('reason', reason));
   };
   const applyBatch = (connection: OwnerSlot, feed: OwnerFeed, batch: KvEventBatch): void => {
     const owner =
@@ -87,17 +76,16 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
         : options.ownerOfRank(connection, batch.rank);
     if (owner !== null && owner !== connection) feed.otherOwners.add(owner);
     for (const event of batch.events) {
-      options.metrics.count('pointsman_kv_events_total', labelsOf('kind', event.kind));
+      options.metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
       if (owner === null) {
-        reject(feed, 'unknown_rank');
+        application.reject(feed, 'unknown_rank', storedBlocks(event));
         continue;
       }
       try {
-        const reason = applyEvent(options, owner, feed, event);
-        if (reason !== null) reject(feed, reason);
+        application.apply(owner, feed, event);
       } catch (thrown) {
         feed.lastError = errorText(thrown);
-        reject(feed, 'failed');
+        application.reject(feed, 'failed', storedBlocks(event));
       }
     }
   };
@@ -111,7 +99,7 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       } catch (thrown) {
         feed.lastError = errorText(thrown);
         feed.stale = true;
-        reject(feed, 'undecodable');
+        application.reject(feed, 'undecodable', 0);
         return;
       }
       applyBatch(owner, feed, batch);
@@ -121,86 +109,40 @@ export function createKvEventApplier(options: KvEventApplierOptions): KvEventApp
       applyBatch(owner, arrive(owner, sequence), batch);
     },
     feed: (owner) => feeds.get(owner) ?? null,
+    orphanBlocks: (owner) => application.orphanBlocks(owner),
     ageMs(owner) {
       const feed = feeds.get(owner);
       return feed === undefined ? null : Math.max(0, options.clock.now() - feed.lastBatchAt);
     },
     cleared(owner) {
+      application.cleared(owner);
       const feed = feeds.get(owner);
       if (feed !== undefined) feed.stale = true;
     },
     restarted(owner) {
+      application.forget(owner);
       feeds.get(owner)?.startAnew();
     },
     forget(owner) {
+      application.forget(owner);
       feeds.delete(owner);
     },
   };
 }
 
-function applyEvent(
-  options: KvEventApplierOptions,
-  owner: OwnerSlot,
-  feed: OwnerFeed,
-  event: KvEvent,
-): RejectReason | null {
-  switch (event.kind) {
-    case 'stored':
-      return feed.filter.check(event.scope) ?? applyStore(options, owner, feed, event);
-    case 'removed': {
-      const reason = feed.filter.check(event.scope);
-      if (reason !== null) return reason;
-      const removed = options.index.remove(owner, event.tier, event.external);
-      feed.unknownRemoves += event.external.length / 2 - removed;
-      return null;
-    }
-    case 'cleared':
-      options.index.clear(owner, 'all');
-      // Nothing that was missed before matters any more.
-      feed.stale = false;
-      return null;
-    case 'hint-outcome':
-      options.onHintOutcome?.(owner, event);
-      return null;
-  }
-}
-
-function applyStore(
-  options: KvEventApplierOptions,
-  owner: OwnerSlot,
-  feed: OwnerFeed,
-  event: BlockStoredEvent,
-): RejectReason | null {
-  const { blockSize, external, tokenIds } = event;
-  const expected = options.blockSizeOf(owner);
-  if (expected !== null && expected !== blockSize) {
-    feed.mismatchedBlockSize = blockSize;
-    return 'block_size';
-  }
-  if (external.length === 0) return null;
-  if (tokenIds.length !== (external.length / 2) * blockSize) return 'token_count';
-  // Only now: a size that the event's own tokens contradict must not become the model's.
-  if (expected === null) options.learnBlockSize(owner, blockSize);
-  const { local } = options.hasher.hashPrompt(tokenIds, blockSize, options.blockHashSeed(event));
-  switch (options.index.store(owner, event.tier, event.parent, external, local)) {
-    case 'unknown-parent':
-      return 'unknown_parent';
-    case 'self-reference':
-      return 'self_reference';
-    case 'stored':
-    case 'duplicate':
-      return null;
-  }
+/** Blocks that a store announces; 0 for other events. */
+function storedBlocks(event: KvEvent): number {
+  return event.kind === 'stored' ? event.external.length / 2 : 0;
 }
 
 /** Label objects by value, so that counting allocates nothing; values come from fixed lists. */
 const LABELS = new Map<string, MetricLabels>();
 
-function labelsOf(name: 'reason' | 'kind', value: string): MetricLabels {
-  let labels = LABELS.get(value);
+function labelsOf(kind: KvEvent['kind']): MetricLabels {
+  let labels = LABELS.get(kind);
   if (labels === undefined) {
-    labels = { [name]: value };
-    LABELS.set(value, labels);
+    labels = { kind };
+    LABELS.set(kind, labels);
   }
   return labels;
 }

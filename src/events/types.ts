@@ -1,6 +1,6 @@
 // Ports of the event road: raw batches in, decoded columns out. Sources (ZeroMQ, virtual) deliver bytes; one applier decodes
 // them and changes the prefix index.
-import type { HashPairs, OwnerSlot, Tier, U64 } from '../kv/index.ts';
+import type { HashPairs, MultimodalItems, OwnerSlot, Tier, U64 } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
 
 /** Takes what event sources deliver, in order per owner. */
@@ -28,8 +28,8 @@ export interface KvEventScope {
   readonly attentionKind: string | null;
   /** `LOCAL`, or `REMOTE` for blocks another publisher announces. */
   readonly locality: string | null;
-  /** Set when the block's identity rests on more than tokens, LoRA name and salt. */
-  readonly unsupported: 'bigram_tokens' | 'extra_keys' | null;
+  /** Set when a block's identity rests on more than tokens, adapter, salt and multimodal items. */
+  readonly unsupported: 'extra_keys' | null;
 }
 
 /** Decoded BlockStored. Arrays may be views that the next event overwrites. */
@@ -37,9 +37,13 @@ export interface BlockStoredEvent {
   readonly kind: 'stored';
   readonly external: HashPairs;
   readonly parent: U64 | null;
-  /** Tokens of all blocks, concatenated. */
+  /** Tokens of all blocks, concatenated; with `bigrams` one more, the second of the last pair. */
   readonly tokenIds: Uint32Array;
   readonly blockSize: number;
+  /** The engine sent pairs of tokens (EAGLE): a block also covers the token behind it. Absent = false. */
+  readonly bigrams?: boolean;
+  /** Hashes of each block's multimodal items in the engine's order; absent when no block has any. */
+  readonly multimodal?: MultimodalItems;
   readonly tier: Tier;
   readonly loraName: string | null;
   readonly cacheSalt: string | null;
@@ -58,6 +62,8 @@ export interface BlockRemovedEvent {
 /** Decoded AllBlocksCleared. */
 export interface AllBlocksClearedEvent {
   readonly kind: 'cleared';
+  /** The only tier that was cleared; absent = all of them. */
+  readonly tier?: Tier;
 }
 
 /** Late outcome of a hint, in the same sequence as block events. */

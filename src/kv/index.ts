@@ -1,6 +1,14 @@
 // Identity and residency of KV blocks: hashing and the prefix index.
 export { type BlockHashScope, blockHashSeed } from './hashing/block-hash-seed.ts';
 export { createBlockHasher } from './hashing/block-hasher.ts';
+export { type BlockForm, blockCount, hashBlocks } from './hashing/hash-blocks.ts';
+export {
+  isDigestId,
+  type MultimodalItems,
+  multimodalHash,
+  padValue,
+  withPadValues,
+} from './hashing/multimodal.ts';
 export { createReferenceHasher } from './hashing/reference-hasher.ts';
 export { ROUTER_SEED } from './hashing/router-seed.ts';
 export type { BlockHasher, HashPairs, PromptHashes, U64 } from './hashing/types.ts';

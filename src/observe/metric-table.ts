@@ -204,6 +204,21 @@ export const METRICS = {
     help: 'KV events (for undecodable: batches) that changed nothing, by reason.',
     labels: ['reason'],
   },
+  pointsman_kv_blocks_rejected_total: {
+    kind: 'counter',
+    help: 'Blocks that KV events stored and the router did not index, by reason.',
+    labels: ['reason'],
+  },
+  pointsman_kv_orphan_blocks: {
+    kind: 'gauge',
+    help: 'Blocks that wait for their parent: stored behind a block of which nothing was heard.',
+    labels: [],
+  },
+  pointsman_kv_pages: {
+    kind: 'gauge',
+    help: 'Pages held that are smaller than the blocks of their model.',
+    labels: [],
+  },
   // --- fleet ---
   pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
   pointsman_worker_state_changes_total: {

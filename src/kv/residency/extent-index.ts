@@ -167,6 +167,12 @@ class ExtentIndex implements PrefixIndex {
     return removed;
   }
 
+  knows(owner: OwnerSlot, external: U64): boolean {
+    requireOwner(owner);
+    const state = this.#residencies.of(owner);
+    return state !== undefined && this.#residencies.find(state, external.lo | 0, external.hi | 0) !== NONE;
+  }
+
   clear(owner: OwnerSlot, tier: Tier | 'all'): void {
     requireOwner(owner);
     if (this.#forget(owner, tier === 'all' ? ALL_TIERS : tierBit(tier))) this.#version++;

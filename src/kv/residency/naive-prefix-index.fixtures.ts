@@ -125,6 +125,10 @@ export class NaivePrefixIndex implements PrefixIndex {
     return removed;
   }
 
+  knows(owner: number, external: U64): boolean {
+    return this.#named(owner, u64ToBigInt(external)) !== undefined;
+  }
+
   clear(owner: number, tier: Tier | 'all'): void {
     this.#changed(this.#forget(owner, tier));
   }

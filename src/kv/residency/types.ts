@@ -101,6 +101,8 @@ export interface PrefixIndex {
   ): StoreOutcome;
   /** Removes by the engine's hashes; unknown ones are counted and skipped. Returns how many were known. */
   remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number;
+  /** Whether the owner holds a block under this engine hash, on any tier. */
+  knows(owner: OwnerSlot, external: U64): boolean;
   /** Forgets everything of one owner on one tier or all. */
   clear(owner: OwnerSlot, tier: Tier | 'all'): void;
   /** Binds a slot to a worker, so that `removeWorker` finds it. A slot that was another worker's forgets what it held. */
