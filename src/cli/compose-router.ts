@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ConfigSource, RouterConfig } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
-import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
+import type { KvEventApplier } from '../events/index.ts';
 import {
   BlockSizes,
   Fleet,
@@ -25,6 +25,7 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { eventsInto } from './events-into.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 
@@ -113,9 +114,19 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
   const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
+  // The index and the road ask the event stream how well it is; it feeds the one and reports late hint outcomes to the other.
+  let events: KvEventApplier | null = null;
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex ? createPrefixIndex({ hasher, maxBytes: limits.indexBytes, later }) : null;
+  const index = wantsIndex
+    ? createPrefixIndex({
+        hasher,
+        maxBytes: limits.indexBytes,
+        later,
+        // Engines announce every copy of a block. Where batches were lost, counts no longer say how many there are.
+        countStores: (slot) => events?.feed(slot)?.stale !== true,
+      })
+    : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
@@ -133,8 +144,6 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           startMs: clock.now(),
           metrics,
         });
-  // The road and the event stream know of each other: one asks for ages, the other reports late hint outcomes.
-  let events: KvEventApplier | null = null;
   const road = createRoad({
     fleet,
     scheduler,
@@ -202,59 +211,6 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
     close,
   };
-}
-
-interface EventParts {
-  readonly fleet: Fleet;
-  readonly hasher: BlockHasher;
-  readonly blockSizes: BlockSizes;
-  readonly road: Road;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-}
-
-/** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
-function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
-  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
-  const events = createKvEventApplier({
-    index,
-    hasher,
-    blockHashSeed,
-    isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
-    blockSizeOf: (owner) => blockSizes.ofSlot(owner),
-    learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
-    ownerOfRank(owner, rank) {
-      const worker = fleet.slotWorkerId(owner);
-      const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
-      return slot < 0 ? null : slot;
-    },
-    onRestart: (owner) => blockSizes.restarted(owner),
-    onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
-    metrics,
-    clock,
-  });
-  const clear = (worker: Worker): void => {
-    for (const slot of worker.slots) index.clear(slot, 'all');
-  };
-  fleet.listen({
-    added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
-    },
-    stateChanged(worker) {
-      if (worker.state !== 'gone') return;
-      clear(worker);
-      for (const slot of worker.slots) events.cleared(slot);
-    },
-    removed(worker) {
-      index.removeWorker(worker.spec.id);
-      for (const slot of worker.slots) events.forget(slot);
-    },
-    restarted(worker) {
-      clear(worker);
-      for (const slot of worker.slots) events.restarted(slot);
-    },
-  });
-  return events;
 }
 
 function defaultChoice(config: RouterConfig, seed: number): DefaultChoice {

@@ -149,10 +149,12 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
     }
     if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
     const stream = feed(worker.slots[rank - worker.spec.ranks.first] ?? -1);
-    if (stream !== null) return feedWarnings(who, stream);
+    const warnings = stream === null ? [] : feedWarnings(who, stream);
+    if (stream !== null && stream.batches + stream.replayedBatches > 0) return warnings;
     // Requests are counted per worker: with several ranks a silent one may simply have had none.
-    if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return [];
+    if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return warnings;
     return [
+      ...warnings,
       `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic`,
     ];
   });
@@ -185,8 +187,22 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
     warnings.push(`KV events of ${who} were left out, so their blocks are not found (${counts})`);
   }
   if (feed.stale && feed.missedBatches > 0) {
+    const remedy = feed.canReplay
+      ? ''
+      : '; name its replay endpoint under kv_events, so that it is asked for them';
     warnings.push(
-      `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known`,
+      `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known${remedy}`,
+    );
+  }
+  const { timed_out: silent, failed: refused } = feed.replays;
+  if (feed.stale && silent + refused > 0) {
+    warnings.push(
+      `${who} was asked ${silent + refused} times in vain for KV events that were missed; check its replay endpoint`,
+    );
+  }
+  if (feed.partial) {
+    warnings.push(
+      `${who} no longer holds its first KV events: it may have cached more than is known, until it clears or starts anew`,
     );
   }
   return warnings;

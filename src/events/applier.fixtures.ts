@@ -1,5 +1,12 @@
 // An applier over a real index, and the words tests say events and expectations in.
-import { blockHashSeed, createBlockHasher, createPrefixIndex, hashBlocks, type OwnerSlot, TIERS } from '../kv/index.ts';
+import {
+  blockHashSeed,
+  createBlockHasher,
+  createPrefixIndex,
+  hashBlocks,
+  type OwnerSlot,
+  TIERS,
+} from '../kv/index.ts';
 import type { MetricLabels, MetricName } from '../observe/index.ts';
 import { ManualClock } from '../plugin/index.ts';
 import { encodeEventBatch } from './encode-batch.ts';

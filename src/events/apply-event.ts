@@ -10,7 +10,7 @@ import {
 } from '../kv/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import { errorText } from '../plugin/index.ts';
-import type { OwnerFeed, RejectReason } from './event-feed.ts';
+import type { FeedCounts, RejectReason } from './event-feed.ts';
 import type { HashMark } from './hash-marks.ts';
 import type { Orphan } from './orphan-buffer.ts';
 import { EVENT_LIMITS, type EventLimits, OwnerBlocks, type SharedBudgets } from './owner-blocks.ts';
@@ -74,7 +74,7 @@ export class EventApplication {
   }
 
   /** Applies an event; what it refuses is counted on the feed. */
-  apply(owner: OwnerSlot, feed: OwnerFeed, event: KvEvent): void {
+  apply(owner: OwnerSlot, feed: FeedCounts, event: KvEvent): void {
     const { index, onHintOutcome } = this.#options;
     switch (event.kind) {
       case 'stored': {
@@ -95,8 +95,6 @@ export class EventApplication {
         const tier = event.tier ?? 'all';
         index.clear(owner, tier);
         this.#clear(this.#stateOf(owner), tier);
-        // Nothing that was missed before matters any more.
-        if (tier === 'all') feed.stale = false;
         return;
       }
       case 'hint-outcome':
@@ -105,7 +103,7 @@ export class EventApplication {
   }
 
   /** Counts what was refused. */
-  reject(feed: OwnerFeed, reason: RejectReason, blocks: number, events = 1): void {
+  reject(feed: FeedCounts, reason: RejectReason, blocks: number, events = 1): void {
     const { metrics } = this.#options;
     feed.reject(reason, blocks, events);
     if (events > 0) metrics.count('pointsman_kv_events_rejected_total', labelsOf(reason), events);
@@ -137,7 +135,7 @@ export class EventApplication {
     return state;
   }
 
-  #storeAndRelease(owner: OwnerSlot, state: OwnerBlocks, feed: OwnerFeed, event: BlockStoredEvent): void {
+  #storeAndRelease(owner: OwnerSlot, state: OwnerBlocks, feed: FeedCounts, event: BlockStoredEvent): void {
     const reason = this.#store(owner, state, feed, event);
     if (reason !== null) this.reject(feed, reason, event.external.length / 2);
     if (!state.orphans.isEmpty) this.#release(owner, state, feed, event);
@@ -147,7 +145,7 @@ export class EventApplication {
   #store(
     owner: OwnerSlot,
     state: OwnerBlocks,
-    feed: OwnerFeed,
+    feed: FeedCounts,
     event: BlockStoredEvent,
   ): RejectReason | null {
     const { index, hasher, blockHashSeed, learnBlockSize } = this.#options;
@@ -251,7 +249,7 @@ export class EventApplication {
     return pages?.knows(hash.lo, hash.hi) === true || this.#options.index.knows(owner, hash);
   }
 
-  #park(owner: OwnerSlot, state: OwnerBlocks, feed: OwnerFeed, event: BlockStoredEvent, parent: U64): void {
+  #park(owner: OwnerSlot, state: OwnerBlocks, feed: FeedCounts, event: BlockStoredEvent, parent: U64): void {
     const dropped = state.orphans.add(event, parent);
     if (dropped > 0) this.reject(feed, 'unknown_parent', dropped, 0);
     if (state.replayAsked) return;
@@ -260,7 +258,7 @@ export class EventApplication {
   }
 
   /** Applies what waited for a store's blocks, and what waited for that, and so on. */
-  #release(owner: OwnerSlot, state: OwnerBlocks, feed: OwnerFeed, { external }: BlockStoredEvent): void {
+  #release(owner: OwnerSlot, state: OwnerBlocks, feed: FeedCounts, { external }: BlockStoredEvent): void {
     const open: U64[] = [];
     for (let i = 0; i < external.length / 2; i += 1) open.push(hashAt(external, i));
     // Blocks that the engine removed while they waited go once those behind them are in place.
@@ -289,7 +287,7 @@ export class EventApplication {
     if (state.orphans.isEmpty) state.replayAsked = false;
   }
 
-  #remove(owner: OwnerSlot, state: OwnerBlocks, feed: OwnerFeed, event: BlockRemovedEvent): void {
+  #remove(owner: OwnerSlot, state: OwnerBlocks, feed: FeedCounts, event: BlockRemovedEvent): void {
     const { external, tier } = event;
     const blocks = external.length / 2;
     const reason = state.filter.checkRemoval(event.scope);

@@ -116,7 +116,8 @@ class IdentityReader {
           if (!isObjects) reader.skip();
           continue;
         }
-        for (let objects = reader.arrayLength('mm_objects'); objects > 0; objects -= 1) this.#readObject(block);
+        for (let objects = reader.arrayLength('mm_objects'); objects > 0; objects -= 1)
+          this.#readObject(block);
       }
     }
   }
@@ -163,7 +164,8 @@ class IdentityReader {
     if (text === loraName || text === cacheSalt || (salt !== null && salt === cacheSalt)) return;
     // Salts go with the first block only. Without the prefix a text may be anything that the engine mixed in.
     if (salt !== null && block === 0) this.#salt ??= salt;
-    else if (salt === null && block === 0 && isRoot && this.#salt === null && cacheSalt === null) this.#salt = text;
+    else if (salt === null && block === 0 && isRoot && this.#salt === null && cacheSalt === null)
+      this.#salt = text;
     else this.#unsupported = true;
   }
 

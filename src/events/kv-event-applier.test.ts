@@ -174,10 +174,12 @@ describe('createKvEventApplier', () => {
     expect(depth(1, [3, 4])).toEqual([1, 0, 0, 0]);
     expect(depth(2, [1, 2])).toEqual([1, 0, 0, 0]);
     expect(applier.feed(1)).toMatchObject({ restarts: 1, stale: false, missedBatches: 0 });
+    // A number that was heard or given up is a repeat, not a new engine.
     send(1, 5);
     send(1, 2, stored([40], [5, 6]));
-    expect(applier.feed(1)).toMatchObject({ restarts: 2, stale: true, missedBatches: 6 });
-    expect(depth(1, [3, 4])).toEqual([0, 0, 0, 0]);
+    expect(applier.feed(1)).toMatchObject({ restarts: 1, duplicates: 1, stale: true, missedBatches: 4 });
+    expect(depth(1, [3, 4])).toEqual([1, 0, 0, 0]);
+    expect(depth(1, [5, 6])).toEqual([0, 0, 0, 0]);
   });
 
   it('counts a batch it cannot decode, says why, and marks the owner stale', () => {

@@ -177,8 +177,15 @@ function copyOf(event: BlockStoredEvent, block: number, parent: U64): Orphan {
   const external = event.external.slice(2 * block, 2 * block + 2);
   const items = event.multimodal?.[block] ?? null;
   const { multimodal: _all, ...rest } = event;
-  const copy = { ...rest, external, tokenIds, parent, ...(items === null ? null : { multimodal: copied(items) }) };
-  const texts = (event.loraName?.length ?? 0) + (event.cacheSalt?.length ?? 0) + (event.sessionId?.length ?? 0);
+  const copy = {
+    ...rest,
+    external,
+    tokenIds,
+    parent,
+    ...(items === null ? null : { multimodal: copied(items) }),
+  };
+  const texts =
+    (event.loraName?.length ?? 0) + (event.cacheSalt?.length ?? 0) + (event.sessionId?.length ?? 0);
   const bytes = OVERHEAD_BYTES + tokenIds.byteLength + (items?.byteLength ?? 0) + 2 * texts;
   return { event: copy, bytes, removed: false };
 }

@@ -1,6 +1,6 @@
 // Pages smaller than the model's blocks (SGLang with its default page size of 1) put together to blocks, for one owner. A block is
 // in the index while all of its pages are on the tier; it goes by the engine hash of its last page.
-import { type HashPairs, type Tier, TIERS, type U64, U64Map } from '../kv/index.ts';
+import { type HashPairs, TIERS, type Tier, type U64, U64Map } from '../kv/index.ts';
 import { PageRows } from './page-rows.ts';
 
 const NONE = -1;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../plugin/index.ts';
 import { SequencedStream } from './sequenced-stream.ts';
-import type { StreamIncident } from './stream-port.ts';
+import type { BatchOutcome, StreamIncident } from './stream-port.ts';
 
 interface Message {
   readonly at: number | null;
   readonly text: string;
-  readonly outcome?: 'cleared' | 'undecodable';
+  readonly outcome?: BatchOutcome;
 }
 
 const LIMITS = { pendingBatches: 4, pendingBytes: 100, attempts: 2, pauseMs: 10, rebuildPauseMs: 1000 };
@@ -20,7 +20,7 @@ function setUp(endpoint = true) {
   let canAsk = endpoint;
   const stream = new SequencedStream<Message>(
     {
-      apply(sequence, { text, outcome = 'applied' }) {
+      apply(sequence, { text, outcome = 'applied' }): BatchOutcome {
         log.push(outcome === 'applied' ? `${sequence}${text}` : `${sequence}${text} ${outcome}`);
         return outcome;
       },

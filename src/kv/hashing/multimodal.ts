@@ -53,6 +53,8 @@ export function sortedItems(items: HashPairs): HashPairs {
   const order: U64[] = [];
   for (let at = 0; at < items.length; at += 2) order.push({ lo: items[at]!, hi: items[at + 1]! });
   order.sort((a, b) => a.hi - b.hi || a.lo - b.lo);
-  const sorted = order.filter(({ lo, hi }, i) => i === 0 || order[i - 1]!.lo !== lo || order[i - 1]!.hi !== hi);
+  const sorted = order.filter(
+    ({ lo, hi }, i) => i === 0 || order[i - 1]!.lo !== lo || order[i - 1]!.hi !== hi,
+  );
   return Uint32Array.from(sorted.flatMap(({ lo, hi }) => [lo, hi]));
 }

@@ -1,0 +1,65 @@
+// Leads the engines' events into the index: what they are applied with, and what the fleet's changes mean for them.
+import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
+import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
+import { type BlockHasher, blockHashSeed, type PrefixIndex } from '../kv/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import type { Clock } from '../plugin/index.ts';
+import type { Road } from '../road/index.ts';
+
+/** What events are applied with. */
+export interface EventParts {
+  readonly fleet: Fleet;
+  readonly hasher: BlockHasher;
+  readonly blockSizes: BlockSizes;
+  readonly road: Road;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
+export function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
+  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
+  const events = createKvEventApplier({
+    index,
+    hasher,
+    blockHashSeed,
+    isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
+    blockSizeOf: (owner) => blockSizes.ofSlot(owner),
+    learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
+    ownerOfRank(owner, rank) {
+      const worker = fleet.slotWorkerId(owner);
+      const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
+      return slot < 0 ? null : slot;
+    },
+    onRestart: (owner) => blockSizes.restarted(owner),
+    onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
+    metrics,
+    clock,
+  });
+  const clear = (worker: Worker): void => {
+    for (const slot of worker.slots) index.clear(slot, 'all');
+  };
+  fleet.listen({
+    added(worker) {
+      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
+    },
+    stateChanged(worker) {
+      if (worker.state === 'gone') {
+        clear(worker);
+        for (const slot of worker.slots) events.cleared(slot);
+      } else if (worker.state === 'ready') {
+        // One that was gone kept its blocks, if it lived on.
+        for (const slot of worker.slots) events.recover(slot);
+      }
+    },
+    removed(worker) {
+      index.removeWorker(worker.spec.id);
+      for (const slot of worker.slots) events.forget(slot);
+    },
+    restarted(worker) {
+      clear(worker);
+      for (const slot of worker.slots) events.restarted(slot);
+    },
+  });
+  return events;
+}
