@@ -127,6 +127,24 @@ describe('pointsman replay', () => {
     expect(cut!.prefix_hit_rate_tokens).toBe(heard!.prefix_hit_rate_tokens);
   });
 
+  it('loses events and engines by seed: the same report again, another one for another seed', async () => {
+    const bad = ['--event-faults', 'drop=0.3,duplicate=0.05,reorder=0.05,delay=200ms'];
+    const options = [SYNTHETIC, '--workers', '3', '--kv-blocks', '700', '--compare', 'kv,random'];
+    const first = await report(...options, ...bad, '--restart-engine', '2@5s');
+    expect(fixed(await report(...options, ...bad, '--restart-engine', '2@5s', '--fast-events'))).toBe(
+      fixed(first),
+    );
+    expect(first.settings).toMatchObject({
+      event_faults: { drop: 0.3, duplicate: 0.05, reorder: 0.05, window: 4, delay_ms: 200 },
+      restart_engines: [{ worker: 2, at_ms: 5000 }],
+    });
+    const [kv] = first.runs;
+    const [sound] = (await report(...options)).runs;
+    expect(kv!.completed + kv!.failed).toBe(kv!.requests);
+    expect(kv!.predicted_hit_rate_tokens).not.toBe(sound!.predicted_hit_rate_tokens);
+    expect(fixed(await report(...options, ...bad, '--restart-engine', '1@5s'))).not.toBe(fixed(first));
+  });
+
   it('fetches from peers under a policy file with kv_fetch, and counts it', async () => {
     const policy = join(folder, 'fetch.yaml');
     writeFileSync(

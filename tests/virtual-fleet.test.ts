@@ -8,6 +8,7 @@ import {
   DEFAULT_ENGINE_SETTINGS,
   type SimulatedEngineSettings,
   VirtualFleet,
+  type VirtualFleetOptions,
   VirtualTime,
 } from '../src/simulator/index.ts';
 
@@ -52,7 +53,12 @@ function answer(time: VirtualTime): Answer {
   return got;
 }
 
-function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {}, eventHistory = 0) {
+function setUp(
+  workers: number,
+  settings: Partial<SimulatedEngineSettings> = {},
+  eventHistory = 0,
+  more: Partial<VirtualFleetOptions> = {},
+) {
   const time = new VirtualTime();
   const engine = { ...DEFAULT_ENGINE_SETTINGS, blockSize: 4, kvBlocks: 64, ...settings };
   const fleet = new VirtualFleet({
@@ -62,6 +68,7 @@ function setUp(workers: number, settings: Partial<SimulatedEngineSettings> = {},
     engines: Array.from({ length: workers }, () => engine),
     eventHistory,
     eventReplayLatencyMs: 3,
+    ...more,
   });
   return { time, fleet };
 }
@@ -128,6 +135,21 @@ function indexed(fleet: VirtualFleet, time: VirtualTime, fast: boolean): PrefixI
     });
   }
   return index;
+}
+
+function fetchHint(endpoint: string, blockHashes: BigUint64Array): EngineRequest['hint'] {
+  return {
+    protocol_version: '0.1',
+    message_id: 'm',
+    actions: [
+      {
+        action_id: 'a1',
+        action_type: 'kv.fetch',
+        action_version: '1.0',
+        payload: { source_control_endpoint: endpoint, block_hashes: blockHashes },
+      },
+    ],
+  };
 }
 
 /** A prompt whose beginning it shares with its family. */
@@ -284,6 +306,56 @@ describe('VirtualFleet', () => {
     fleet.replayEvents(1n, 0, { batch: record(replayed), ended: () => (endedAt = -2) })();
     while (time.step());
     expect([replayed.length, endedAt - asked]).toEqual([2, 6]);
+  });
+
+  it('restarts an engine with an empty pool and history, batches from 0, and its requests lost', () => {
+    const { time, fleet } = setUp(2, {}, 100, { restarts: [{ worker: 1, atMs: 1000 }] });
+    const live: number[] = [];
+    fleet.connectEvents(1n, { owner: 0, sink: { onBatch: (_owner, sequence) => live.push(sequence) } });
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), answer(time).sink);
+    time.runUntil(999);
+    expect(fleet.engine(1n).residentBlocks('device').length).toBeGreaterThan(0);
+    const lost: string[] = [];
+    const { sink } = answer(time);
+    const failing = { ...sink, failed: (error: Error & { code?: string }) => lost.push(String(error.code)) };
+    fleet.dispatch({ ...requestTo(fleet, 1, 'b', prompt(2, 21)), maxOutputTokens: 150 }, failing);
+    time.runUntil(1000);
+    expect(lost).toEqual(['PM_ENGINE_LOST']);
+    expect(fleet.engine(1n).residentBlocks('device').length).toBe(0);
+    const replayed: (number | 'end')[] = [];
+    fleet.replayEvents(1n, 0, {
+      batch: (sequence) => replayed.push(sequence),
+      ended: () => replayed.push('end'),
+    });
+    time.runUntil(1100);
+    expect(replayed).toEqual(['end']);
+    const before = live.length;
+    const again = answer(time);
+    fleet.dispatch(requestTo(fleet, 1, 'a', prompt(1, 21)), again.sink);
+    while (time.step());
+    expect(again.report).toMatchObject({ cachedTokens: 0, outputTokens: 6 });
+    expect(live.slice(before)).toEqual(
+      Array.from({ length: live.length - before }, (_, sequence) => sequence),
+    );
+  });
+
+  it('recomputes what was being fetched from an engine that is restarted', () => {
+    const { time, fleet } = setUp(2, { fetchLatencyMs: 500, fetchTimeoutMs: 2000 }, 0, {
+      restarts: [{ worker: 1, atMs: 1200 }],
+    });
+    const index = indexed(fleet, time, false);
+    const tokens = prompt(1, 26);
+    fleet.dispatch(requestTo(fleet, 1, 'warm', tokens), answer(time).sink);
+    time.runUntil(1000);
+    const { sequence } = hasher.hashPrompt(tokens, 4, blockHashSeed({ loraName: null, cacheSalt: null }));
+    const blockHashes = new BigUint64Array(6);
+    expect(index.externalHashes(0, sequence, 0, 6, blockHashes)).toBe(6);
+    const got = answer(time);
+    const hint = fetchHint(fleet.workers[0]!.sourceControlEndpoint!, blockHashes);
+    fleet.dispatch(requestTo(fleet, 2, 'a', tokens, hint), got.sink);
+    while (time.step());
+    expect(got.outcomes).toMatchObject([{ outcome: 'missing', reason: 'timeout' }]);
+    expect(got.report).toMatchObject({ cachedTokens: 0, outputTokens: 6 });
   });
 
   it('ends a replay in the middle of its answer, and answers an empty one without a history', () => {

@@ -11,6 +11,8 @@ import {
   replay,
   reportTable,
 } from '../replay/index.ts';
+import type { EngineRestart, EventFaultSettings } from '../simulator/index.ts';
+import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { actionNames } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { replayProgress } from './replay-progress.ts';
@@ -28,6 +30,8 @@ interface ReplayFlags {
   readonly compare: string;
   readonly fastEvents?: true;
   readonly cutEvents?: true;
+  readonly eventFaults?: EventFaultSettings;
+  readonly restartEngine?: readonly EngineRestart[];
   readonly acceptAction?: readonly string[];
   readonly json?: true;
 }
@@ -57,6 +61,8 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--fast-events', 'hand KV events over decoded, not as encoded bytes; the report is the same')
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
+    .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
+    .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
     .option(
       '--accept-action <type@version>',
       'the engines take this hint action too, and do nothing for it; may be given again',
@@ -77,6 +83,7 @@ parent_session_id, session_final, input_trigger and agent_headers. Other fields 
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
+  $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,
     )
     .action((trace: string, flags: ReplayFlags) => runReplay(trace, flags, io));
@@ -136,8 +143,19 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
+    ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
+    ...(flags.restartEngine && {
+      restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
+    }),
     ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
   };
+}
+
+function faultSettings({
+  delayMs,
+  ...shares
+}: EventFaultSettings): NonNullable<ReplaySettings['event_faults']> {
+  return { ...shares, delay_ms: delayMs };
 }
 
 function numberOf(option: string, text: string): number {

@@ -6,10 +6,13 @@ import {
   DEFAULT_ENGINE_SETTINGS,
   DEFAULT_EVENT_HISTORY,
   DEFAULT_SIM_BODY_BYTES,
+  type EngineRestart,
+  type EventFaultSettings,
   MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
   startSimulators,
 } from '../simulator/index.ts';
+import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { createJsonLog } from './json-log.ts';
 import { actionNames, notNegative, positive, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
@@ -37,6 +40,8 @@ interface SimOptions {
   readonly acceptAction?: readonly string[];
   readonly eventHistory: number;
   readonly eventReplayFrames: 3 | 4;
+  readonly eventFaults?: EventFaultSettings;
+  readonly restartEngine?: readonly EngineRestart[];
   readonly bodyBytes: number;
   readonly graceMs: number;
   readonly exitWithParent?: true;
@@ -109,6 +114,8 @@ export function register(program: Command, io: CliIo): void {
       replayFrames,
       4,
     )
+    .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
+    .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
     .option(
       '--body-bytes <n>',
       'largest request body',
@@ -128,7 +135,8 @@ Examples:
   $ pointsman sim --count 4
   $ pointsman sim --port 9000 --model my-model --block-size 32 --kv-blocks unlimited
   $ pointsman sim --speed 10 --hash-seed 7 --no-action-set
-  $ pointsman sim --accept-action acme.pin@1.0`,
+  $ pointsman sim --accept-action acme.pin@1.0
+  $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
     .action(async (options: SimOptions) => run(io, options));
 }
@@ -146,6 +154,8 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
       maxBodyBytes: options.bodyBytes,
       eventHistory: options.eventHistory,
       eventReplayFrames: options.eventReplayFrames,
+      eventFaults: options.eventFaults ?? null,
+      restarts: options.restartEngine ?? [],
       warn: (problem) => log.warn(problem),
       settings: {
         ...DEFAULTS,

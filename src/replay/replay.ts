@@ -53,6 +53,11 @@ export function checkReplaySettings(settings: ReplaySettings): void {
   if (!(settings.speedup > 0 && settings.speedup <= 1e6)) {
     throw invalid(`--speedup is ${settings.speedup}; it must be a number above 0, at most 1000000`);
   }
+  for (const { worker } of settings.restart_engines ?? []) {
+    if (worker < 1 || worker > workers) {
+      throw invalid(`--restart-engine names worker ${worker}; there are workers 1 to ${workers}`);
+    }
+  }
   if (settings.model === 'block-list' && settings.timing !== 'none') {
     throw invalid(
       '--model block-list measures cache contents only and knows no time; add --timing none, or take --model engine',
@@ -98,6 +103,8 @@ function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]):
     seed: settings.seed,
     fastEvents,
     cutEvents: settings.cut_events,
+    eventFaults: eventFaults(settings),
+    restarts: (settings.restart_engines ?? []).map(({ at_ms, worker }) => ({ atMs: at_ms, worker })),
     compose,
     hasher,
     encode,
@@ -105,6 +112,12 @@ function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]):
     progress: (done, total) => options.progress(run.name, done, total),
     signal,
   };
+}
+
+function eventFaults({ event_faults: faults }: ReplaySettings): RunOptions['eventFaults'] {
+  if (faults === undefined) return null;
+  const { delay_ms: delayMs, ...shares } = faults;
+  return { ...shares, delayMs };
 }
 
 function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {

@@ -1,5 +1,7 @@
 // One run: a trace through one router onto a fleet of simulated engines, in virtual time.
 import {
+  DEFAULT_EVENT_HISTORY,
+  type EngineRestart,
   type SimulatedEngineSettings,
   VirtualFleet,
   type VirtualFleetOptions,
@@ -28,6 +30,9 @@ export interface RunOptions {
   readonly fastEvents: boolean;
   /** Deliver no events at all. */
   readonly cutEvents: boolean;
+  /** What goes wrong with live event messages; null = nothing. */
+  readonly eventFaults: VirtualFleetOptions['eventFaults'];
+  readonly restarts: readonly EngineRestart[];
   readonly compose: ComposeReplayRouter;
   readonly hasher: VirtualFleetOptions['hasher'];
   readonly encode: VirtualFleetOptions['encode'];
@@ -53,6 +58,11 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     hasher: options.hasher,
     encode: options.encode,
     engines: Array.from({ length: options.workers }, () => options.engine),
+    eventFaults: options.eventFaults ?? null,
+    eventFaultSeed: options.seed,
+    restarts: options.restarts,
+    // Histories hold the tokens of whole prompts; only a stream that loses something needs one.
+    eventHistory: options.eventFaults || options.restarts.length > 0 ? DEFAULT_EVENT_HISTORY : 0,
   });
   const collector = new RunCollector(options.workers, options.engine.blockSize);
   const router = await options.compose({

@@ -31,6 +31,10 @@ describe('checkReplaySettings', () => {
     [{ kv_blocks: 0 }, '--kv-blocks is 0; it must be a whole number from 1 to 67108864'],
     [{ speedup: 0 }, '--speedup is 0; it must be a number above 0, at most 1000000'],
     [{ limit: 0 }, '--limit is 0; it must be a whole number from 1 to 9007199254740991'],
+    [
+      { restart_engines: [{ worker: 9, at_ms: 1 }] },
+      '--restart-engine names worker 9; there are workers 1 to 8',
+    ],
     [{ seed: 0 }, '--seed is 0; it must be a whole number from 1 to 9007199254740991'],
     [
       { model: 'block-list' as const },

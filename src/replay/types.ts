@@ -61,6 +61,16 @@ export interface ReplaySettings {
   readonly limit: number | null;
   readonly seed: number;
   readonly cut_events: boolean;
+  /** What goes wrong with live event messages; absent = nothing. */
+  readonly event_faults?: {
+    readonly drop: number;
+    readonly duplicate: number;
+    readonly reorder: number;
+    readonly window: number;
+    readonly delay_ms: number;
+  };
+  /** Engines that die and come back empty, in virtual time; absent = none. */
+  readonly restart_engines?: readonly { readonly worker: number; readonly at_ms: number }[];
   /** Hint actions that the engines take and answer without doing anything; absent = none. */
   readonly accept_actions?: readonly string[];
 }

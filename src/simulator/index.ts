@@ -1,7 +1,14 @@
 // The embedded engine: a pure core with a wire shell and a virtual shell.
 export { advertisedActions, DEFAULT_ENGINE_SETTINGS, isActionName } from './core/create-engine.ts';
+export {
+  type EventFaultSettings,
+  MAX_EVENT_DELAY_MS,
+  MAX_REORDER_WINDOW,
+  NO_EVENT_FAULTS,
+} from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
 export type {
+  EngineRestart,
   FetchAnswer,
   FetchGrantRequest,
   FetchRefusal,
@@ -14,12 +21,12 @@ export type {
   SimulatedRequest,
   SimulatorSink,
 } from './types.ts';
+export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {
   EventEncoder,
-  VirtualEngine,
   VirtualEventLink,
   VirtualReplayListener,
-} from './virtual/virtual-engine.ts';
+} from './virtual/virtual-event-stream.ts';
 export {
   VirtualFleet,
   type VirtualFleetOptions,
@@ -27,10 +34,10 @@ export {
 } from './virtual/virtual-fleet.ts';
 export { VirtualTime } from './virtual/virtual-time.ts';
 export {
-  DEFAULT_SIM_BODY_BYTES,
   MAX_SIMULATORS,
   type RunningSimulators,
   type SimulatorAddress,
   type StartSimulatorsOptions,
   startSimulators,
 } from './wire/start-simulators.ts';
+export { DEFAULT_SIM_BODY_BYTES } from './wire/wire-engine.ts';

@@ -1,6 +1,6 @@
 // The simulated engine as a pure machine: no waiting, no sockets. A wire shell and a virtual shell drive it.
 import type { KvEvent } from '../events/index.ts';
-import type { BlockHasher } from '../kv/index.ts';
+import type { BlockHasher, HashPairs, Tier } from '../kv/index.ts';
 
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
@@ -135,6 +135,18 @@ export interface SimulatedEngine {
   /** Unpins a grant; an unknown key is ignored. */
   releaseFetch(key: string, now: number): void;
   stats(): SimulatedEngineStats;
+  /** Hashes of the blocks with contents on a tier, in no order: what a listener that missed nothing knows of the engine. */
+  residentBlocks(tier: Tier): HashPairs;
+  /** The engine's process dies: nothing more flows to its peers, and its own fetches are given up. To be called last. */
+  die(now: number): void;
+}
+
+/** An engine's death at a time; a new one takes its place at once, with an empty pool and a new epoch. */
+export interface EngineRestart {
+  /** 1, 2, …. */
+  readonly worker: number;
+  /** ms since the start. */
+  readonly atMs: number;
 }
 
 /** What a fetch target asks of a source rank. Both shells implement it: a map in memory, ZeroMQ between processes. */

@@ -93,7 +93,7 @@ export async function runVirtualShell(setup: ShellSetup): Promise<ShellRun> {
         heads,
         tokens,
         ended,
-        batches: engines.map(({ batches }) => batches),
+        batches: engines.map(({ events }) => events.batches),
         load: engines.map((one) => {
           const { running, waiting, parked } = one.stats();
           return running + waiting + parked;

@@ -1,6 +1,7 @@
 // The `block-list` cache model: a prompt is a list of whole blocks, and serving it means looking up the longest resident prefix
 // and then touching or entering every block in prompt order, least recently used out. No outputs, no time: it measures cache
 // contents alone, so that a replay can be checked against published figures.
+import type { HashPairs, Tier } from '../../kv/index.ts';
 import type {
   FetchAnswer,
   SimulatedEngine,
@@ -74,6 +75,12 @@ export class BlockListEngine implements SimulatedEngine {
   }
 
   releaseFetch(): void {}
+
+  residentBlocks(tier: Tier): HashPairs {
+    return tier === 'device' ? this.#pool.residentBlocks() : new Uint32Array(0);
+  }
+
+  die(): void {}
 
   stats(): SimulatedEngineStats {
     return {

@@ -1,5 +1,6 @@
 // The machine of one simulated rank: takes requests, runs passes one after the other, tells a sink what came of them. It never
 // waits and holds no timer: a shell asks when something is due and calls again then.
+import type { HashPairs, Tier } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import type {
   FetchAnswer,
@@ -24,6 +25,7 @@ import { RequestState } from './request-state.ts';
 import { executeRetains } from './retain.ts';
 
 const DEFAULT_VOCABULARY = 32_768;
+const NO_BLOCKS = new Uint32Array(0);
 
 /** Continuous batching over a KV pool with prefix reuse. */
 export class PassEngine implements SimulatedEngine {
@@ -153,6 +155,15 @@ export class PassEngine implements SimulatedEngine {
       totalBlocks: this.#settings.kvBlocks,
       preemptions: this.#scheduler.preemptions,
     };
+  }
+
+  residentBlocks(tier: Tier): HashPairs {
+    return tier === 'device' ? this.#pool.residentBlocks() : NO_BLOCKS;
+  }
+
+  die(now: number): void {
+    this.#source.abandon();
+    this.#target.abandon(now);
   }
 
   #nextPassStart(): number {

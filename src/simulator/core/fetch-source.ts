@@ -74,6 +74,12 @@ export class FetchSource {
     for (const [key, grant] of this.#grants) if (grant.expiresAt <= now) this.release(key, now);
   }
 
+  /** Nothing flows any more: whoever is being served stands still until it gives up. */
+  abandon(): void {
+    for (const key of this.#grants.keys()) this.#announceRate(key, 0);
+    this.#grants.clear();
+  }
+
   #announce(): void {
     const { share } = this.#link;
     if (share === this.#announced) return;

@@ -139,6 +139,11 @@ export class FetchTarget {
     }
   }
 
+  /** Gives all fetches up; their requests are lost with the engine. */
+  abandon(now: number): void {
+    for (const fetch of [...this.#fetches.values()]) this.#close(fetch, 'cancel', now);
+  }
+
   /** Takes up what peers said. */
   takeNotices(now: number): void {
     const notices = this.#notices;

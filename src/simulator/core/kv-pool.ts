@@ -158,11 +158,16 @@ export class KvPool {
     this.#inactive.expire(now);
   }
 
-  /** Visits every resident hash once. */
-  forEachResident(visit: (lo: number, hi: number) => void): void {
+  /** Every resident hash once, in no order. */
+  residentBlocks(): HashPairs {
+    const hashes = new Uint32Array(2 * this.#byHash.size);
+    let at = 0;
     this.#byHash.forEach((lo, hi) => {
-      visit(lo, hi);
+      hashes[at] = lo;
+      hashes[at + 1] = hi;
+      at += 2;
     });
+    return hashes;
   }
 
   #fresh(): number {

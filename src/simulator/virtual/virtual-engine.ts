@@ -1,9 +1,9 @@
 // One simulated rank in virtual time, seen as a real engine is seen: requests come in through the transport port, answers go to
 // the engine sink, KV events go out as encoded batches.
 import type { EngineExchange, EngineRequest, EngineSink } from '../../engines/index.ts';
-import type { KvEvent, KvEventBatch, KvEventSink } from '../../events/index.ts';
-import type { OwnerSlot } from '../../kv/index.ts';
-import type { EventHistory } from '../core/event-history.ts';
+import type { KvEvent } from '../../events/index.ts';
+import type { HashPairs, Tier } from '../../kv/index.ts';
+import { PointsmanError } from '../../plugin/index.ts';
 import type {
   FetchAnswer,
   FetchGrantRequest,
@@ -12,23 +12,8 @@ import type {
   SimulatedHintOutcome,
   SimulatorSink,
 } from '../types.ts';
+import type { VirtualEventStream } from './virtual-event-stream.ts';
 import type { VirtualTime } from './virtual-time.ts';
-
-/** Where an engine's events go: as bytes, or decoded when the receiver offers that and speed matters more. */
-export interface VirtualEventLink {
-  readonly owner: OwnerSlot;
-  readonly sink: KvEventSink;
-  readonly decoded?: (owner: OwnerSlot, sequence: number, batch: KvEventBatch) => void;
-}
-
-/** Hears the answer of a replay: kept batches in order, then the end. */
-export interface VirtualReplayListener {
-  batch(sequence: number, payload: Uint8Array): void;
-  ended(): void;
-}
-
-/** Encodes a batch as engines do. */
-export type EventEncoder = (batch: KvEventBatch) => Uint8Array;
 
 interface Exchange {
   readonly sink: EngineSink;
@@ -37,63 +22,21 @@ interface Exchange {
 
 /** Drives one engine and translates between its machine and the router's ports. */
 export class VirtualEngine implements SimulatorSink {
+  readonly events: VirtualEventStream;
   readonly #time: VirtualTime;
-  readonly #engine: SimulatedEngine;
-  readonly #rank: number;
-  readonly #encode: EventEncoder;
-  /** null = nothing is kept, and batches nobody hears need not be encoded. */
-  readonly #history: EventHistory | null;
+  readonly #machine: () => SimulatedEngine;
+  #engine: SimulatedEngine;
   readonly #exchanges = new Map<string, Exchange>();
-  #link: VirtualEventLink | null = null;
-  #sequence = 0;
   #plannedAt: number | null = null;
   #cancelPlanned: () => void = () => undefined;
   #advancing = false;
 
-  constructor(
-    time: VirtualTime,
-    engine: SimulatedEngine,
-    rank: number,
-    encode: EventEncoder,
-    history: EventHistory | null,
-  ) {
+  /** @param machine makes the machine, at the start and at every restart. */
+  constructor(time: VirtualTime, machine: () => SimulatedEngine, events: VirtualEventStream) {
     this.#time = time;
-    this.#engine = engine;
-    this.#rank = rank;
-    this.#encode = encode;
-    this.#history = history;
-  }
-
-  /** Batches published so far. */
-  get batches(): number {
-    return this.#sequence;
-  }
-
-  /** Publishes to `link` from now on; null cuts the stream. */
-  connect(link: VirtualEventLink | null): void {
-    this.#link = link;
-  }
-
-  /**
-   * Asks for every kept batch from `start` on, as over the wire: the question and each answer take `latencyMs`, live batches
-   * may arrive in between. Returns a function after which nothing more is heard.
-   */
-  replayEvents(start: number, latencyMs: number, listener: VirtualReplayListener): () => void {
-    const deliver = (): void => {
-      const batches = this.#history?.since(start) ?? [];
-      cancel = this.#time.plan(this.#time.now() + latencyMs, 'message', () => {
-        let cancelled = false;
-        cancel = () => {
-          cancelled = true;
-        };
-        for (const { payload, sequence } of batches) {
-          if (!cancelled) listener.batch(sequence, payload);
-        }
-        if (!cancelled) listener.ended();
-      });
-    };
-    let cancel = this.#time.plan(this.#time.now() + latencyMs, 'message', deliver);
-    return () => cancel();
+    this.#machine = machine;
+    this.#engine = machine();
+    this.events = events;
   }
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
@@ -102,7 +45,8 @@ export class VirtualEngine implements SimulatorSink {
     const id = this.#exchanges.has(request.requestId)
       ? `${request.requestId}#${this.#time.now()}#${this.#exchanges.size}`
       : request.requestId;
-    this.#exchanges.set(id, { sink, promptTokens: tokens.length });
+    const exchange: Exchange = { sink, promptTokens: tokens.length };
+    this.#exchanges.set(id, exchange);
     this.#engine.submit(
       {
         id,
@@ -116,7 +60,9 @@ export class VirtualEngine implements SimulatorSink {
     this.reschedule();
     return {
       abort: () => {
-        if (!this.#exchanges.delete(id)) return;
+        // After a restart the id may be another attempt's.
+        if (this.#exchanges.get(id) !== exchange) return;
+        this.#exchanges.delete(id);
         this.#engine.abort(id, this.#time.now());
         this.reschedule();
       },
@@ -130,6 +76,27 @@ export class VirtualEngine implements SimulatorSink {
     for (const id of this.#exchanges.keys()) this.#engine.abort(id, this.#time.now());
     this.#exchanges.clear();
     this.reschedule();
+  }
+
+  /**
+   * The engine's process dies and a new one takes its place at once: its requests are lost, its pool and event history are
+   * empty, and batches count from 0 again.
+   */
+  restart(): void {
+    this.#engine.die(this.#time.now());
+    this.#engine = this.#machine();
+    this.events.restart();
+    const lost = [...this.#exchanges.values()];
+    this.#exchanges.clear();
+    this.reschedule();
+    for (const { sink } of lost) {
+      sink.failed(new PointsmanError('PM_ENGINE_LOST', 'the simulated engine was restarted'));
+    }
+  }
+
+  /** See `SimulatedEngine.residentBlocks`. */
+  residentBlocks(tier: Tier): HashPairs {
+    return this.#engine.residentBlocks(tier);
   }
 
   grantFetch(request: FetchGrantRequest): FetchAnswer {
@@ -215,15 +182,7 @@ export class VirtualEngine implements SimulatorSink {
   }
 
   kvEvents(events: readonly KvEvent[], at: number): void {
-    const sequence = this.#sequence;
-    this.#sequence += 1;
-    if (this.#link === null && this.#history === null) return;
-    const batch: KvEventBatch = { timestamp: at / 1000, events, rank: this.#rank };
-    const bytes = this.#history !== null || !this.#link?.decoded ? this.#encode(batch) : null;
-    if (bytes !== null) this.#history?.append(bytes);
-    if (this.#link === null) return;
-    if (this.#link.decoded) this.#link.decoded(this.#link.owner, sequence, batch);
-    else if (bytes !== null) this.#link.sink.onBatch(this.#link.owner, sequence, bytes);
+    this.events.publish(events, at);
   }
 
   transfer(): void {}

@@ -4,14 +4,16 @@ import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from 
 import type { BlockHasher } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { createSimulatedEngine } from '../core/create-engine.ts';
+import { type EventFaultSettings, EventFaults, eventFaultRng } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
-import type { PeerDirectory, SimulatedEngineSettings } from '../types.ts';
+import type { EngineRestart, PeerDirectory, SimulatedEngine, SimulatedEngineSettings } from '../types.ts';
+import { VirtualEngine } from './virtual-engine.ts';
 import {
   type EventEncoder,
-  VirtualEngine,
   type VirtualEventLink,
+  VirtualEventStream,
   type VirtualReplayListener,
-} from './virtual-engine.ts';
+} from './virtual-event-stream.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** What a fleet is built from. */
@@ -23,6 +25,12 @@ export interface VirtualFleetOptions {
   readonly engines: readonly SimulatedEngineSettings[];
   /** Event batches each engine keeps for `replayEvents`; default 0, since they hold every prompt's tokens. */
   readonly eventHistory?: number;
+  /** What goes wrong with live event messages; default nothing. */
+  readonly eventFaults?: EventFaultSettings | null;
+  /** Seed of the faults; default 0. */
+  readonly eventFaultSeed?: number;
+  /** Engines that die and come back empty. */
+  readonly restarts?: readonly EngineRestart[];
   /** Time of a replay's question, and of its answer, ms; default 1. */
   readonly eventReplayLatencyMs?: number;
 }
@@ -48,7 +56,7 @@ export class VirtualFleet implements EngineTransport {
   readonly #rateListeners = new Map<string, (gbps: number) => void>();
 
   constructor(options: VirtualFleetOptions) {
-    const { eventHistory = 0 } = options;
+    const { eventFaults = null, eventHistory = 0, restarts = [] } = options;
     this.#time = options.time;
     this.#replayLatencyMs = options.eventReplayLatencyMs ?? 1;
     this.workers = options.engines.map((settings, index) => ({
@@ -61,15 +69,30 @@ export class VirtualFleet implements EngineTransport {
       settings,
     }));
     for (const [index, settings] of options.engines.entries()) {
-      const machine = createSimulatedEngine(settings, {
-        hasher: options.hasher,
-        peers: this.#directoryOf(index),
-        announceRate: (key, gbps) => this.#rateListeners.get(key)?.(gbps),
+      const events = new VirtualEventStream({
+        time: options.time,
+        rank: 0,
+        encode: options.encode,
+        history: eventHistory === 0 ? null : new EventHistory(eventHistory),
+        faults:
+          eventFaults && new EventFaults(eventFaults, eventFaultRng(options.eventFaultSeed ?? 0, index)),
       });
-      const history = eventHistory === 0 ? null : new EventHistory(eventHistory);
-      const engine = new VirtualEngine(options.time, machine, 0, options.encode, history);
+      let run = 0;
+      const machine = (): SimulatedEngine => {
+        run += 1;
+        return createSimulatedEngine(settings, {
+          hasher: options.hasher,
+          peers: this.#directoryOf(index, run),
+          announceRate: (key, gbps) => this.#rateListeners.get(key)?.(gbps),
+        });
+      };
+      const engine = new VirtualEngine(options.time, machine, events);
       this.#engines.push(engine);
       this.#byEndpoint.set(`virtual:${index + 1}`, engine);
+    }
+    for (const { atMs, worker } of restarts) {
+      const engine = this.engine(BigInt(worker));
+      this.#time.plan(atMs, 'timer', () => engine.restart());
     }
   }
 
@@ -85,7 +108,7 @@ export class VirtualFleet implements EngineTransport {
 
   /** Sends the events of a worker to `link`; null cuts the stream. @throws PM_SIM_WORKER */
   connectEvents(workerId: bigint, link: VirtualEventLink | null): void {
-    this.engine(workerId).connect(link);
+    this.engine(workerId).events.connect(link);
   }
 
   /**
@@ -93,7 +116,7 @@ export class VirtualFleet implements EngineTransport {
    * Returns a function that ends it early. @throws PM_SIM_WORKER
    */
   replayEvents(workerId: bigint, start: number, listener: VirtualReplayListener): () => void {
-    return this.engine(workerId).replayEvents(start, this.#replayLatencyMs, listener);
+    return this.engine(workerId).events.replay(start, this.#replayLatencyMs, listener);
   }
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
@@ -105,8 +128,8 @@ export class VirtualFleet implements EngineTransport {
   }
 
   /** How the engine at `index` asks the others: a call, whose answer arrives as a message of its own at the same moment. */
-  #directoryOf(index: number): PeerDirectory {
-    const keyOf = (id: number): string => `${index}/${id}`;
+  #directoryOf(index: number, run: number): PeerDirectory {
+    const keyOf = (id: number): string => `${index}.${run}/${id}`;
     const poke = (): void => this.#engines[index]!.reschedule();
     return {
       reserve: (endpoint, request, answered, rateChanged) => {

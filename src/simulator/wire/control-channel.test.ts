@@ -37,7 +37,7 @@ async function source(epoch: string, answer: FetchAnswer) {
   const released = channel<string>();
   const answers = channel<string>();
   const bound = await bindControlSource({
-    epoch,
+    epoch: () => epoch,
     grant(request) {
       asked.push(request);
       return answer;

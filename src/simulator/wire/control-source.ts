@@ -18,7 +18,7 @@ const MAX_QUEUED = 65_536;
 /** What a source needs. */
 export interface ControlSourceOptions {
   /** Names this run of the engine; a reservation for another run is refused. */
-  readonly epoch: string;
+  readonly epoch: () => string;
   readonly grant: (request: FetchGrantRequest) => FetchAnswer;
   readonly release: (key: string) => void;
   /** Told of each reservation's answer: `reserved` or an error code; `undecodable` for a message nobody can be answered for. */
@@ -88,7 +88,7 @@ function handle(
   request: ControlRequest,
 ): ControlReply | null {
   const { id } = request;
-  const { epoch } = options;
+  const epoch = options.epoch();
   const refuse = (code: string): ControlReply => {
     options.onAnswer(code);
     return { op: 'error', id, code, epoch };

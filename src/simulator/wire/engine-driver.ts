@@ -37,7 +37,7 @@ export interface EngineDriverOptions {
 
 /** Drives one engine. Listeners may be called before `submit` returns. */
 export class EngineDriver {
-  readonly #engine: SimulatedEngine;
+  #engine: SimulatedEngine;
   readonly #clock: Clock;
   readonly #sink: SimulatorSink;
   readonly #listeners = new Map<string, RequestListener>();
@@ -120,6 +120,14 @@ export class EngineDriver {
     // What became due while advancing gets its turn from the timer, so that sockets are served in between.
     const delay = Math.max(0, next - this.#clock.now());
     this.#cancelTimer = this.#clock.schedule(delay, () => this.wake());
+  }
+
+  /** Another machine takes the place of this one, which died; the requests under way are forgotten. */
+  replace(engine: SimulatedEngine): void {
+    this.#engine.die(this.#clock.now());
+    this.#engine = engine;
+    this.#listeners.clear();
+    this.wake();
   }
 
   /** Stops for good; requests under way stay unfinished. */

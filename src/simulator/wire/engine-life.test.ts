@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createBlockHasher } from '../../kv/index.ts';
 import { DEFAULT_ENGINE_SETTINGS } from '../core/create-engine.ts';
 import { startSimulators } from './start-simulators.ts';
-import { metric, metricBecomes, post, realClock, sse, start, stopAll } from './wire.fixtures.ts';
+import { listen, metric, metricBecomes, post, realClock, sse, start, stopAll } from './wire.fixtures.ts';
 
 afterEach(stopAll);
 const PROMPT = 'the old station stands at the edge of a small town where three lines meet';
@@ -80,5 +80,72 @@ describe('stopping', () => {
     await expect(startSimulators({ ...options, count: 0 })).rejects.toThrow(
       '0 simulated engines cannot be started; give 1 to 256',
     );
+  });
+});
+
+describe('a restart', () => {
+  it('cuts requests, empties the cache, counts batches from 0 and tells a new epoch behind the same addresses', async () => {
+    const waiting: (() => void)[] = [];
+    // The restart is this test's to start; all other waits are real.
+    const clock = {
+      now: realClock.now,
+      schedule(delayMs: number, callback: () => void) {
+        if (delayMs !== 123_456) return realClock.schedule(delayMs, callback);
+        waiting.push(callback);
+        return () => undefined;
+      },
+    };
+    const engine = (await start({ speedup: 20 }, { clock, restarts: [{ worker: 1, atMs: 123_456 }] }))
+      .engines[0]!;
+    const { url } = engine;
+    const heard = await listen(engine.kv_events);
+    const ask = { prompt: PROMPT, max_tokens: 1 };
+    while (heard.sequences.length === 0) {
+      await (
+        await post(`${url}/v1/completions`, { prompt: `${PROMPT} ${Math.random()}`, max_tokens: 1 })
+      ).text();
+    }
+    const cached = async (): Promise<unknown> => {
+      const answer = (await (await post(`${url}/v1/completions`, ask)).json()) as {
+        usage: { prompt_tokens_details: { cached_tokens: number } };
+      };
+      return answer.usage.prompt_tokens_details.cached_tokens;
+    };
+    expect(await cached()).toBeGreaterThan(0);
+    const cut = post(`${url}/v1/completions`, { prompt: PROMPT, max_tokens: 10_000 });
+    cut.catch(() => undefined);
+    await metricBecomes(url, RUNNING, 1);
+    const before = heard.sequences.length;
+    expect(waiting.length).toBe(1);
+    waiting[0]!();
+    await expect(cut.then((response) => response.text())).rejects.toThrow();
+    const said = (await (await fetch(`${url}/kv_hints/capabilities`)).json()) as { epoch: string };
+    expect(said.epoch).not.toBe(engine.epoch);
+    expect(await cached()).toBe(0);
+    await heard.until(() => heard.sequences.slice(before).includes(0));
+    expect(await metric(url, RUNNING)).toBe(0);
+  });
+
+  it('of an engine that is not there is refused', async () => {
+    await expect(start({}, { restarts: [{ worker: 2, atMs: 1 }] })).rejects.toThrow(
+      'simulated engine 2 cannot be restarted; there are engines 1 to 1',
+    );
+  });
+});
+
+describe('event faults', () => {
+  it('change what is sent live and not what is replayed', async () => {
+    const faults = { drop: 0, duplicate: 1, reorder: 0, window: 1, delayMs: 0 };
+    const engine = (await start({}, { eventFaults: faults })).engines[0]!;
+    const heard = await listen(engine.kv_events);
+    let prompts = 0;
+    for (; heard.sequences.length < 4; prompts += 1) {
+      const prompt = Array.from({ length: 9 }, (_, at) => 10 * (prompts % 1000) + at);
+      await (await post(`${engine.url}/v1/completions`, { prompt, max_tokens: 1 })).text();
+    }
+    await heard.until(() => heard.sequences.filter((one) => one === prompts - 1).length === 2);
+    const [first = 0] = heard.sequences;
+    const doubled = Array.from({ length: 2 * (prompts - first) }, (_, at) => first + Math.floor(at / 2));
+    expect(heard.sequences).toEqual(doubled);
   });
 });

@@ -1,6 +1,8 @@
 // Publishes one rank's KV events on ZeroMQ the way vLLM does: topic, sequence number (8 bytes, big-endian, from 0), payload; and
 // answers subscribers that missed some out of what it keeps.
 import { encodeEventBatch, type KvEvent } from '../../events/index.ts';
+import type { Clock } from '../../plugin/index.ts';
+import type { EventFaults } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
 import { bindEventReplay, type EventReplay, type ReplayFrames, sequenceFrame } from './event-replay.ts';
 import { SerialSender } from './serial-sender.ts';
@@ -17,6 +19,9 @@ export interface EventPublisherOptions {
   /** Batches kept for replay; 0 = no replay is offered. */
   readonly history: number;
   readonly replayFrames: ReplayFrames;
+  /** null = every batch is sent as it is published. */
+  readonly faults: EventFaults<Uint8Array[]> | null;
+  readonly clock: Clock;
   readonly warn: (problem: string) => void;
 }
 
@@ -28,12 +33,14 @@ export interface EventPublisher {
   readonly replayEndpoint: string | null;
   /** Publishes one batch; never waits. */
   publish(events: readonly KvEvent[], atMs: number): void;
+  /** The engine died and a new one publishes here: numbers from 0, nothing kept. The sockets stay. */
+  restart(): void;
   close(): void;
 }
 
 /** Binds a publisher on free loopback ports. */
 export async function bindEventPublisher(options: EventPublisherOptions): Promise<EventPublisher> {
-  const { rank } = options;
+  const { clock, faults, rank } = options;
   const { Publisher } = await import('zeromq');
   const socket = new Publisher({ sendHighWaterMark: SEND_HIGH_WATER_MARK, linger: 0 });
   const history = new EventHistory(options.history);
@@ -56,6 +63,13 @@ export async function bindEventPublisher(options: EventPublisherOptions): Promis
   }
   const sender = new SerialSender(socket, SEND_HIGH_WATER_MARK);
   let closed = false;
+  let cancelNext: () => void = () => undefined;
+  const sendDue = (from: EventFaults<Uint8Array[]>): void => {
+    cancelNext();
+    for (const frames of from.takeDue(clock.now())) sender.send(frames);
+    const next = from.nextDue();
+    cancelNext = next === null ? () => undefined : clock.schedule(next - clock.now(), () => sendDue(from));
+  };
   return {
     endpoint: socket.lastEndpoint ?? '',
     replayEndpoint: replay?.endpoint ?? null,
@@ -63,11 +77,22 @@ export async function bindEventPublisher(options: EventPublisherOptions): Promis
       if (closed) return;
       const payload = encodeEventBatch({ timestamp: atMs / 1000, events, rank });
       const { sequence } = history.append(payload);
-      sender.send([topic, sequenceFrame(sequence), payload]);
+      const frames = [topic, sequenceFrame(sequence), payload];
+      if (faults === null) {
+        sender.send(frames);
+        return;
+      }
+      faults.offer(frames, clock.now());
+      sendDue(faults);
+    },
+    restart() {
+      history.restart();
+      faults?.restart();
     },
     close() {
       if (closed) return;
       closed = true;
+      cancelNext();
       replay?.close();
       sender.close();
       socket.close();

@@ -21,7 +21,7 @@ const sources: { close(): void }[] = [];
 /** Starts engines that `stopAll` ends. */
 export async function start(
   settings: Partial<SimulatedEngineSettings> = {},
-  more: Partial<Omit<StartSimulatorsOptions, 'settings' | 'hasher' | 'clock'>> = {},
+  more: Partial<Omit<StartSimulatorsOptions, 'settings' | 'hasher'>> = {},
 ): Promise<RunningSimulators> {
   const started = await startSimulators({
     count: 1,
