@@ -113,7 +113,11 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   );
   const health = new WorkerHealth(fleet);
   const unheard = new UnheardBlocks(fleet);
-  const blockSizes = new BlockSizes(fleet, (model) => config.models.get(model)?.blockSize ?? null);
+  const blockSizes = new BlockSizes(
+    fleet,
+    (model) => config.models.get(model)?.blockSize ?? null,
+    (model) => config.models.get(model)?.eagle ?? null,
+  );
   // The index and the road ask the event stream how well it is; it feeds the one and reports late hint outcomes to the other.
   let events: KvEventApplier | null = null;
   const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
@@ -171,7 +175,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
     computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
   });
-  if (index !== null) events = eventsInto(index, { fleet, hasher, blockSizes, road, clock, metrics });
+  if (index !== null) {
+    const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
+    events = eventsInto(index, { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics });
+  }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {
     health.close();
@@ -238,7 +245,8 @@ function keyedHash(hasher: BlockHasher): (text: string) => string {
 function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
   const compare = ({ spec, capabilities }: Worker): void => {
     const expected = blockSizes.ofModel(spec.model);
-    if (capabilities === null || expected === null || capabilities.blockSize === expected) return;
+    // Smaller ones that divide the model's are put together.
+    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return;
     log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {
       worker: spec.id,
       model: spec.model,

@@ -11,6 +11,8 @@ export interface EventParts {
   readonly fleet: Fleet;
   readonly hasher: BlockHasher;
   readonly blockSizes: BlockSizes;
+  /** Placeholder of images in a model's prompts; null = none that matters. */
+  readonly imageTokenOf: (model: string) => number | null;
   readonly road: Road;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -18,7 +20,7 @@ export interface EventParts {
 
 /** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
 export function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
-  const { fleet, hasher, blockSizes, road, clock, metrics } = parts;
+  const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
     hasher,
@@ -26,6 +28,14 @@ export function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplie
     isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
+    tokenPairs: {
+      of: (owner) => blockSizes.pairsOfSlot(owner),
+      learn: (owner, pairs) => blockSizes.learnPairs(owner, pairs),
+    },
+    placeholderOf(owner) {
+      const worker = fleet.workerOfSlot(owner);
+      return worker === null ? null : imageTokenOf(worker.spec.model);
+    },
     ownerOfRank(owner, rank) {
       const worker = fleet.slotWorkerId(owner);
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);

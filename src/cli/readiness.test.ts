@@ -128,7 +128,7 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
   [
     { feed: () => ({ ...FEED, mismatchedBlockSize: 32 }) },
-    "worker 1 rank 0 stores blocks of 32 tokens, which is not its model's block size: nothing it caches is found",
+    "worker 1 rank 0 stores blocks of 32 tokens, which do not make up its model's blocks: they are not found; give the model a block_size that is a multiple of it",
   ],
   [
     { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },

@@ -161,13 +161,24 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
 }
 
 /** Events that say something the router cannot use, as opposed to one that another event explains. */
-const LEFT_OUT: readonly RejectReason[] = ['extra_keys', 'bigram_tokens', 'token_count', 'unknown_rank'];
+const LEFT_OUT: readonly RejectReason[] = [
+  'extra_keys',
+  'unknown_kind',
+  'bigram_tokens',
+  'plain_tokens',
+  'token_count',
+  'unknown_rank',
+  'ambiguous_cache_namespace',
+  'cache_namespace_full',
+  'hash_conflict',
+  'page_capacity',
+];
 
 function feedWarnings(who: string, feed: EventFeed): string[] {
   const warnings: string[] = [];
   if (feed.mismatchedBlockSize !== null) {
     warnings.push(
-      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which is not its model's block size: nothing it caches is found`,
+      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which do not make up its model's blocks: they are not found; give the model a block_size that is a multiple of it`,
     );
   }
   const { undecodable = 0, failed = 0 } = feed.rejected;
@@ -179,6 +190,12 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
   if (failed > 0) {
     warnings.push(
       `${failed} KV events of ${who} could not be applied: what it has cached is not fully known (the latest: ${feed.lastError})`,
+    );
+  }
+  const lost = feed.rejectedBlocks.unknown_parent ?? 0;
+  if (lost > 0) {
+    warnings.push(
+      `${lost} blocks of ${who} were dropped, as the block before them never came: what it has cached is not fully known`,
     );
   }
   const leftOut = LEFT_OUT.filter((reason) => (feed.rejected[reason] ?? 0) > 0);
@@ -211,7 +228,7 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
 function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
   return workers.flatMap(({ spec, capabilities }) => {
     const expected = blockSizeOf(spec.model);
-    if (capabilities === null || expected === null || capabilities.blockSize === expected) return [];
+    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return [];
     return [
       `worker ${spec.id} advertises blocks of ${capabilities.blockSize} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
     ];

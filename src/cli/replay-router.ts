@@ -16,7 +16,7 @@ import type {
   RoutingChoice,
 } from '../replay/index.ts';
 import { advertisedActions, type VirtualWorker } from '../simulator/index.ts';
-import { composeRouter } from './compose-router.ts';
+import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
 
 /** Decisions are read right after they are made; few need to stay. */
@@ -45,13 +45,15 @@ export interface ReplayRouterExtras {
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
   readonly onDecision?: DecisionListener;
+  /** Sees the router that stands behind the ports. */
+  readonly onComposed?: (router: ComposedRouter) => void;
 }
 
 /** One router for replay. @throws what composing a router throws. */
 export async function composeReplayRouter(
   loaded: Pick<LoadedConfig, 'config' | 'source'>,
   options: ReplayRouterOptions,
-  { definitions = [], onDecision, warn }: ReplayRouterExtras,
+  { definitions = [], onDecision, onComposed, warn }: ReplayRouterExtras,
 ): Promise<ReplayRouter> {
   const faults = watchPolicies(warn);
   const router = await composeRouter({
@@ -64,6 +66,7 @@ export async function composeReplayRouter(
     log: faults.log,
     definitions,
   });
+  onComposed?.(router);
   const { decisions, events } = router;
   if (onDecision !== undefined) decisions?.onDecision(onDecision);
   return {
@@ -77,6 +80,8 @@ export async function composeReplayRouter(
         decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
       };
     },
+    eventFeed: (workerId) => events?.feed(router.fleet.slotOf(workerId, 0)) ?? null,
+    askEventsAt: (workerId, replay) => events?.askAt(router.fleet.slotOf(workerId, 0), replay),
     policyFaults: () => faults.list(),
     close: () => router.close(),
   };

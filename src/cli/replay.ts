@@ -30,6 +30,7 @@ interface ReplayFlags {
   readonly compare: string;
   readonly fastEvents?: true;
   readonly cutEvents?: true;
+  readonly eventReplay: boolean;
   readonly eventFaults?: EventFaultSettings;
   readonly restartEngine?: readonly EngineRestart[];
   readonly acceptAction?: readonly string[];
@@ -63,6 +64,7 @@ export function register(program: Command, io: CliIo): void {
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
     .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
     .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
+    .option('--no-event-replay', 'the engines repeat no events that were missed')
     .option(
       '--accept-action <type@version>',
       'the engines take this hint action too, and do nothing for it; may be given again',
@@ -143,6 +145,7 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
+    ...(flags.eventReplay ? {} : { event_replay: false }),
     ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
     ...(flags.restartEngine && {
       restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),

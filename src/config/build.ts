@@ -95,6 +95,8 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     servedAs: value.served_as ?? name,
     aliases: value.aliases,
     blockSize: value.block_size,
+    eagle: value.eagle,
+    imageTokenId: value.image_token_id,
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
     policyClasses: policyClasses(value),

@@ -5,6 +5,7 @@ import {
   anyText,
   decimal,
   describeValue,
+  flag,
   form,
   list,
   mapping,
@@ -24,6 +25,7 @@ import {
 export const DIALECTS = ['auto', 'vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node', 'sim'] as const;
 
 const MAX_BLOCK_SIZE = 65_536;
+const MAX_TOKEN_ID = 2 ** 32 - 1;
 const MAX_RANKS = 4096;
 
 /** Queue keys, at the root or for one model; in force once admission queues exist. */
@@ -54,6 +56,8 @@ export const model = () =>
     served_as: orNull(text()),
     aliases: list(text(), 'names'),
     block_size: orNull(whole(1, MAX_BLOCK_SIZE)),
+    eagle: orNull(flag()),
+    image_token_id: orNull(whole(0, MAX_TOKEN_ID)),
     tokens: section({
       source: orNull(word(['local', 'engine', 'estimate'])),
       tokenizer: orNull(text('the path of a tokenizer.json')),

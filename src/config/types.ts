@@ -108,6 +108,10 @@ export interface ModelConfig {
   readonly aliases: readonly string[];
   /** Tokens per block; null = learned from the first BlockStored. */
   readonly blockSize: number | null;
+  /** Whether its engines' blocks reach one token further (EAGLE); null or absent = learned from the first BlockStored. */
+  readonly eagle?: boolean | null;
+  /** Placeholder of images where its engines hash pad values in its place; null or absent = they hash the items beside the tokens. */
+  readonly imageTokenId?: number | null;
   readonly tokens: TokensSetting;
   readonly routingGroup: string;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */

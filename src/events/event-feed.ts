@@ -97,7 +97,7 @@ export function streamState(feed: Pick<EventFeed, 'stale' | 'partial' | 'isRecov
 }
 
 /** The counting part, in changeable form. */
-export class FeedCounts {
+export class OwnerFeed {
   lastBatchAt = 0;
   batches = 0;
   gaps = 0;

@@ -4,8 +4,9 @@
 import type { OwnerSlot } from '../kv/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import { type Clock, errorText } from '../plugin/index.ts';
-import { EventApplication, type EventApplicationOptions } from './apply-event.ts';
+import { EventApplication } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
+import type { EventApplicationOptions } from './event-application-options.ts';
 import { type EventFeed, streamState } from './event-feed.ts';
 import { OwnerStream, type OwnerStreamPort, type StreamMessage } from './owner-stream.ts';
 import type { BatchOutcome, ForgetReason } from './stream-port.ts';
@@ -159,7 +160,7 @@ class Applier implements KvEventApplier {
       batch = message instanceof Uint8Array ? decodeEventBatch(message) : message;
     } catch (thrown) {
       stream.lastError = errorText(thrown);
-      this.#application.reject(stream, 'undecodable', 0);
+      this.#application.rejections.count(stream, 'undecodable', 0);
       return 'undecodable';
     }
     this.#applying = stream;
@@ -178,7 +179,7 @@ class Applier implements KvEventApplier {
     for (const event of batch.events) {
       metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
       if (owner === null) {
-        this.#application.reject(stream, 'unknown_rank', storedBlocks(event));
+        this.#application.rejections.count(stream, 'unknown_rank', storedBlocks(event));
         continue;
       }
       try {
@@ -186,7 +187,7 @@ class Applier implements KvEventApplier {
         isCleared ||= event.kind === 'cleared' && event.tier === undefined;
       } catch (thrown) {
         stream.lastError = errorText(thrown);
-        this.#application.reject(stream, 'failed', storedBlocks(event));
+        this.#application.rejections.count(stream, 'failed', storedBlocks(event));
       }
     }
     return isCleared;

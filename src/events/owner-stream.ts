@@ -4,7 +4,7 @@ import type { OwnerSlot } from '../kv/index.ts';
 import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import { batchTimestamp, usableTimestamp } from './batch-timestamp.ts';
-import { type EventFeed, FeedCounts } from './event-feed.ts';
+import { type EventFeed, OwnerFeed } from './event-feed.ts';
 import { SequencedStream } from './sequenced-stream.ts';
 import type { BatchOutcome, ForgetReason, StreamIncident, StreamPort } from './stream-port.ts';
 import type { KvEventBatch, KvEventReplay } from './types.ts';
@@ -22,7 +22,7 @@ export interface OwnerStreamPort {
 }
 
 /** One stream; its counters are those of {@link EventFeed}. */
-export class OwnerStream extends FeedCounts implements EventFeed, StreamPort<StreamMessage> {
+export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<StreamMessage> {
   readonly owner: OwnerSlot;
   /** Owners of other ranks that this connection's batches named since the engine's start. */
   readonly otherOwners = new Set<OwnerSlot>();

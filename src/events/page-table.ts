@@ -33,6 +33,8 @@ export type PageOutcome = 'stored' | 'duplicate' | 'conflict' | 'full';
 
 /** The pages of one owner. */
 export class PageTable {
+  /** Rows gone over since construction; tests read it to see that no event costs more than it should. */
+  steps = 0;
   readonly pageSize: number;
   readonly blockSize: number;
   readonly bigrams: boolean;
@@ -131,15 +133,18 @@ export class PageTable {
     if (rows.place(row) !== last && rows.firstChild(row) === NONE) return;
     for (let at = row; rows.place(at) !== 0; ) {
       at = rows.parent(at);
+      this.steps += 1;
       if ((rows.tiers(at) & bit) === 0) return;
     }
     const open = [row];
     for (let at = open.pop(); at !== undefined; at = open.pop()) {
+      this.steps += 1;
       if (rows.place(at) === last) {
         visit(at);
         continue;
       }
       for (let child = rows.firstChild(at); child !== NONE; child = rows.nextSibling(child)) {
+        this.steps += 1;
         if ((rows.tiers(child) & bit) !== 0) open.push(child);
       }
     }

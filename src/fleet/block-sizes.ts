@@ -1,11 +1,12 @@
-// Tokens per KV block of each model: configured, else advertised by a worker, else learned from the first BlockStored.
+// Tokens per KV block of each model, and whether blocks reach one token further (EAGLE): configured, else advertised by a worker
+// (sizes only), else learned from the first BlockStored.
 import type { OwnerSlot } from '../kv/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
 import type { Fleet } from './fleet.ts';
 import type { Worker } from './types.ts';
 
-interface Learned {
-  readonly blockSize: number;
+interface Learned<T> {
+  readonly value: T;
   /** Who said so; what it said holds until it is gone or restarts, as it may then have been set up anew. */
   readonly from: WorkerId;
 }
@@ -14,12 +15,22 @@ interface Learned {
 export class BlockSizes {
   readonly #fleet: Fleet;
   readonly #configured: (model: string) => number | null;
-  readonly #learned = new Map<string, Learned>();
+  readonly #configuredPairs: (model: string) => boolean | null;
+  readonly #learned = new Map<string, Learned<number>>();
+  readonly #learnedPairs = new Map<string, Learned<boolean>>();
 
-  /** @param configured block size of a model's configuration, null when it gives none. */
-  constructor(fleet: Fleet, configured: (model: string) => number | null) {
+  /**
+   * @param configured block size of a model's configuration, null when it gives none.
+   * @param configuredPairs whether a model's engines hash pairs of tokens, null when its configuration does not say.
+   */
+  constructor(
+    fleet: Fleet,
+    configured: (model: string) => number | null,
+    configuredPairs: (model: string) => boolean | null = () => null,
+  ) {
     this.#fleet = fleet;
     this.#configured = configured;
+    this.#configuredPairs = configuredPairs;
     const forget = (worker: Worker): void => this.#forget(worker);
     fleet.listen({
       removed: forget,
@@ -32,7 +43,7 @@ export class BlockSizes {
 
   /** Tokens per block of a model; null = not known yet. */
   ofModel(model: string): number | null {
-    return this.#configured(model) ?? this.#learned.get(model)?.blockSize ?? this.#advertised(model);
+    return this.#configured(model) ?? this.#learned.get(model)?.value ?? this.#advertised(model);
   }
 
   /** Tokens per block of the model that a slot serves; null = not known yet, or a free slot. */
@@ -43,9 +54,23 @@ export class BlockSizes {
 
   /** A worker stored blocks of this size; the first word on a model counts. */
   learn(slot: OwnerSlot, blockSize: number): void {
+    this.#learn(this.#learned, slot, blockSize);
+  }
+
+  /** Whether a model's blocks reach one token further than they step (EAGLE); null = not known yet. */
+  pairsOfModel(model: string): boolean | null {
+    return this.#configuredPairs(model) ?? this.#learnedPairs.get(model)?.value ?? null;
+  }
+
+  /** As `pairsOfModel`, for the model that a slot serves; null for a free slot too. */
+  pairsOfSlot(slot: OwnerSlot): boolean | null {
     const worker = this.#fleet.workerOfSlot(slot);
-    if (worker !== null && !this.#learned.has(worker.spec.model))
-      this.#learned.set(worker.spec.model, { blockSize, from: worker.spec.id });
+    return worker === null ? null : this.pairsOfModel(worker.spec.model);
+  }
+
+  /** A worker stored blocks of pairs, or plain ones; the first word on a model counts. */
+  learnPairs(slot: OwnerSlot, pairs: boolean): void {
+    this.#learn(this.#learnedPairs, slot, pairs);
   }
 
   /** The engine behind a slot started anew, as its event stream shows. */
@@ -54,14 +79,22 @@ export class BlockSizes {
     if (worker !== null) this.#forget(worker);
   }
 
+  #learn<T>(learned: Map<string, Learned<T>>, slot: OwnerSlot, value: T): void {
+    const worker = this.#fleet.workerOfSlot(slot);
+    if (worker !== null && !learned.has(worker.spec.model)) {
+      learned.set(worker.spec.model, { value, from: worker.spec.id });
+    }
+  }
+
   #forget({ spec }: Worker): void {
     if (this.#learned.get(spec.model)?.from === spec.id) this.#learned.delete(spec.model);
+    if (this.#learnedPairs.get(spec.model)?.from === spec.id) this.#learnedPairs.delete(spec.model);
   }
 
   #advertised(model: string): number | null {
     for (const { spec, state, capabilities } of this.#fleet.workers()) {
       if (spec.model !== model || capabilities === null || state === 'gone') continue;
-      this.#learned.set(model, { blockSize: capabilities.blockSize, from: spec.id });
+      this.#learned.set(model, { value: capabilities.blockSize, from: spec.id });
       return capabilities.blockSize;
     }
     return null;

@@ -28,6 +28,19 @@ const COMMITS: readonly Row[] = [
   ],
 ];
 
+/** What became of KV events; shown where something goes wrong with them. */
+const EVENTS: readonly Row[] = [
+  [
+    'event batches lost, repeated',
+    ({ events }) => (events ? `${events.missed_batches}, ${events.replayed_batches}` : '–'),
+  ],
+  [
+    'workers stale, partial',
+    ({ events }) => (events ? `${events.stale_workers.length}, ${events.partial_workers.length}` : '–'),
+  ],
+  ['cached tokens mispredicted', ({ events }) => percent(events?.misprediction_rate_tokens ?? null)],
+];
+
 const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
@@ -56,6 +69,7 @@ export function reportTable(report: ReplayReport): string {
     ),
     ...FIGURES,
     ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
+    ...(report.runs.some((run) => run.events !== undefined) ? EVENTS : []),
   ];
   const labelWidth = Math.max(...rows.map(([label]) => label.length));
   const columns = report.runs.map((run) => {

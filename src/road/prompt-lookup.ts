@@ -3,6 +3,7 @@ import type { BlockSizes, Fleet } from '../fleet/index.ts';
 import type { RoleRuntime } from '../host/index.ts';
 import {
   type BlockHasher,
+  hashBlocks,
   type PrefixIndex,
   type PrefixMatch,
   type PromptHashes,
@@ -71,7 +72,9 @@ export class PromptLookups {
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
     const hashes =
       exact && (wantsMatch || needs.load)
-        ? hasher.hashPrompt(request.tokens, blockSize, blockHashSeed(request))
+        ? hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), {
+            bigrams: blockSizes.pairsOfModel(request.partition.model) ?? false,
+          })
         : null;
     const hashed = wallMicros();
     const match =
