@@ -89,23 +89,21 @@ test.each([false, true])(
   'with replay the index ends as what every engine holds (decoded events: %s)',
   async (fast) => {
     const { report, feeds, known, held } = await run(true, fast);
-console.log(held.map((b)=>b.length), JSON.stringify(report.events), report.prefix_hit_rate_tokens);
-    expect(held.every((blocks) => blocks.length > 0)).toBe(true);
+    expect(Math.min(...held.map((blocks) => blocks.length))).toBeGreaterThan(100);
     expect(known).toEqual(held);
     for (const feed of feeds)
       expect(feed).toMatchObject({ stale: false, partial: false, isRecovering: false });
     expect(report.events).toMatchObject({ stale_workers: [], partial_workers: [], missed_batches: 0 });
     expect(report.events?.restarts).toBe(3);
     expect(report.events?.replayed_batches).toBeGreaterThan(100);
-    expect(report.events?.misprediction_rate_tokens).toBeLessThan(0.02);
+    expect(report.events?.misprediction_rate_tokens).toBeLessThan(0.005);
   },
 );
 
 test('without replay workers are marked stale, and the misprediction is bounded and shown', async () => {
   const { report, feeds } = await run(false, false);
- console.log(JSON.stringify(report.events), report.prefix_hit_rate_tokens);
   for (const feed of feeds) expect(feed).toMatchObject({ stale: true, canReplay: false });
   expect(report.events).toMatchObject({ stale_workers: [1, 2, 3, 4], replays_asked: 0 });
   expect(report.events?.missed_batches).toBeGreaterThan(100);
-  expect(report.events?.misprediction_rate_tokens).toBeLessThan(0.2);
+  expect(report.events?.misprediction_rate_tokens).toBeLessThan(0.05);
 });

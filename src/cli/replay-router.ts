@@ -22,6 +22,9 @@ import { watchPolicies } from './replay-faults.ts';
 /** Decisions are read right after they are made; few need to stay. */
 const DECISION_BYTES = 4 * 2 ** 20;
 
+/** From the moment an engine is lost until a health check would find it again, in virtual time. */
+const HEALTH_CHECK_MS = 1000;
+
 /** Told of warnings about a policy file. */
 export type WarnOfConfig = (source: ConfigSource, problem: ConfigProblem) => void;
 
@@ -67,6 +70,13 @@ export async function composeReplayRouter(
     definitions,
   });
   onComposed?.(router);
+  // Simulated engines are there again as soon as they are asked.
+  router.fleet.listen({
+    stateChanged({ state, spec }) {
+      if (state !== 'suspect' && state !== 'gone') return;
+      options.clock.schedule(HEALTH_CHECK_MS, () => router.health.checkSucceeded(spec.id));
+    },
+  });
   const { decisions, events } = router;
   if (onDecision !== undefined) decisions?.onDecision(onDecision);
   return {

@@ -57,10 +57,10 @@ export class StreamEpoch {
     return timestamp !== null && this.#isTimed && sequence <= this.highest && timestamp > this.#newest;
   }
 
-  /** Where there was a process before: as old as that one, or later by its number and earlier by its time than the first of this one. */
+  /** Where there was a process before: older than its end, or later by its number and earlier by its time than the first of this one. */
   #isForeign(sequence: number, timestamp: number): boolean {
     if (this.#fence === Number.NEGATIVE_INFINITY) return false;
-    return timestamp <= this.#fence || (sequence > this.#first && timestamp < this.#since);
+    return timestamp < this.#fence || (sequence > this.#first && timestamp < this.#since);
   }
 
   /** Notes a message of this process. */
