@@ -215,9 +215,6 @@ describe('a composed router', () => {
     const plain = await composed(`${CONFIG}\nrouter: { mode: round-robin }\n`, 0);
     expect([plain.router.index, plain.router.events, plain.router.decisions]).toEqual([null, null, null]);
     expect([1, 2, 3, 4].map((seed) => plain.arrive(prompt(seed)).worker)).toEqual([1n, 2n, 1n, 2n]);
-    const blind = await composed(`${CONFIG}\nrouter: { use_kv_events: false }\n`);
-    expect(blind.router.index).toBeNull();
-    expect(blind.arrive(prompt(1)).worker).toBeDefined();
   });
 
   it('warns of an engine whose blocks can never match', async () => {

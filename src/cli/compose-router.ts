@@ -14,6 +14,7 @@ import {
 } from '../fleet/index.ts';
 import { createReloadableHost, type PluginHostOptions, type ReloadableHost } from '../host/index.ts';
 import {
+  ApproximateResidency,
   type BlockHasher,
   blockHashSeed,
   createBlockHasher,
@@ -25,9 +26,14 @@ import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
-import { eventsInto } from './events-into.ts';
+import { ApproximateRanks } from './approximate-ranks.ts';
+import { endpointOf } from './event-subscriptions.ts';
+import { eventsInto, followFleet } from './events-into.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
+
+/** What a block believed in takes in the index and in the table of beliefs, about. */
+const BYTES_PER_BELIEF = 128;
 
 /** What a router is composed from. */
 export interface ComposeRouterOptions {
@@ -42,6 +48,8 @@ export interface ComposeRouterOptions {
   readonly log: Logger;
   /** Microseconds of a running wall clock, for records; default: the machine's. */
   readonly wallMicros?: () => number;
+  /** Whether a rank publishes KV events, as far as anybody said; default: where it does is configured or advertised. */
+  readonly announces?: (worker: Worker, rank: number) => boolean;
   /** How plugins are timed and watched; absent = they are not, as in virtual time. */
   readonly containment?: NonNullable<PluginHostOptions['containment']>;
   /** The configuration in force, where it can be reloaded; default: `config`. */
@@ -63,9 +71,9 @@ export interface ComposedRouter {
   readonly health: WorkerHealth;
   readonly blockSizes: BlockSizes;
   readonly hasher: BlockHasher;
-  /** Null when no role reads cache facts, or KV events are off. */
+  /** Null when no role reads cache facts. */
   readonly index: PrefixIndex | null;
-  /** Where event sources deliver; null without an index. */
+  /** Where event sources deliver; null without an index, or when KV events are off. */
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;
   readonly scheduler: Scheduler;
@@ -120,7 +128,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   );
   // The index and the road ask the event stream how well it is; it feeds the one and reports late hint outcomes to the other.
   let events: KvEventApplier | null = null;
-  const wantsIndex = router.useKvEvents && host.resolution().some(({ needs }) => needs.cache);
+  const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
   const index = wantsIndex
     ? createPrefixIndex({
@@ -148,6 +156,26 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           startMs: clock.now(),
           metrics,
         });
+  const beliefs =
+    index === null
+      ? null
+      : new ApproximateRanks({
+          fleet,
+          residency: new ApproximateResidency({
+            index,
+            get timeToLiveMs() {
+              return current().router.routerTtlSeconds * 1000;
+            },
+            maxBlocks: Math.floor(limits.indexBytes / BYTES_PER_BELIEF),
+            onCorrection: () => metrics.count('pointsman_approximate_corrections_total'),
+          }),
+          useKvEvents: router.useKvEvents,
+          announces: options.announces ?? ((worker, rank) => endpointOf(worker, rank) !== null),
+          feed: (slot) => events?.feed(slot) ?? null,
+          unheard: (id) => unheard.of(id),
+          log,
+          metrics,
+        });
   const road = createRoad({
     fleet,
     scheduler,
@@ -173,11 +201,18 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       ageMs: (slot) => events?.ageMs(slot) ?? null,
       stale: (slot) => events?.feed(slot)?.stale ?? false,
     },
-    computedBlocks: (workerId, blocks) => unheard.computed(workerId, blocks),
+    beliefs,
+    computedBlocks(workerId, blocks) {
+      unheard.computed(workerId, blocks);
+      const worker = fleet.worker(workerId);
+      if (worker !== null) beliefs?.review(worker);
+    },
   });
-  if (index !== null) {
+  if (index !== null && beliefs !== null) {
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
-    events = eventsInto(index, { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics });
+    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics };
+    followFleet(index, fleet);
+    if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
   }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {

@@ -164,7 +164,7 @@ export class EventSubscriptions {
 }
 
 /** Where a rank publishes: what configuration says wins over what the engine says, and both over what follows from rank 0. */
-function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
+export function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
   const said = saidOf(worker, rank);
   if (said !== null || rank === 0) return said;
   const first = saidOf(worker, 0);

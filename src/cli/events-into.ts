@@ -5,6 +5,7 @@ import { type BlockHasher, blockHashSeed, type PrefixIndex } from '../kv/index.t
 import type { Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
+import type { ApproximateRanks } from './approximate-ranks.ts';
 
 /** What events are applied with. */
 export interface EventParts {
@@ -18,8 +19,29 @@ export interface EventParts {
   readonly metrics: Metrics;
 }
 
-/** Applies events to the index, and makes the index forget what lost and restarted engines hold no more. */
-export function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplier {
+/** Makes the index forget what lost and restarted engines hold no more. */
+export function followFleet(index: PrefixIndex, fleet: Fleet): void {
+  const clear = (worker: Worker): void => {
+    for (const slot of worker.slots) index.clear(slot, 'all');
+  };
+  fleet.listen({
+    added(worker) {
+      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
+    },
+    stateChanged(worker) {
+      if (worker.state === 'gone') clear(worker);
+    },
+    removed: (worker) => index.removeWorker(worker.spec.id),
+    restarted: clear,
+  });
+}
+
+/** Applies events to the index; to be called after {@link followFleet}. */
+export function eventsInto(
+  index: PrefixIndex,
+  beliefs: Pick<ApproximateRanks, 'heard'>,
+  parts: EventParts,
+): KvEventApplier {
   const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
@@ -41,33 +63,22 @@ export function eventsInto(index: PrefixIndex, parts: EventParts): KvEventApplie
       const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
       return slot < 0 ? null : slot;
     },
+    onHeard: (owner) => beliefs.heard(owner),
     onRestart: (owner) => blockSizes.restarted(owner),
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,
   });
-  const clear = (worker: Worker): void => {
-    for (const slot of worker.slots) index.clear(slot, 'all');
-  };
   fleet.listen({
-    added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
-    },
     stateChanged(worker) {
-      if (worker.state === 'gone') {
-        clear(worker);
-        for (const slot of worker.slots) events.cleared(slot);
-      } else if (worker.state === 'ready') {
-        // One that was gone kept its blocks, if it lived on.
-        for (const slot of worker.slots) events.recover(slot);
-      }
+      if (worker.state === 'gone') for (const slot of worker.slots) events.cleared(slot);
+      // One that was gone kept its blocks, if it lived on.
+      else if (worker.state === 'ready') for (const slot of worker.slots) events.recover(slot);
     },
     removed(worker) {
-      index.removeWorker(worker.spec.id);
       for (const slot of worker.slots) events.forget(slot);
     },
     restarted(worker) {
-      clear(worker);
       for (const slot of worker.slots) events.restarted(slot);
     },
   });

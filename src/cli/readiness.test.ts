@@ -120,7 +120,7 @@ test.each<[Partial<ReadinessFacts>, string]>([
   [{ config: other() }, 'model other has no worker'],
   [
     { subscriptions: [{ ...CONNECTED, endpoint: null, connected: false }] },
-    'worker 1 rank 0 announces no KV events: what it has cached is not known; name its endpoint under kv_events',
+    'worker 1 rank 0 announces no KV events: what it has cached is estimated from what is sent to it; name its endpoint under kv_events',
   ],
   [
     { subscriptions: [{ ...CONNECTED, connected: false }] },
@@ -128,7 +128,7 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
   [
     { feed: () => ({ ...FEED, mismatchedBlockSize: 32 }) },
-    "worker 1 rank 0 stores blocks of 32 tokens, which do not make up its model's blocks: they are not found; give the model a block_size that is a multiple of it",
+    "worker 1 rank 0 stores blocks of 32 tokens, which do not make up its model's blocks: what it has cached is estimated from what is sent to it; give the model a block_size that is a multiple of it",
   ],
   [
     { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },
@@ -166,7 +166,7 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
   [
     { feed: () => null, unheard: () => 3 },
-    'worker 1 rank 0 answered 3 prompts of new blocks, but none of its KV events at tcp://a:1 was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic',
+    'worker 1 rank 0 answered 3 prompts of new blocks, but none of its KV events at tcp://a:1 was heard: what it has cached is estimated from what is sent to it; check that its prefix cache and KV events are on, and the topic',
   ],
   [
     { roles: HINTS },

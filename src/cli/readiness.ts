@@ -6,6 +6,7 @@ import type { Worker, WorkerState } from '../fleet/index.ts';
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
+import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** What is looked at. */
@@ -30,8 +31,6 @@ export interface ReadinessFacts {
 
 /** More sentences would not be read. */
 const MAX_SENTENCES = 100;
-/** Events follow their answer within moments: so many answers without any are no coincidence. */
-const ANSWERS_WITHOUT_EVENTS = 3;
 /** The role that every request is sent to; prefill and decode apart are not built yet. */
 const SERVED_ROLE = 'aggregated';
 
@@ -144,18 +143,16 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
     const who = `worker ${id} rank ${rank}`;
     if (endpoint === null) {
       return [
-        `${who} announces no KV events: what it has cached is not known; name its endpoint under kv_events`,
+        `${who} announces no KV events: what it has cached is estimated from what is sent to it; name its endpoint under kv_events`,
       ];
     }
     if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
     const stream = feed(worker.slots[rank - worker.spec.ranks.first] ?? -1);
-    const warnings = stream === null ? [] : feedWarnings(who, stream);
-    if (stream !== null && stream.batches + stream.replayedBatches > 0) return warnings;
+    if (stream !== null) return feedWarnings(who, stream);
     // Requests are counted per worker: with several ranks a silent one may simply have had none.
-    if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return warnings;
+    if (worker.slots.length > 1 || unheard(id) < ANSWERS_WITHOUT_EVENTS) return [];
     return [
-      ...warnings,
-      `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is not known; check that its prefix cache and KV events are on, and the topic`,
+      `${who} answered ${unheard(id)} prompts of new blocks, but none of its KV events at ${endpoint} was heard: what it has cached is estimated from what is sent to it; check that its prefix cache and KV events are on, and the topic`,
     ];
   });
 }
@@ -178,7 +175,7 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
   const warnings: string[] = [];
   if (feed.mismatchedBlockSize !== null) {
     warnings.push(
-      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which do not make up its model's blocks: they are not found; give the model a block_size that is a multiple of it`,
+      `${who} stores blocks of ${feed.mismatchedBlockSize} tokens, which do not make up its model's blocks: what it has cached is estimated from what is sent to it; give the model a block_size that is a multiple of it`,
     );
   }
   const { undecodable = 0, failed = 0 } = feed.rejected;

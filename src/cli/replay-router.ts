@@ -68,6 +68,8 @@ export async function composeReplayRouter(
     metrics: faults.metrics,
     log: faults.log,
     definitions,
+    // The virtual fleet delivers events without sockets.
+    announces: () => true,
   });
   onComposed?.(router);
   // Simulated engines are there again as soon as they are asked.

@@ -22,6 +22,8 @@ interface ReplayFlags {
   readonly workers: string;
   readonly blockSize: string;
   readonly kvBlocks: string;
+  readonly hostKvBlocks: string;
+  readonly hostGbps: string;
   readonly timing: string;
   readonly model: string;
   readonly speedup: string;
@@ -46,6 +48,8 @@ export function register(program: Command, io: CliIo): void {
     .option('--workers <n>', 'simulated workers', '8')
     .option('--block-size <tokens>', "tokens per KV block; divides the trace's 512", '512')
     .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited', '16384')
+    .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks', '0')
+    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', '504')
     .option(
       '--timing <model>',
       'default, or none: each request is finished before the next arrives',
@@ -135,6 +139,8 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
 }
 
 function readSettings(flags: ReplayFlags): ReplaySettings {
+  const hostBlocks = numberOf('--host-kv-blocks', flags.hostKvBlocks);
+  const hostGbps = numberOf('--host-gbps', flags.hostGbps);
   return {
     workers: numberOf('--workers', flags.workers),
     block_size: numberOf('--block-size', flags.blockSize),
@@ -146,6 +152,7 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
     ...(flags.eventReplay ? {} : { event_replay: false }),
+    ...(hostBlocks > 0 && { host_kv_blocks: hostBlocks, host_gbps: hostGbps }),
     ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
     ...(flags.restartEngine && {
       restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),

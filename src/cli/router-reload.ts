@@ -166,7 +166,7 @@ export class RouterReload {
       source,
       modules: await pluginModules(config),
       packages: trigger !== 'file',
-      refuse: (next) => indexProblems(core, config, next),
+      refuse: (next) => indexProblems(core, next),
       switched: () => {
         isNew = !isDeepStrictEqual(before, config);
         this.#config = config;
@@ -207,12 +207,8 @@ export class RouterReload {
 }
 
 /** Policies that read what nobody collects would decide blindly. */
-function indexProblems(
-  core: ComposedRouter,
-  config: RouterConfig,
-  next: ResolvedPluginHost,
-): readonly ConfigProblem[] {
-  if (core.index !== null || !config.router.useKvEvents) return [];
+function indexProblems(core: ComposedRouter, next: ResolvedPluginHost): readonly ConfigProblem[] {
+  if (core.index !== null) return [];
   return next
     .resolution()
     .filter(({ needs }) => needs.cache)

@@ -214,13 +214,13 @@ test('check shows what is prepared for each role because its policies ask for it
   expect(found.problems).toEqual([]);
   const without = await prepared(file('blind.yaml', ['router: { use_kv_events: false }', ...lines]));
   expect(without.prepared).toEqual([
-    'aggregated: disabled disabled disabled disabled no no yes',
+    'aggregated: yes disabled disabled disabled no no yes',
     'prefill: no no no no disabled disabled yes',
-    'decode: disabled disabled disabled disabled no no yes',
-    'encode: disabled disabled no no no no no',
+    'decode: yes disabled disabled disabled no no yes',
+    'encode: yes disabled no no no no no',
   ]);
   const why =
-    'count on KV copies, but router.use_kv_events: false keeps no index to find them in, so none is credited or sent; set it to true, or choose policies without copies';
+    'count on KV copies, but router.use_kv_events: false leaves what workers hold to estimates, so no copy is credited or sent; set it to true, or choose policies without copies';
   expect(without.problems).toEqual([
     `blind.yaml:4:3: worker_selection.aggregated: the policies of role aggregated ${why}`,
     `blind.yaml:6:3: worker_selection.decode: the policies of role decode ${why}`,

@@ -25,6 +25,8 @@ interface SimOptions {
   readonly model: string;
   readonly blockSize: number;
   readonly kvBlocks: number | null;
+  readonly hostKvBlocks: number;
+  readonly hostGbps: number;
   readonly hashSeed: number;
   readonly seed: number;
   readonly speed: number;
@@ -65,6 +67,13 @@ export function register(program: Command, io: CliIo): void {
     .option('--model <name>', 'model name they serve', 'tiny-sim')
     .option('--block-size <tokens>', 'tokens per KV block', wholeNumber(1, 1_048_576), DEFAULTS.blockSize)
     .option('--kv-blocks <n>', 'KV blocks per engine, or "unlimited"', blocks, DEFAULTS.kvBlocks)
+    .option(
+      '--host-kv-blocks <n>',
+      'blocks of host memory that takes what leaves the KV blocks',
+      wholeNumber(0, 67_108_864),
+      DEFAULTS.hostKvBlocks,
+    )
+    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', positive, DEFAULTS.hostGbps)
     .option(
       '--hash-seed <n>',
       'seed of the engines’ block hashes',
@@ -162,6 +171,8 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
         model: options.model,
         blockSize: options.blockSize,
         kvBlocks: options.kvBlocks,
+        hostKvBlocks: options.hostKvBlocks,
+        hostGbps: options.hostGbps,
         hashSeed: options.hashSeed,
         seed: options.seed,
         speedup: options.speed,

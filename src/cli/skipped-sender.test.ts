@@ -68,6 +68,7 @@ workers:${[1, 2].map(worker).join('')}
   const sent: { request: EngineRequest; sink: EngineSink }[] = [];
   const metrics = createMetrics();
   const router = await composeRouter({
+    announces: () => true,
     config,
     source,
     clock,

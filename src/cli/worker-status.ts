@@ -33,6 +33,8 @@ export function workerStatus(
         const feed = events?.feed(slot) ?? null;
         return {
           rank,
+          /** Null = its engine announces what it has cached. */
+          approximate: worker.approximate?.get(rank) ?? null,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
           kv_events: stream && {

@@ -45,7 +45,6 @@ test('each key of a part that is not built yet gives one warning', () => {
       'containment: { soft_budget: 1ms, tripped: { classifier: refuse } }',
       'uncached_isl_buckets: [{ min_tokens: 0, bucket: b }]',
       'default_policy_family: f',
-      'router: { router_ttl_secs: 120 }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
     ].join('\n'),
   );
@@ -56,8 +55,7 @@ test('each key of a part that is not built yet gives one warning', () => {
     'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
     'router.yaml:7:1: uncached_isl_buckets: admission queues are not built yet; it has no effect in this version',
     'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:9:11: router.router_ttl_secs: the approximate index is not built yet; it has no effect in this version',
-    'router.yaml:10:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+    'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
   ]);
 });
 

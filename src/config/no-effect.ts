@@ -29,11 +29,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     unless(file.services[kind] === null, ['services', kind], `the ${kind} service is not built yet`);
   }
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
-  unless(
-    !isSaid(written, 'router', 'router_ttl_secs'),
-    ['router', 'router_ttl_secs'],
-    'the approximate index is not built yet',
-  );
   for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
     unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');
   }
@@ -52,9 +47,4 @@ function writtenAt(value: unknown, ...path: readonly string[]): unknown {
   let node = value;
   for (const step of path) node = isRecord(node) && Object.hasOwn(node, step) ? node[step] : undefined;
   return node;
-}
-
-function isSaid(written: unknown, ...path: readonly string[]): boolean {
-  const value = writtenAt(written, ...path);
-  return value !== undefined && value !== null;
 }

@@ -18,6 +18,8 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
   readonly isOwner?: (owner: OwnerSlot) => boolean;
   /** Owner of another rank of the same worker, for batches that name their rank; without it the connection's owner is meant. */
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
+  /** A batch of this owner's stream is about to be taken. */
+  readonly onHeard?: (owner: OwnerSlot) => void;
   /** The engine started anew; its blocks are already forgotten. */
   readonly onRestart?: (owner: OwnerSlot) => void;
   readonly clock: Clock;
@@ -75,6 +77,7 @@ class Applier implements KvEventApplier {
     this.#port = {
       metrics,
       clock,
+      heard: (stream) => options.onHeard?.(stream.owner),
       apply: (stream, message) => this.#apply(stream, message),
       forget: (stream, reason) => this.#forget(stream, reason),
     };
@@ -106,8 +109,7 @@ class Applier implements KvEventApplier {
 
   feed(owner: OwnerSlot): EventFeed | null {
     const stream = this.#streams.get(owner);
-    // One that was only connected has nothing to tell yet, unless asking failed.
-    return stream === undefined || (stream.batches === 0 && stream.replays.asked === 0) ? null : stream;
+    return stream === undefined || stream.batches + stream.replayedBatches === 0 ? null : stream;
   }
 
   orphanBlocks(owner: OwnerSlot): number {

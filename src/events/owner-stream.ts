@@ -14,6 +14,8 @@ export type StreamMessage = Uint8Array | KvEventBatch;
 
 /** What a stream does to the rest of the router. */
 export interface OwnerStreamPort {
+  /** A message came, live or as an answer. */
+  heard(stream: OwnerStream): void;
   apply(stream: OwnerStream, message: StreamMessage): BatchOutcome;
   /** Forgets all that the owners of the stream hold. */
   forget(stream: OwnerStream, reason: ForgetReason): void;
@@ -72,6 +74,7 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     metrics.count('pointsman_kv_event_batches_total');
     this.lastBatchAt = clock.now();
     this.batches += 1;
+    this.#port.heard(this);
     this.sequenced.arrived(sequence, message);
   }
 
@@ -125,6 +128,7 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
       this.#replay?.replay(from, {
         batch: (sequence, payload) => {
           this.replayedBatches += 1;
+          this.#port.heard(this);
           this.#port.metrics.count('pointsman_kv_event_batches_replayed_total');
           sequenced.replayed(ticket, sequence, payload);
         },

@@ -7,7 +7,7 @@ import { type Partition, PointsmanError, type Role, type WorkerId } from '../plu
 import { sameCapabilities } from './capabilities.ts';
 import { NO_CANDIDATES, type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
 import { SlotTable } from './slot-table.ts';
-import type { Worker, WorkerCapabilities, WorkerSpec, WorkerState } from './types.ts';
+import type { ApproximateReason, Worker, WorkerCapabilities, WorkerSpec, WorkerState } from './types.ts';
 
 /** Hears what happens to workers, after it happened. Must not throw. */
 export interface FleetListener {
@@ -33,6 +33,7 @@ interface MutableWorker extends Worker {
   state: WorkerState;
   capabilities: WorkerCapabilities | null;
   slots: readonly OwnerSlot[];
+  readonly approximate: Map<number, ApproximateReason>;
 }
 
 const STATES: readonly WorkerState[] = ['ready', 'suspect', 'draining', 'gone'];
@@ -70,7 +71,7 @@ export class Fleet {
         { details: { worker_id: String(spec.id) } },
       );
     }
-    const worker: MutableWorker = { spec, state: 'ready', capabilities, slots: [] };
+    const worker: MutableWorker = { spec, state: 'ready', capabilities, approximate: new Map(), slots: [] };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
     this.#workers.set(spec.id, worker);
     this.#version += 1;
@@ -109,6 +110,18 @@ export class Fleet {
     this.#version += 1;
     this.#metrics.count('pointsman_worker_state_changes_total', { state });
     for (const listener of [...this.#listeners]) listener.stateChanged?.(worker, from);
+  }
+
+  /**
+   * Notes that a rank's cache is estimated, or (null) that its engine announces it.
+   * @throws PointsmanError PM_WORKER_UNKNOWN
+   */
+  setApproximate(id: WorkerId, rank: number, reason: ApproximateReason | null): void {
+    const { approximate } = this.#known(id);
+    if ((approximate.get(rank) ?? null) === reason) return;
+    if (reason === null) approximate.delete(rank);
+    else approximate.set(rank, reason);
+    this.#version += 1;
   }
 
   /** Takes a worker out and frees its slots; false when there is none with this id. */

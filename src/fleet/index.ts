@@ -12,6 +12,7 @@ export {
   type ProberOptions,
 } from './prober.ts';
 export type {
+  ApproximateReason,
   KvEventEndpoints,
   RankCapabilities,
   Worker,

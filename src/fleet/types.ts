@@ -62,11 +62,19 @@ export interface WorkerSpec {
   readonly topology: Readonly<Record<string, string>>;
 }
 
+/**
+ * Why what a rank has cached is estimated from what was sent to it: KV events are switched off, nobody said where it publishes them,
+ * it publishes none although it computes new blocks, or they are of another block size than its model's.
+ */
+export type ApproximateReason = 'kv_events_off' | 'not_announced' | 'not_heard' | 'other_block_size';
+
 /** A worker of the fleet. */
 export interface Worker {
   readonly spec: WorkerSpec;
   readonly state: WorkerState;
   readonly capabilities: WorkerCapabilities | null;
+  /** Ranks whose cache is estimated, and why; absent = none. */
+  readonly approximate?: ReadonlyMap<number, ApproximateReason>;
   /** Slot of each rank, index 0 = `ranks.first`. */
   readonly slots: readonly OwnerSlot[];
 }

@@ -8,7 +8,9 @@ import { compareByLength, compareSources, type LoadedSource, nearTieFloor } from
 import type { CopyCommit, HintBooking } from './types.ts';
 
 /** What the hint stage reads of a worker. */
-export interface HintWorker extends Pick<Worker, 'state' | 'capabilities'> {
+export interface HintWorker
+  extends Pick<Worker, 'state' | 'capabilities'>,
+    Partial<Pick<Worker, 'approximate'>> {
   readonly spec: Pick<WorkerSpec, 'id'>;
 }
 

@@ -17,8 +17,11 @@ export function arePeers(a: WorkerCapabilities, b: WorkerCapabilities): boolean 
   );
 }
 
-/** Whether a rank can be asked for blocks now: its worker is in reach, draining included, and names an endpoint. */
-export function isUsableSource({ state, capabilities }: HintWorker, rank: number): boolean {
-  if (state === 'gone' || state === 'suspect') return false;
+/**
+ * Whether a rank can be asked for blocks now: its worker is in reach, draining included, and names an endpoint. What is estimated of a
+ * rank has no engine hashes to ask for.
+ */
+export function isUsableSource({ state, capabilities, approximate }: HintWorker, rank: number): boolean {
+  if (state === 'gone' || state === 'suspect' || approximate?.has(rank)) return false;
   return Boolean(capabilities?.ranks.get(rank)?.sourceControlEndpoint);
 }

@@ -9,9 +9,9 @@ export type Provision = 'yes' | 'no' | 'disabled';
 
 /** What is prepared for one role. */
 export interface RoleProvisions {
-  /** The prefix index; one for all roles that ask. */
+  /** The prefix index; one for all roles that ask. Without KV events it holds estimates. */
   readonly index: Provision;
-  /** Subscriptions to the engines' KV events, which fill the index. */
+  /** Subscriptions to the engines' KV events, which fill the index with what is true. */
   readonly eventSubscription: Provision;
   /** Whether what a prompt matched is kept until its hints are built; only where a worker takes hints. */
   readonly chainRetention: Provision;
@@ -25,20 +25,20 @@ export interface RoleProvisions {
 
 /** What a role gets. */
 export function provisionsOf(needs: RoleNeeds, useKvEvents: boolean, runsHints: boolean): RoleProvisions {
-  const ofIndex = (asked: boolean): Provision => (asked ? (useKvEvents ? 'yes' : 'disabled') : 'no');
+  const ofEvents = (asked: boolean): Provision => (asked ? (useKvEvents ? 'yes' : 'disabled') : 'no');
   const disabled = (asked: boolean): Provision => (asked ? 'disabled' : 'no');
   return {
-    index: ofIndex(needs.cache),
-    eventSubscription: ofIndex(needs.cache),
-    chainRetention: ofIndex(needs.copyLocations),
-    copyLocations: ofIndex(needs.copies || needs.copyLocations),
+    index: needs.cache ? 'yes' : 'no',
+    eventSubscription: ofEvents(needs.cache),
+    chainRetention: ofEvents(needs.copyLocations),
+    copyLocations: ofEvents(needs.copies || needs.copyLocations),
     lineage: disabled(needs.lineage),
     residency: disabled(needs.residency),
     hintStage: runsHints ? 'yes' : 'no',
   };
 }
 
-/** Without an index nobody knows where copies lie: policies that count on them do nothing, silently but for this. */
+/** Without KV events nobody knows where copies lie: policies that count on them do nothing, silently but for this. */
 export function warnOfMissingCopies(
   role: { readonly role: string; readonly path: ConfigPath },
   { copyLocations }: RoleProvisions,
@@ -49,6 +49,6 @@ export function warnOfMissingCopies(
     'PM_CONFIG_CONFLICT',
     role.path,
     'key',
-    `the policies of role ${role.role} count on KV copies, but router.use_kv_events: false keeps no index to find them in, so none is credited or sent; set it to true, or choose policies without copies`,
+    `the policies of role ${role.role} count on KV copies, but router.use_kv_events: false leaves what workers hold to estimates, so no copy is credited or sent; set it to true, or choose policies without copies`,
   );
 }

@@ -1,4 +1,10 @@
 // Identity and residency of KV blocks: hashing and the prefix index.
+export {
+  ApproximateResidency,
+  type ApproximateResidencyOptions,
+  type ApproximateResidencyStats,
+  type PromptEnd,
+} from './approximate/approximate-residency.ts';
 export { type BlockHashScope, blockHashSeed } from './hashing/block-hash-seed.ts';
 export { createBlockHasher } from './hashing/block-hasher.ts';
 export { type BlockForm, blockCount, hashBlocks } from './hashing/hash-blocks.ts';

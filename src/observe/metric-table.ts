@@ -259,6 +259,26 @@ export const METRICS = {
     help: 'Pages held that are smaller than the blocks of their model.',
     labels: [],
   },
+  pointsman_approximate_ranks: {
+    kind: 'gauge',
+    help: 'Worker ranks whose cache is estimated from what was sent to them, by reason.',
+    labels: ['reason'],
+  },
+  pointsman_approximate_blocks: {
+    kind: 'gauge',
+    help: 'Blocks that such ranks are believed to hold, blocks of generated tokens included.',
+    labels: [],
+  },
+  pointsman_approximate_bytes: {
+    kind: 'gauge',
+    help: 'Bytes of the table of these blocks; the prefix index counts its own.',
+    labels: [],
+  },
+  pointsman_approximate_corrections_total: {
+    kind: 'counter',
+    help: 'Times that such a rank reported fewer cached tokens than estimated, so that blocks were given up.',
+    labels: [],
+  },
   // --- fleet ---
   pointsman_workers: { kind: 'gauge', help: 'Workers of the fleet, by state.', labels: ['state'] },
   pointsman_worker_state_changes_total: {

@@ -48,6 +48,16 @@ export function checkReplaySettings(settings: ReplaySettings): void {
     );
   }
   if (settings.kv_blocks !== 'unlimited') requireWhole('--kv-blocks', settings.kv_blocks, 1, 2 ** 26);
+  const { host_gbps: hostGbps = 1, host_kv_blocks: hostBlocks = 0 } = settings;
+  requireWhole('--host-kv-blocks', hostBlocks, 0, 2 ** 26);
+  if (!(hostGbps > 0 && hostGbps <= 1e9)) {
+    throw invalid(`--host-gbps is ${hostGbps}; it must be a number above 0, at most 1000000000`);
+  }
+  if (hostBlocks > 0 && (settings.kv_blocks === 'unlimited' || settings.model !== 'engine')) {
+    throw invalid(
+      '--host-kv-blocks takes what leaves the KV blocks; give --kv-blocks a number, and --model engine',
+    );
+  }
   if (settings.limit !== null) requireWhole('--limit', settings.limit, 1, Number.MAX_SAFE_INTEGER);
   requireWhole('--seed', settings.seed, 1, Number.MAX_SAFE_INTEGER);
   if (!(settings.speedup > 0 && settings.speedup <= 1e6)) {
@@ -129,6 +139,8 @@ function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
     ...DEFAULT_ENGINE_SETTINGS,
     blockSize: settings.block_size,
     kvBlocks: settings.kv_blocks === 'unlimited' ? null : settings.kv_blocks,
+    hostKvBlocks: settings.host_kv_blocks ?? 0,
+    hostGbps: settings.host_gbps ?? DEFAULT_ENGINE_SETTINGS.hostGbps,
     timing: settings.timing,
     cacheModel: settings.model,
     acceptedActions: settings.accept_actions ?? [],

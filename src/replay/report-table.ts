@@ -41,6 +41,12 @@ const EVENTS: readonly Row[] = [
   ['cached tokens mispredicted', ({ events }) => percent(events?.misprediction_rate_tokens ?? null)],
 ];
 
+/** What host memory gave and took; shown where there is any. */
+const HOST: readonly Row[] = [
+  ['blocks copied back from host', (run) => String(sumOf(run, 'onboarded_blocks'))],
+  ['  offloaded to host', (run) => String(sumOf(run, 'offloaded_blocks'))],
+];
+
 const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
@@ -68,6 +74,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...(settings.host_kv_blocks === undefined ? [] : HOST),
     ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
     ...(report.runs.some((run) => run.events !== undefined) ? EVENTS : []),
   ];
@@ -81,7 +88,7 @@ export function reportTable(report: ReplayReport): string {
     [label.padEnd(labelWidth), ...cells].join('  ').trimEnd();
   return [
     `${trace.name}: ${trace.requests} requests, ${trace.input_tokens} input and ${trace.output_tokens} output tokens`,
-    `${settings.workers} workers, block size ${settings.block_size}, ${settings.kv_blocks} KV blocks each, timing ${settings.timing}, model ${settings.model}, speedup ${settings.speedup}, seed ${settings.seed}`,
+    `${settings.workers} workers, block size ${settings.block_size}, ${settings.kv_blocks} KV blocks${hostBlocks(settings)} each, timing ${settings.timing}, model ${settings.model}, speedup ${settings.speedup}, seed ${settings.seed}`,
     '',
     line(
       '',
@@ -94,6 +101,14 @@ export function reportTable(report: ReplayReport): string {
       ),
     ),
   ].join('\n');
+}
+
+function hostBlocks({ host_kv_blocks: blocks }: ReplayReport['settings']): string {
+  return blocks === undefined ? '' : ` and ${blocks} host blocks`;
+}
+
+function sumOf(run: RunReport, figure: 'onboarded_blocks' | 'offloaded_blocks'): number {
+  return run.workers.reduce((sum, worker) => sum + (worker[figure] ?? 0), 0);
 }
 
 /** The busiest worker's input tokens over the mean of all; null without any. */

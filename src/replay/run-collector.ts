@@ -2,6 +2,7 @@
 import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
 import type { DecisionRecord } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
+import type { SimulatedEngineStats } from '../simulator/index.ts';
 import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
 import { Distribution, rounded } from './distribution.ts';
 import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
@@ -31,6 +32,7 @@ export interface CompletedRequest {
 /** Collects one run. */
 export class RunCollector {
   readonly #blockSize: number;
+  readonly #hostTier: boolean;
   readonly #workers: WorkerTotals[];
   readonly #ttft = new Distribution();
   readonly #itl = new Distribution();
@@ -52,8 +54,10 @@ export class RunCollector {
   #lastFinish = 0;
   #inputTokens = 0;
 
-  constructor(workers: number, blockSize: number) {
+  /** @param hostTier whether the engines have host memory, so that what moved to and fro is reported. */
+  constructor(workers: number, blockSize: number, hostTier: boolean) {
     this.#blockSize = blockSize;
+    this.#hostTier = hostTier;
     this.#commits = new CommitTally(blockSize);
     this.#workers = Array.from({ length: workers }, () => ({
       requests: 0,
@@ -142,19 +146,23 @@ export class RunCollector {
   report(
     name: string,
     requests: number,
-    preemptions: (worker: number) => number,
+    stats: (
+      worker: number,
+    ) => Pick<SimulatedEngineStats, 'preemptions' | 'offloadedBlocks' | 'onboardedBlocks'>,
     policyFaults: readonly PolicyFault[],
   ): RunReport {
-    const workers = this.#workers.map(
-      (totals, index): WorkerReport => ({
+    const workers = this.#workers.map((totals, index): WorkerReport => {
+      const { offloadedBlocks, onboardedBlocks, preemptions } = stats(index);
+      return {
         worker: index + 1,
         requests: totals.requests,
         input_tokens: totals.inputTokens,
         cached_tokens: totals.cachedTokens,
         output_tokens: totals.outputTokens,
-        preemptions: preemptions(index),
-      }),
-    );
+        preemptions,
+        ...(this.#hostTier && { onboarded_blocks: onboardedBlocks, offloaded_blocks: offloadedBlocks }),
+      };
+    });
     const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);
     const output = workers.reduce((sum, worker) => sum + worker.output_tokens, 0);
     const commits = this.#commits.report();

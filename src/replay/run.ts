@@ -76,7 +76,11 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     restarts: options.restarts,
     eventHistory: options.eventReplay ? DEFAULT_EVENT_HISTORY : 0,
   });
-  const collector = new RunCollector(options.workers, options.engine.blockSize);
+  const collector = new RunCollector(
+    options.workers,
+    options.engine.blockSize,
+    options.engine.hostKvBlocks > 0,
+  );
   const router = await options.compose({
     choice: options.choice,
     seed: options.seed,
@@ -98,7 +102,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
           ...collector.report(
             options.name,
             options.trace.requests,
-            (index) => fleet.engine(BigInt(index + 1)).stats().preemptions,
+            (index) => fleet.engine(BigInt(index + 1)).stats(),
             router.policyFaults(),
           ),
           ...(goesWrong(options) ? eventReport(options, router, collector) : {}),

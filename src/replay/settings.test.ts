@@ -35,6 +35,14 @@ describe('checkReplaySettings', () => {
       { restart_engines: [{ worker: 9, at_ms: 1 }] },
       '--restart-engine names worker 9; there are workers 1 to 8',
     ],
+    [
+      { host_kv_blocks: 5, kv_blocks: 'unlimited' as const },
+      '--host-kv-blocks takes what leaves the KV blocks; give --kv-blocks a number, and --model engine',
+    ],
+    [
+      { host_kv_blocks: 5, host_gbps: 0 },
+      '--host-gbps is 0; it must be a number above 0, at most 1000000000',
+    ],
     [{ seed: 0 }, '--seed is 0; it must be a whole number from 1 to 9007199254740991'],
     [
       { model: 'block-list' as const },

@@ -68,6 +68,9 @@ export interface ReplaySettings {
   readonly cut_events: boolean;
   /** Engines repeat missed events on demand; absent = only where something goes wrong with their events. */
   readonly event_replay?: boolean;
+  /** Blocks of host memory per worker, and the link to it; absent = none. */
+  readonly host_kv_blocks?: number;
+  readonly host_gbps?: number;
   /** What goes wrong with live event messages; absent = nothing. */
   readonly event_faults?: {
     readonly drop: number;
@@ -90,6 +93,10 @@ export interface WorkerReport {
   readonly cached_tokens: number;
   readonly output_tokens: number;
   readonly preemptions: number;
+  /** Blocks copied back from host memory instead of being computed; absent without a host tier. */
+  readonly onboarded_blocks?: number;
+  /** Blocks that went from the device to host memory; absent without a host tier. */
+  readonly offloaded_blocks?: number;
 }
 
 /** Copies that selection committed; made = sent + degraded + released. */

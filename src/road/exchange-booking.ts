@@ -1,5 +1,6 @@
 // What an exchange knows of its booking.
 import type { GenerationHold } from '../host/index.ts';
+import type { OwnerSlot, PromptHashes } from '../kv/index.ts';
 import type { StoredDecision } from '../observe/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
 
@@ -7,7 +8,10 @@ import type { WorkerId } from '../plugin/index.ts';
 export interface ExchangeBooking {
   readonly attempt: number;
   readonly workerId: WorkerId;
+  readonly slot: OwnerSlot;
   readonly blockSize: number;
+  /** Of the prompt's full blocks; null = not known. */
+  readonly hashes: PromptHashes | null;
   readonly decision: StoredDecision | null;
   /** Cached tokens expected; null = no prediction. */
   readonly predictedTokens: number | null;

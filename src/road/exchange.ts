@@ -4,9 +4,11 @@ import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } fr
 import type { RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
+import { countReport } from './count-report.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
+import { reportedBlocks } from './prediction.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -133,6 +135,14 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#state.hintOutcomes.sent(this.#hints);
   }
 
+  /** The request goes to the engine next. */
+  sending(): void {
+    const { beliefs, clock } = this.#state;
+    const booking = this.#booking;
+    if (beliefs === null || booking === null || booking.hashes === null) return;
+    beliefs.sent(booking.slot, booking.attempt, booking.hashes.local, booking.hashes.sequence, clock.now());
+  }
+
   /** The request is with the engine. */
   dispatched(engine: EngineExchange): void {
     if (this.#over) engine.abort();
@@ -208,6 +218,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
       scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
+      this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }
     try {
@@ -245,6 +256,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, clock, metrics } = this.#state;
     const now = clock.now();
     scheduler.prefillCompleted(booking.attempt);
+    this.#state.beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
     const labels = this.#state.modelLabels(this.#request.partition.model);
     metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
@@ -298,14 +310,21 @@ export class Exchange implements RoadTicket, EngineSink {
     status: number,
     report: EngineReport | null,
   ): void {
-    const { scheduler, decisions, hintOutcomes, clock } = this.#state;
+    const { scheduler, decisions, hintOutcomes, beliefs, clock } = this.#state;
     const now = clock.now();
     scheduler.release(booking.attempt);
     booking.hold?.release();
     this.#stopWaiting?.();
     this.#stopWaiting = null;
+    const computed = this.#generated > 0 || (report !== null && status < 400);
+    const cachedBlocks = reportedBlocks(
+      report?.cachedTokens ?? null,
+      this.#request.tokens.length,
+      booking.blockSize,
+    );
+    beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
     if (this.#hints !== null) hintOutcomes.ended(this.#hints);
-    if (report !== null) this.#account(booking, report);
+    if (report !== null) countReport(this.#state, this.#request, booking, this.#predictedTokens, report);
     if (booking.decision === null) return;
     booking.decision.released(reason, now);
     decisions?.complete(booking.decision, {
@@ -322,20 +341,5 @@ export class Exchange implements RoadTicket, EngineSink {
               source: report.source,
             },
     });
-  }
-
-  #account({ workerId, blockSize }: ExchangeBooking, report: EngineReport): void {
-    const { metrics, computedBlocks } = this.#state;
-    const promptTokens = report.promptTokens ?? this.#request.tokens.length;
-    const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
-    computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
-    const labels = this.#state.modelLabels(this.#request.partition.model);
-    metrics.count('pointsman_prompt_tokens_total', labels, promptTokens);
-    if (this.#predictedTokens !== null) {
-      metrics.count('pointsman_predicted_cached_tokens_total', labels, this.#predictedTokens);
-    }
-    if (report.cachedTokens !== null) {
-      metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
-    }
   }
 }

@@ -1,7 +1,9 @@
 // The one function that walks a request through the steps.
 export type { LookupDeps } from './prompt-lookup.ts';
-export { createRoad, type RoadDeps } from './road.ts';
+export { createRoad } from './road.ts';
+export type { RoadDeps } from './road-deps.ts';
 export {
+  type Beliefs,
   type LateHintOutcome,
   NO_CONSTRAINTS,
   type ResponseSink,

@@ -9,6 +9,20 @@ export function predictedTokens(blocks: number, promptTokens: number, blockSize:
   return Math.min(blocks, Math.floor((promptTokens - 1) / blockSize)) * blockSize;
 }
 
+/**
+ * Whole blocks that an engine had of a prompt when it reports so many cached tokens; null = it did not say. One that had all reports
+ * less, as it computes the last token.
+ */
+export function reportedBlocks(
+  cachedTokens: number | null,
+  promptTokens: number,
+  blockSize: number,
+): number | null {
+  if (cachedTokens === null) return null;
+  const most = predictedTokens(promptTokens, promptTokens, blockSize);
+  return Math.floor((cachedTokens >= most ? promptTokens : cachedTokens) / blockSize);
+}
+
 /** Blocks from the root of the prompt that an envelope has fetched once all went well; 0 when it fetches nothing. */
 export function fetchedBlocks(hint: KvHint): number {
   let blocks = 0;

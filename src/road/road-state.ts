@@ -5,6 +5,7 @@ import type { Clock } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
 import type { Exchange } from './exchange.ts';
 import type { HintOutcomes } from './sent-hints.ts';
+import type { Beliefs } from './types.ts';
 
 /** Shared parts and the exchanges under way. */
 export interface RoadState {
@@ -18,6 +19,8 @@ export interface RoadState {
   /** Booked and not ended. */
   readonly exchanges: Set<Exchange>;
   readonly hintOutcomes: HintOutcomes;
+  /** Null = none are kept. */
+  readonly beliefs: Beliefs | null;
   /** Null = nobody asks. */
   readonly computedBlocks: ((workerId: bigint, blocks: number) => void) | null;
   /** Metric labels of a model, the same object every time. */

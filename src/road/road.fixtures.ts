@@ -28,7 +28,8 @@ import {
   type WorkerRank,
 } from '../plugin/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
-import { createRoad, type RoadDeps } from './road.ts';
+import { createRoad } from './road.ts';
+import type { RoadDeps } from './road-deps.ts';
 import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from './types.ts';
 
 export const BLOCK = 16;

@@ -1,12 +1,11 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
 // request is classified; what follows comes through the exchange. No promise is made or awaited here.
-import type { EngineExchange, EngineTransport } from '../engines/index.ts';
-import type { Worker, WorkerHealth } from '../fleet/index.ts';
-import type { Classification, ClassifierSource, HintBooking, HintStageResult } from '../host/index.ts';
+import type { EngineExchange } from '../engines/index.ts';
+import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import type { DecisionRing, MetricLabels, Metrics, StoredDecision } from '../observe/index.ts';
-import type { Clock, KvHint } from '../plugin/index.ts';
-import type { Placement, Scheduler } from '../scheduling/index.ts';
+import type { MetricLabels, StoredDecision } from '../observe/index.ts';
+import type { KvHint } from '../plugin/index.ts';
+import type { Placement } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
@@ -15,32 +14,12 @@ import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, predictedTokens } from './prediction.ts';
-import { type LookupDeps, type PromptLookup, PromptLookups } from './prompt-lookup.ts';
+import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
+import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
-
-/** What a road is made of. */
-export interface RoadDeps extends LookupDeps {
-  readonly scheduler: Scheduler;
-  readonly transportFor: (worker: Worker) => EngineTransport;
-  /** Null = worker health is nobody's business. */
-  readonly health: WorkerHealth | null;
-  readonly decisions: DecisionRing | null;
-  /** Router mode, for the record; read at each decision, as `concurrentRequests` is at each arrival. */
-  readonly mode: string;
-  /** Who classifies requests; absent = nobody. */
-  readonly classifiers?: ClassifierSource;
-  /** Most requests under way at once, booked or waiting for their classification. */
-  readonly concurrentRequests: number;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  /** Event streams, for the record; absent = none are heard. */
-  readonly events?: EventStreams;
-  /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
-  readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
-}
 
 /** The booking's committed copy cannot be sent and the booking is to be given up. */
 const COMMIT_RELEASED = Symbol('commit released');
@@ -109,6 +88,7 @@ class SynchronousRoad implements Road {
       metrics: deps.metrics,
       exchanges: new Set(),
       hintOutcomes: new HintOutcomes(),
+      beliefs: deps.beliefs ?? null,
       computedBlocks: deps.computedBlocks ?? null,
       modelLabels(model) {
         const known = labels.get(model);
@@ -156,6 +136,7 @@ class SynchronousRoad implements Road {
     let lookup: PromptLookup;
     let placement: Placement;
     try {
+      this.#deps.beliefs?.expire(this.#deps.clock.now());
       lookup = this.#lookups.of(request);
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
@@ -209,6 +190,7 @@ class SynchronousRoad implements Road {
     }
     let engine: EngineExchange;
     try {
+      exchange.sending();
       engine = transportFor(worker).dispatch(engineRequest(request, worker, rank, hint), exchange);
     } catch (thrown) {
       exchange.failed(asPointsmanError(thrown));
@@ -265,7 +247,16 @@ class SynchronousRoad implements Road {
       nowMicros: this.#deps.wallMicros(),
     });
     const hold = runtime.hold ?? null;
-    exchange.booked({ attempt, workerId, blockSize, decision, predictedTokens: predicted, hold });
+    exchange.booked({
+      attempt,
+      workerId,
+      slot,
+      blockSize,
+      hashes,
+      decision,
+      predictedTokens: predicted,
+      hold,
+    });
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
     if (commit === null && hasNothingToRun(runtime, request, decision)) return null;

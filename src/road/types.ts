@@ -1,5 +1,6 @@
 // The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
 import type { EngineReport, RequestApi } from '../engines/index.ts';
+import type { ApproximateResidency } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
@@ -99,3 +100,6 @@ export interface Road {
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }
+
+/** What ranks without KV events are believed to hold, told of every prompt by its booking's number. */
+export type Beliefs = Pick<ApproximateResidency, 'expire' | 'sent' | 'computed' | 'generated' | 'ended'>;

@@ -9,6 +9,10 @@ export interface SimulatedEngineSettings {
   readonly blockSize: number;
   /** Pool size in blocks; null = unlimited. */
   readonly kvBlocks: number | null;
+  /** Blocks of host memory behind the device pool; 0 = none. Needs a bounded pool and the cache model `engine`. */
+  readonly hostKvBlocks: number;
+  /** Link from host memory to the device, Gbit/s. */
+  readonly hostGbps: number;
   /** Seed of the external hashes: XXH3_64(le64(router sequence hash), seed). */
   readonly hashSeed: number;
   readonly maxNumSeqs: number;
@@ -95,7 +99,7 @@ export type FetchAnswer =
 export interface SimulatedEngineStats {
   readonly running: number;
   readonly waiting: number;
-  /** Requests parked until remote KV arrives. */
+  /** Requests parked until KV arrives from a peer or from host memory. */
   readonly parked: number;
   /** Blocks that running requests, transfers and grants hold. */
   readonly activeBlocks: number;
@@ -104,6 +108,12 @@ export interface SimulatedEngineStats {
   /** null = unlimited. */
   readonly totalBlocks: number | null;
   readonly preemptions: number;
+  /** Blocks in host memory. */
+  readonly hostBlocks: number;
+  /** Blocks that went from the device to host memory since the start. */
+  readonly offloadedBlocks: number;
+  /** Blocks that came back from there for a request. */
+  readonly onboardedBlocks: number;
 }
 
 /** What an engine is built with besides its settings. */

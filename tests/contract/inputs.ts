@@ -128,8 +128,8 @@ export const INPUTS_RULES: ContractSection = {
       ),
       fault(
         'src/cli/compose-router.ts',
-        'router.useKvEvents && host.resolution().some(({ needs }) => needs.cache)',
-        'router.useKvEvents',
+        'const wantsIndex = host.resolution().some(({ needs }) => needs.cache);',
+        'const wantsIndex = true;',
       ),
     ),
     rule(

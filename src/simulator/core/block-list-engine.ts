@@ -32,7 +32,7 @@ export class BlockListEngine implements SimulatedEngine {
     this.#settings = settings;
     this.#hasher = new ExternalHasher(parts.hasher, settings.blockSize, settings.hashSeed);
     this.#events = new EventCollector(settings.blockSize);
-    this.#pool = new KvPool(settings.kvBlocks, this.#events.removed);
+    this.#pool = new KvPool(settings.kvBlocks, (lo, hi) => this.#events.removed(lo, hi, 'device'));
   }
 
   submit(request: SimulatedRequest, now: number): void {
@@ -91,6 +91,9 @@ export class BlockListEngine implements SimulatedEngine {
       inactiveBlocks: this.#pool.inactive,
       totalBlocks: this.#settings.kvBlocks,
       preemptions: 0,
+      hostBlocks: 0,
+      offloadedBlocks: 0,
+      onboardedBlocks: 0,
     };
   }
 

@@ -4,11 +4,16 @@ import type { SimulatedEngine, SimulatedEngineParts, SimulatedEngineSettings } f
 import { BlockListEngine } from './block-list-engine.ts';
 import { PassEngine } from './engine.ts';
 
-/** Sizes of an H200-class rank under a mid-size model, as the Dynamo mocker has them; links of 100 Gbit/s. */
+/**
+ * Sizes of an H200-class rank under a mid-size model, as the Dynamo mocker has them; links of 100 Gbit/s. The host link is PCI
+ * Express 5.0 ×16: 32 GT/s × 16 lanes × 128/130.
+ */
 export const DEFAULT_ENGINE_SETTINGS: SimulatedEngineSettings = {
   model: 'sim',
   blockSize: 16,
   kvBlocks: 16_384,
+  hostKvBlocks: 0,
+  hostGbps: 504,
   hashSeed: 0,
   maxNumSeqs: 256,
   maxNumBatchedTokens: 8192,
@@ -80,6 +85,14 @@ function checkSettings(settings: SimulatedEngineSettings): void {
   }
   requireInteger('blockSize', settings.blockSize, 1, 1_048_576);
   if (settings.kvBlocks !== null) requireInteger('kvBlocks', settings.kvBlocks, 1, MAX_BLOCKS);
+  requireInteger('hostKvBlocks', settings.hostKvBlocks, 0, MAX_BLOCKS);
+  requirePositive('hostGbps', settings.hostGbps);
+  if (settings.hostKvBlocks > 0 && (settings.kvBlocks === null || settings.cacheModel !== 'engine')) {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      'the simulated engine has host blocks, which takes a bounded number of KV blocks and the cache model "engine"',
+    );
+  }
   requireInteger('hashSeed', settings.hashSeed, 0, Number.MAX_SAFE_INTEGER);
   requireInteger('maxNumSeqs', settings.maxNumSeqs, 1, 1_048_576);
   requireInteger('maxNumBatchedTokens', settings.maxNumBatchedTokens, 1, 1_073_741_824);

@@ -12,11 +12,13 @@ import type {
   SimulatedRequest,
   SimulatorSink,
 } from '../types.ts';
+import { BlockContents } from './block-contents.ts';
 import { EventCollector } from './event-collector.ts';
 import { ExternalHasher } from './external-chain.ts';
 import { FetchSource } from './fetch-source.ts';
 import { FetchTarget } from './fetch-target.ts';
 import { planHints } from './hint-plan.ts';
+import { HostTier } from './host-tier.ts';
 import { KvPool } from './kv-pool.ts';
 import { LinkShare } from './link-share.ts';
 import { outputSeed, outputToken } from './output-tokens.ts';
@@ -33,6 +35,7 @@ export class PassEngine implements SimulatedEngine {
   readonly #vocabulary: number;
   readonly #pool: KvPool;
   readonly #events: EventCollector;
+  readonly #host: HostTier | null;
   readonly #scheduler: PassScheduler;
   readonly #source: FetchSource;
   readonly #target: FetchTarget;
@@ -55,7 +58,19 @@ export class PassEngine implements SimulatedEngine {
     this.#settings = settings;
     this.#vocabulary = parts.vocabulary ?? DEFAULT_VOCABULARY;
     this.#events = new EventCollector(settings.blockSize);
-    this.#pool = new KvPool(settings.kvBlocks, this.#events.removed);
+    const { blockSize, hostKvBlocks, kvBlocks } = settings;
+    this.#pool = new KvPool(kvBlocks, (lo, hi, copy) => {
+      this.#host?.offload(lo, hi, copy);
+      this.#events.removed(lo, hi, 'device');
+    });
+    const contents = hostKvBlocks === 0 || kvBlocks === null ? null : new BlockContents(kvBlocks, blockSize);
+    const arrivals = {
+      arrived: (request: RequestState, from: number, held: number, at: number) => {
+        this.#arrived(request, from, held, at);
+      },
+      resumed: (request: RequestState, at: number) => this.#resumed(request, at),
+    };
+    this.#host = contents && new HostTier(settings, this.#pool, contents, this.#events, arrivals);
     const link = new LinkShare(settings.nicGbps);
     this.#source = new FetchSource(
       this.#pool,
@@ -64,16 +79,16 @@ export class PassEngine implements SimulatedEngine {
       parts.announceRate ?? (() => undefined),
     );
     this.#target = new FetchTarget(settings, this.#pool, link, parts.peers ?? null, {
+      ...arrivals,
       started: (request, blocks, at) => this.#sink?.transfer('start', request.id, blocks, at),
-      arrived: (request, from, held, at) => this.#arrived(request, from, held, at),
-      resumed: (request, at) => this.#resumed(request, at),
     });
     this.#scheduler = new PassScheduler(
       settings,
       this.#pool,
       this.#events,
       new ExternalHasher(parts.hasher, settings.blockSize, settings.hashSeed),
-      (request, start) => this.#target.attempt(request, this.#scheduler.reusableBlocks(request), start),
+      contents,
+      (request, start) => this.#park(request, start),
     );
   }
 
@@ -99,7 +114,10 @@ export class PassEngine implements SimulatedEngine {
     if (request === undefined) return;
     this.#time = Math.max(this.#time, now);
     this.#requests.delete(id);
-    if (request.status === 'parked') this.#target.cancel(request, this.#time);
+    if (request.status === 'parked') {
+      this.#target.cancel(request, this.#time);
+      this.#host?.cancel(request);
+    }
     withdraw(this.#scheduler.waiting, request);
     withdraw(this.#scheduler.running, request);
     withdraw(this.#rejected, request);
@@ -113,6 +131,7 @@ export class PassEngine implements SimulatedEngine {
     const next = Math.min(
       this.#passEnd ?? this.#nextPassStart(),
       this.#target.nextDue,
+      this.#host?.nextDue ?? Number.POSITIVE_INFINITY,
       this.#source.nextExpiry,
     );
     return next === Number.POSITIVE_INFINITY ? null : next;
@@ -130,6 +149,7 @@ export class PassEngine implements SimulatedEngine {
       this.#time = Math.max(this.#time, next);
       if (this.#source.nextExpiry <= next) this.#expireGrants(next);
       else if (this.#target.nextDue <= next) this.#target.advance(next);
+      else if (this.#host !== null && this.#host.nextDue <= next) this.#host.advance(next);
       else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
       else this.#startPass(next, sink);
     }
@@ -149,16 +169,20 @@ export class PassEngine implements SimulatedEngine {
     return {
       running: this.#scheduler.running.length,
       waiting: this.#scheduler.waiting.length,
-      parked: this.#target.parked,
+      parked: this.#target.parked + (this.#host?.parked ?? 0),
       activeBlocks: this.#pool.active,
       inactiveBlocks: this.#pool.inactive,
       totalBlocks: this.#settings.kvBlocks,
       preemptions: this.#scheduler.preemptions,
+      hostBlocks: this.#host?.blocks ?? 0,
+      offloadedBlocks: this.#host?.offloaded ?? 0,
+      onboardedBlocks: this.#host?.onboarded ?? 0,
     };
   }
 
   residentBlocks(tier: Tier): HashPairs {
-    return tier === 'device' ? this.#pool.residentBlocks() : NO_BLOCKS;
+    if (tier === 'device') return this.#pool.residentBlocks();
+    return (tier === 'host' ? this.#host?.residentBlocks() : null) ?? NO_BLOCKS;
   }
 
   die(now: number): void {
@@ -220,6 +244,16 @@ export class PassEngine implements SimulatedEngine {
     withdraw(this.#scheduler.running, request);
     request.status = 'gone';
     this.#scheduler.releaseBlocks(request);
+  }
+
+  /** Parks a queue head while its blocks come from host memory or, behind those, from a peer. */
+  #park(request: RequestState, start: number): boolean {
+    const reusable = this.#scheduler.reusableBlocks(request);
+    if (this.#host !== null && request.mayOnboard) {
+      request.mayOnboard = false;
+      if (this.#host.attempt(request, reusable, start)) return true;
+    }
+    return request.fetch !== null && this.#target.attempt(request, reusable, start);
   }
 
   #arrived(request: RequestState, from: number, held: number, at: number): void {

@@ -1,26 +1,47 @@
 // Gathers the KV events of one pass, in order: evictions in a row become one BlockRemoved, blocks of one request that follow
 // each other become one BlockStored.
 import type { KvEvent } from '../../events/index.ts';
+import type { U64 } from '../../kv/index.ts';
 import type { RequestState } from './request-state.ts';
+
+/** Tiers that blocks are evicted from. */
+export type RemovingTier = 'device' | 'host';
 
 /** Collects events between two publications. */
 export class EventCollector {
   readonly #blockSize: number;
   #events: KvEvent[] = [];
-  #removed: number[] = [];
+  /** Of one tier there is no order between what is removed in a row; the tiers do not disturb each other. */
+  readonly #removed: Record<RemovingTier, number[]> = { device: [], host: [] };
 
   constructor(blockSize: number) {
     this.#blockSize = blockSize;
   }
 
-  /** A hash has no copy any more. */
-  readonly removed = (lo: number, hi: number): void => {
-    this.#removed.push(lo, hi);
-  };
+  /** A hash has no copy any more on a tier. */
+  removed(lo: number, hi: number, tier: RemovingTier): void {
+    this.#removed[tier].push(lo, hi);
+  }
 
-  /** Blocks [from, to) of a request became resident; none of them was before. Its arrays are shared, not copied. */
+  /** A block is now in host memory as well; `tokens` are kept. */
+  offloaded(lo: number, hi: number, parent: U64 | null, tokens: Uint32Array): void {
+    this.#flushRemoved('host');
+    this.#events.push({
+      kind: 'stored',
+      external: Uint32Array.of(lo, hi),
+      parent,
+      tokenIds: tokens,
+      blockSize: this.#blockSize,
+      tier: 'host',
+      loraName: null,
+      cacheSalt: null,
+      sessionId: null,
+    });
+  }
+
+  /** Blocks [from, to) of a request became resident on the device; none of them was before. Its arrays are shared, not copied. */
   stored(request: RequestState, from: number, to: number): void {
-    this.#flushRemoved();
+    this.#flushRemoved('device');
     const { external } = request;
     this.#events.push({
       kind: 'stored',
@@ -37,15 +58,17 @@ export class EventCollector {
 
   /** Everything since the last call; empty when nothing changed. */
   take(): readonly KvEvent[] {
-    this.#flushRemoved();
+    this.#flushRemoved('device');
+    this.#flushRemoved('host');
     const events = this.#events;
     if (events.length > 0) this.#events = [];
     return events;
   }
 
-  #flushRemoved(): void {
-    if (this.#removed.length === 0) return;
-    this.#events.push({ kind: 'removed', external: Uint32Array.from(this.#removed), tier: 'device' });
-    this.#removed = [];
+  #flushRemoved(tier: RemovingTier): void {
+    const removed = this.#removed[tier];
+    if (removed.length === 0) return;
+    this.#events.push({ kind: 'removed', external: Uint32Array.from(removed), tier });
+    removed.length = 0;
   }
 }

@@ -89,7 +89,7 @@ export class FetchTarget {
     const asked = plan.blockHashes.length;
     const hashes = fromBigUint64Array(plan.blockHashes);
     const matching = commonPrefix(hashes, request.external, Math.min(asked, reusable, MAX_FETCH_HASHES));
-    const from = this.#pool.residentUntil(request.external, 0, reusable);
+    const from = this.#pool.residentUntil(request.external, request.blocks, reusable);
     const outcome = (kind: SimulatedHintOutcome['outcome'], reason?: string): false => {
       settleOutcome(request, plan, kind, { blocks: 0, bytes: 0, ms: 0 }, reason);
       return false;
@@ -100,7 +100,8 @@ export class FetchTarget {
     if (this.#peers === null) return outcome('missing', 'unreachable');
     const id = this.#nextId;
     this.#nextId += 1;
-    this.#pool.acquire(request.external, 0, from, request.table);
+    // What was copied back from host memory is held already.
+    this.#pool.acquire(request.external, request.blocks, from, request.table);
     request.blocks = from;
     request.cachedBlocks = from;
     request.status = 'parked';

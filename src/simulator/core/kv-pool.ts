@@ -7,8 +7,8 @@ import { InactiveLists } from './inactive-lists.ts';
 const NONE = -1;
 const GROWTH_START = 1024;
 
-/** Told when the last copy of a hash goes. */
-export type EvictionListener = (lo: number, hi: number) => void;
+/** Told when the last copy of a hash goes; `copy` is its number, whose contents stand until the listener returns. */
+export type EvictionListener = (lo: number, hi: number, copy: number) => void;
 
 /** Block pool with prefix reuse. Block tables are Int32Arrays of copy numbers, in prompt order. */
 export class KvPool {
@@ -196,7 +196,7 @@ export class KvPool {
       if (twin !== NONE) this.#byHash.set(lo, hi, twin);
       else {
         this.#byHash.delete(lo, hi);
-        this.#evicted(lo, hi);
+        this.#evicted(lo, hi, copy);
       }
       return;
     }

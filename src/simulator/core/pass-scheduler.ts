@@ -1,14 +1,15 @@
 // One pass of continuous batching, after the vLLM-style core of the Dynamo mocker: running requests first, then the queue in
 // order, all under one token budget, with chunked prefill; when the pool runs short the newest running request is pre-empted.
 import type { SimulatedEngineSettings } from '../types.ts';
+import type { BlockContents } from './block-contents.ts';
 import type { EventCollector } from './event-collector.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { KvPool } from './kv-pool.ts';
 import type { RequestState } from './request-state.ts';
 import { decodeMs, type PrefillBatch, prefillMs } from './timing.ts';
 
-/** Asked for a queue head that carries a fetch; true = the request is parked now and leaves the queue. */
-export type FetchAttempt = (request: RequestState, start: number) => boolean;
+/** Asked for a queue head whose blocks may come from elsewhere; true = the request is parked now and leaves the queue. */
+export type ParkAttempt = (request: RequestState, start: number) => boolean;
 
 /** Queues and block accounting of one rank. */
 export class PassScheduler {
@@ -22,7 +23,9 @@ export class PassScheduler {
   readonly #pool: KvPool;
   readonly #events: EventCollector;
   readonly #hasher: ExternalHasher;
-  readonly #tryFetch: FetchAttempt;
+  readonly #tryPark: ParkAttempt;
+  /** What stands in the pool's copies; null where nobody asks. */
+  readonly #contents: BlockContents | null;
   readonly #batch: PrefillBatch = { requests: 0, totalIsl: 0, totalPrefix: 0 };
   #budget = 0;
   #scheduled = 0;
@@ -32,13 +35,15 @@ export class PassScheduler {
     pool: KvPool,
     events: EventCollector,
     hasher: ExternalHasher,
-    tryFetch: FetchAttempt,
+    contents: BlockContents | null,
+    tryPark: ParkAttempt,
   ) {
     this.#settings = settings;
     this.#pool = pool;
     this.#events = events;
     this.#hasher = hasher;
-    this.#tryFetch = tryFetch;
+    this.#contents = contents;
+    this.#tryPark = tryPark;
   }
 
   /** Plans a pass that starts at `start`; returns its duration in ms, or null when nobody could be given a token. */
@@ -67,6 +72,7 @@ export class PassScheduler {
     for (let block = request.cachedBlocks; block < full; block += 1) {
       if (block === request.hashedBlocks) this.#hashNext(request);
       const { external } = request;
+      this.#contents?.put(request.table[block]!, request.tokens, external, block);
       const first = this.#pool.cache(request.table[block]!, external[2 * block]!, external[2 * block + 1]!);
       if (first && runStart < 0) runStart = block;
       if (!first && runStart >= 0) {
@@ -104,6 +110,7 @@ export class PassScheduler {
       const victim = this.running.pop()!;
       this.releaseBlocks(victim);
       victim.status = 'waiting';
+      victim.mayOnboard = true;
       victim.promptLength = victim.length;
       this.waiting.unshift(victim);
       this.preemptions += 1;
@@ -117,7 +124,7 @@ export class PassScheduler {
       const request = this.waiting[0];
       if (request === undefined || request.readyAt > start) return;
       request.prepare(this.#hasher, this.#settings.blockSize);
-      if (request.fetch !== null && this.#tryFetch(request, start)) {
+      if (this.#tryPark(request, start)) {
         this.waiting.shift();
         continue;
       }

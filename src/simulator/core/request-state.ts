@@ -43,6 +43,8 @@ export class RequestState {
   reused = -1;
   /** Fetch to try at admission; null once tried, or without a hint. */
   fetch: FetchPlan | null;
+  /** Whether host memory is still to be asked for more of the prefix, once per admission. */
+  mayOnboard = true;
   readonly outcomes: SimulatedHintOutcome[];
   #prepared = false;
 

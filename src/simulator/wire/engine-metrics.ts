@@ -39,12 +39,23 @@ export function createEngineMetrics(
     });
   };
   gauge('vllm:num_requests_running', 'Requests in the running batch.', (now) => now.running);
-  gauge('vllm:num_requests_waiting', 'Requests waiting, those for remote KV included.', (now) => {
+  gauge('vllm:num_requests_waiting', 'Requests waiting, those that wait for KV included.', (now) => {
     return now.waiting + now.parked;
   });
   gauge('vllm:kv_cache_usage_perc', 'Share of KV blocks held by requests, 0 to 1.', (now) => {
     return now.totalBlocks === null ? 0 : now.activeBlocks / now.totalBlocks;
   });
+  gauge('pointsman_sim_host_blocks', 'KV blocks in host memory.', (now) => now.hostBlocks);
+  gauge(
+    'pointsman_sim_host_offloaded_blocks',
+    'KV blocks copied from the device to host memory since the start.',
+    (now) => now.offloadedBlocks,
+  );
+  gauge(
+    'pointsman_sim_host_onboarded_blocks',
+    'KV blocks copied back from host memory for requests since the start.',
+    (now) => now.onboardedBlocks,
+  );
   const queries = counter('vllm:prefix_cache_queries_total', 'Prompt tokens looked up in the prefix cache.');
   const hits = counter('vllm:prefix_cache_hits_total', 'Prompt tokens found in the prefix cache.');
   const prompts = counter('vllm:prompt_tokens_total', 'Prompt tokens of admitted requests.');

@@ -1,0 +1,146 @@
+// Decides which ranks' caches are estimated: those whose KV events are switched off, named nowhere, silent although the engine computes
+// new blocks, or of no use. What follows for routing is the residency's; that it happens is shown in worker status, log and metrics.
+import type { EventFeed } from '../events/index.ts';
+import type { ApproximateReason, Fleet, Worker } from '../fleet/index.ts';
+import type { ApproximateResidency, HashPairs, OwnerSlot, PromptEnd } from '../kv/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import type { Logger } from '../plugin/index.ts';
+import type { Beliefs } from '../road/index.ts';
+
+/** Events follow their answer within moments: so many answers without any are no coincidence. */
+export const ANSWERS_WITHOUT_EVENTS = 3;
+
+/** What is looked at. */
+export interface ApproximateRanksOptions {
+  readonly fleet: Fleet;
+  readonly residency: ApproximateResidency;
+  readonly useKvEvents: boolean;
+  /** Whether anybody said where a rank publishes its events. */
+  readonly announces: (worker: Worker, rank: number) => boolean;
+  readonly feed: (slot: OwnerSlot) => EventFeed | null;
+  /** Requests of a worker for which it computed whole blocks, which its events must have told. */
+  readonly unheard: (workerId: bigint) => number;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+const WORDS: Readonly<Record<ApproximateReason, string>> = {
+  kv_events_off: 'router.use_kv_events is false',
+  not_announced: 'nobody said where it publishes KV events',
+  not_heard: 'it computes new blocks, but none of its KV events is heard',
+  other_block_size: 'its KV events are of another block size than its model’s',
+};
+
+/** The ranks of a fleet whose caches are estimated. */
+export class ApproximateRanks implements Beliefs {
+  readonly #options: ApproximateRanksOptions;
+  /** By slot. */
+  readonly #estimated = new Set<OwnerSlot>();
+
+  constructor(options: ApproximateRanksOptions) {
+    this.#options = options;
+    const { fleet, residency, metrics } = options;
+    const forget = (worker: Worker): void => {
+      for (const slot of worker.slots) residency.forget(slot);
+    };
+    fleet.listen({
+      added: (worker) => this.review(worker),
+      capabilitiesChanged: (worker) => this.review(worker),
+      stateChanged(worker) {
+        if (worker.state === 'gone') forget(worker);
+      },
+      restarted: forget,
+      removed: (worker) => {
+        forget(worker);
+        for (const slot of worker.slots) this.#estimated.delete(slot);
+      },
+    });
+    metrics.gauge('pointsman_approximate_ranks', () => this.#byReason());
+    metrics.gauge('pointsman_approximate_blocks', () => residency.stats().blocks);
+    metrics.gauge('pointsman_approximate_bytes', () => residency.stats().bytes);
+  }
+
+  /** Looks at a worker's ranks anew. */
+  review(worker: Worker): void {
+    worker.slots.forEach((slot, index) => {
+      this.#set(worker, slot, worker.spec.ranks.first + index);
+    });
+  }
+
+  /** A batch of events of a rank arrives: from here on its engine says what it holds. To be called before the batch is applied. */
+  heard(slot: OwnerSlot): void {
+    if (!this.#estimated.has(slot)) return;
+    const { fleet, useKvEvents, feed } = this.#options;
+    const worker = fleet.workerOfSlot(slot);
+    if (worker === null || !useKvEvents || (feed(slot)?.mismatchedBlockSize ?? null) !== null) return;
+    this.#change(worker, slot, fleet.slotRank(slot), null);
+  }
+
+  expire(now: number): void {
+    this.#options.residency.expire(now);
+  }
+
+  sent(slot: OwnerSlot, attempt: number, local: HashPairs, sequence: HashPairs, now: number): void {
+    if (this.#estimated.has(slot)) this.#options.residency.sent(slot, attempt, local, sequence, now);
+  }
+
+  computed(attempt: number): void {
+    this.#options.residency.computed(attempt);
+  }
+
+  generated(attempt: number, blocks: number): void {
+    this.#options.residency.generated(attempt, blocks);
+  }
+
+  ended(attempt: number, end: PromptEnd, now: number): void {
+    this.#options.residency.ended(attempt, end, now);
+  }
+
+  #set(worker: Worker, slot: OwnerSlot, rank: number): void {
+    const reason = this.#reasonOf(worker, slot, rank);
+    if ((worker.approximate?.get(rank) ?? null) !== reason) this.#change(worker, slot, rank, reason);
+    if (reason === null) return;
+    const { spec, capabilities } = worker;
+    this.#options.residency.setCapacity(slot, spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null);
+  }
+
+  #reasonOf(worker: Worker, slot: OwnerSlot, rank: number): ApproximateReason | null {
+    const { useKvEvents, announces, feed, unheard } = this.#options;
+    if (!useKvEvents) return 'kv_events_off';
+    const stream = feed(slot);
+    if (stream !== null) return stream.mismatchedBlockSize === null ? null : 'other_block_size';
+    if (!announces(worker, rank)) return 'not_announced';
+    // Requests are counted per worker: with several ranks a silent one may simply have had none.
+    const silent = worker.slots.length === 1 && unheard(worker.spec.id) >= ANSWERS_WITHOUT_EVENTS;
+    return silent ? 'not_heard' : null;
+  }
+
+  #change(worker: Worker, slot: OwnerSlot, rank: number, reason: ApproximateReason | null): void {
+    const { fleet, residency, log } = this.#options;
+    const { id } = worker.spec;
+    const before = worker.approximate?.get(rank) ?? null;
+    fleet.setApproximate(id, rank, reason);
+    if (reason === null) {
+      this.#estimated.delete(slot);
+      residency.forget(slot);
+      log.info('what a worker rank has cached is known from its KV events again', { worker: id, rank });
+    } else {
+      this.#estimated.add(slot);
+      // Who was silent from the start is told at the start; who falls back later is worth a warning.
+      const level =
+        reason === 'kv_events_off' || (reason === 'not_announced' && before === null) ? 'info' : 'warn';
+      log[level]('what a worker rank has cached is estimated from what is sent to it', {
+        worker: id,
+        rank,
+        why: WORDS[reason],
+      });
+    }
+  }
+
+  #byReason() {
+    const counts = new Map<ApproximateReason, number>();
+    for (const { approximate } of this.#options.fleet.workers())
+      for (const reason of approximate?.values() ?? []) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+    return [...counts].map(([reason, value]) => ({ labels: { reason }, value }));
+  }
+}

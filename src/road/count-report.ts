@@ -1,0 +1,25 @@
+// Counts what an engine reported of a request: predicted against reported cached tokens, and what it had to compute.
+import type { EngineReport } from '../engines/index.ts';
+import type { ExchangeBooking } from './exchange-booking.ts';
+import type { RoadState } from './road-state.ts';
+import type { RoadRequest } from './types.ts';
+
+/** @param predictedTokens cached tokens that were expected; null = no prediction. */
+export function countReport(
+  { metrics, computedBlocks, modelLabels }: RoadState,
+  request: RoadRequest,
+  { workerId, blockSize }: ExchangeBooking,
+  predictedTokens: number | null,
+  report: EngineReport,
+): void {
+  const promptTokens = report.promptTokens ?? request.tokens.length;
+  const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
+  computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
+  const labels = modelLabels(request.partition.model);
+  metrics.count('pointsman_prompt_tokens_total', labels, promptTokens);
+  if (predictedTokens !== null)
+    metrics.count('pointsman_predicted_cached_tokens_total', labels, predictedTokens);
+  if (report.cachedTokens !== null) {
+    metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
+  }
+}

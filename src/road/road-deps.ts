@@ -1,0 +1,33 @@
+// What a road is made of.
+import type { EngineTransport } from '../engines/index.ts';
+import type { Worker, WorkerHealth } from '../fleet/index.ts';
+import type { ClassifierSource } from '../host/index.ts';
+import type { DecisionRing, Metrics } from '../observe/index.ts';
+import type { Clock } from '../plugin/index.ts';
+import type { Scheduler } from '../scheduling/index.ts';
+import type { EventStreams } from './decision-writer.ts';
+import type { LookupDeps } from './prompt-lookup.ts';
+import type { Beliefs } from './types.ts';
+
+/** The road's parts. */
+export interface RoadDeps extends LookupDeps {
+  readonly scheduler: Scheduler;
+  readonly transportFor: (worker: Worker) => EngineTransport;
+  /** Null = worker health is nobody's business. */
+  readonly health: WorkerHealth | null;
+  readonly decisions: DecisionRing | null;
+  /** Router mode, for the record; read at each decision, as `concurrentRequests` is at each arrival. */
+  readonly mode: string;
+  /** Who classifies requests; absent = nobody. */
+  readonly classifiers?: ClassifierSource;
+  /** Most requests under way at once, booked or waiting for their classification. */
+  readonly concurrentRequests: number;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Event streams, for the record; absent = none are heard. */
+  readonly events?: EventStreams;
+  /** What ranks without KV events are believed to hold; absent = nothing. */
+  readonly beliefs?: Beliefs | null;
+  /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
+  readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
+}
