@@ -271,11 +271,11 @@ describe('createKvEventApplier', () => {
   it('asks for a gap, forgets nothing it knows, and applies each batch once', () => {
     const { applier, send, depth, clock, counts, index } = setUp();
     const asked: number[] = [];
-    let listener: KvReplayListener | null = null;
+    const listeners: KvReplayListener[] = [];
     applier.askAt(1, {
       replay(from, hears) {
         asked.push(from);
-        listener = hears;
+        listeners.push(hears);
         return () => undefined;
       },
     });
@@ -288,7 +288,7 @@ describe('createKvEventApplier', () => {
       true,
       [1, 0, 0, 0],
     ]);
-    const { batch: hear, ended } = listener ?? expect.fail();
+    const { batch: hear, ended } = listeners[0] ?? expect.fail();
     hear(0, batch(stored([10], [1, 2])));
     hear(1, batch(stored([11], [3, 4], { after: 10 })));
     hear(2, batch(stored([12], [5, 6], { after: 11 })));
