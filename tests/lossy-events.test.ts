@@ -7,8 +7,7 @@ import { composeReplayRouter } from '../src/cli/replay-router.ts';
 import { defaultConfig } from '../src/config/index.ts';
 import { encodeEventBatch } from '../src/events/index.ts';
 import { createBlockHasher } from '../src/kv/index.ts';
-import { readTrace } from '../src/replay/index.ts';
-import { prepareRun } from '../src/replay/run.ts';
+import { prepareRun, readTrace } from '../src/replay/index.ts';
 import { DEFAULT_ENGINE_SETTINGS, NO_EVENT_FAULTS, VirtualTime } from '../src/simulator/index.ts';
 
 const SAMPLE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));

@@ -7,13 +7,11 @@ export {
 } from './approximate/approximate-residency.ts';
 export { type BlockHashScope, blockHashSeed } from './hashing/block-hash-seed.ts';
 export { createBlockHasher } from './hashing/block-hasher.ts';
-export { type BlockForm, blockCount, hashBlocks } from './hashing/hash-blocks.ts';
+export { type BlockForm, hashBlocks } from './hashing/hash-blocks.ts';
 export {
   isDigestId,
   type MultimodalItems,
   multimodalHash,
-  padValue,
-  withPadValues,
 } from './hashing/multimodal.ts';
 export { createReferenceHasher } from './hashing/reference-hasher.ts';
 export { ROUTER_SEED } from './hashing/router-seed.ts';
