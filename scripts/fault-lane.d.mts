@@ -14,8 +14,10 @@ export class FaultLane {
   close(): void;
   /** Plants a fault; the function returned takes it out again. */
   plant(fault: PlantedFault): () => void;
-  /** Runs tests; answers how each went, by `file: name`. */
-  run(tests: readonly RuleTest[]): Promise<Map<string, TestVerdict>>;
+  /** Runs tests; answers how each went, by `file: name`. `fresh`: in a process in which nothing ran. */
+  run(tests: readonly RuleTest[], fresh?: boolean): Promise<Map<string, TestVerdict>>;
+  /** Builds the program as it stands; answers what the compiler refuses, or null. */
+  build(): Promise<string | null>;
   /** Takes over what another lane has built. */
   takeBuild(other: FaultLane): void;
 }

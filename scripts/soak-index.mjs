@@ -1,5 +1,6 @@
 // Soak test of the prefix index: random stores, removes, clears and lost workers of up to 70 owners, every answer compared with a
-// model of another build. Usage: node scripts/soak-index.mjs [--operations 1e8] [--seed 1]
+// model of another build. With --churn: hours of sessions on 16 workers under a cap of 64 MiB; exit 1 when the index grew or finds less
+// than one built anew. Usage: node scripts/soak-index.mjs [--operations 1e8] [--churn [--events 5e7]] [--seed 1]
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,14 +11,17 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const { values } = parseArgs({
   options: {
     index: { type: 'boolean' },
+    churn: { type: 'boolean' },
     operations: { type: 'string', default: '1e8' },
+    events: { type: 'string', default: '5e7' },
     seed: { type: 'string', default: '1' },
   },
 });
 const operations = Number(values.operations);
+const events = Number(values.events);
 const seed = Number(values.seed);
-if (!(operations >= 1) || !Number.isSafeInteger(seed)) {
-  process.stderr.write('--operations must be a number from 1, --seed an integer\n');
+if (!(operations >= 1 && events >= 1) || !Number.isSafeInteger(seed)) {
+  process.stderr.write('--operations and --events must be numbers from 1, --seed an integer\n');
   process.exit(2);
 }
 const out = join(root, '.bench');
@@ -28,15 +32,22 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', 'bench/tsconfig.
   stdio: 'inherit',
 });
 if (status !== 0) process.exit(1);
-const { soakIndex } = await import(pathToFileURL(join(out, 'bench/index-soak.js')).href);
+const { soakChurn, soakIndex } = await import(pathToFileURL(join(out, 'bench/index-soak.js')).href);
 const started = performance.now();
 const print = (line) => process.stdout.write(`${line}\n`);
 const elapsed = () => `${((performance.now() - started) / 1000).toFixed(0)} s`;
 try {
-  const done = soakIndex(operations, seed, (so) => {
-    if (so % 1_000_000 === 0) print(`${elapsed().padStart(8)}  ${so.toLocaleString('en-US')} operations`);
-  });
-  print(`\nok: ${done.toLocaleString('en-US')} operations in ${elapsed()}, seed ${seed}`);
+  if (values.churn) {
+    const faults = soakChurn(events, seed, print);
+    for (const fault of faults) print(`FAULT: ${fault}`);
+    if (faults.length > 0) process.exitCode = 1;
+    else print(`\nok: ${events.toLocaleString('en-US')} block events in ${elapsed()}, seed ${seed}`);
+  } else {
+    const done = soakIndex(operations, seed, (so) => {
+      if (so % 1_000_000 === 0) print(`${elapsed().padStart(8)}  ${so.toLocaleString('en-US')} operations`);
+    });
+    print(`\nok: ${done.toLocaleString('en-US')} operations in ${elapsed()}, seed ${seed}`);
+  }
 } catch (error) {
   print(`FAULT: ${error.message}`);
   process.exitCode = 1;

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
 import { SCAFFOLD_ROLES } from '../src/cli/scaffold.ts';
 
@@ -52,10 +52,14 @@ describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => 
   const place = join(folder, role);
   const name = `mine_${role}`;
 
-  it('writes a plugin and says what comes next', async () => {
-    const { code, out } = await run('plugins', 'new', role, name, '--folder', place, '--json');
-    expect(code).toBe(0);
-    const told = JSON.parse(out);
+  let written = { code: -1, out: '' };
+  beforeAll(async () => {
+    written = await run('plugins', 'new', role, name, '--folder', place, '--json');
+  });
+
+  it('writes a plugin and says what comes next', () => {
+    expect(written.code).toBe(0);
+    const told = JSON.parse(written.out);
     expect(told).toMatchObject({ role, name, folder: place });
     expect(told.written).toEqual(expect.arrayContaining([`${name}.ts`, 'tsconfig.json', '.pointsman/']));
     expect(told.next[0]).toContain(`plugins test ${place}`);

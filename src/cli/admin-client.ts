@@ -17,9 +17,11 @@ export interface AdminAnswer {
 
 /**
  * The parsed answer of `GET base/path`, or null for 404. `token` goes along as bearer.
- * @throws PointsmanError PM_USAGE for a base that is no http url, PM_ADMIN_ANSWER when there is no usable answer
+ * @param admin what `--admin` says: an http url or `host:port`
+ * @throws PointsmanError PM_USAGE for a base that is neither, PM_ADMIN_ANSWER when there is no usable answer
  */
-export async function adminGet(base: string, path: string, token: string | undefined): Promise<unknown> {
+export async function adminGet(admin: string, path: string, token: string | undefined): Promise<unknown> {
+  const base = adminUrl(admin);
   const answer = await ask('GET', base, path, token, TIMEOUT_MS);
   return answer?.status === 200 ? answer.body : answer === null ? null : unusable(base, path, answer.status);
 }
@@ -29,13 +31,13 @@ export async function adminGet(base: string, path: string, token: string | undef
  * @param timeoutMs how long it may take
  * @throws as {@link adminGet}
  */
-export function adminPost(
-  base: string,
+export async function adminPost(
+  admin: string,
   path: string,
   token: string | undefined,
   timeoutMs: number,
 ): Promise<AdminAnswer | null> {
-  return ask('POST', base, path, token, timeoutMs);
+  return await ask('POST', adminUrl(admin), path, token, timeoutMs);
 }
 
 async function ask(
@@ -45,12 +47,6 @@ async function ask(
   token: string | undefined,
   timeoutMs: number,
 ): Promise<AdminAnswer | null> {
-  if (!/^https?:\/\//.test(base) || !URL.canParse(base)) {
-    throw new PointsmanError(
-      'PM_USAGE',
-      `--admin must be a url such as ${DEFAULT_ADMIN}, not "${base.slice(0, 80)}"`,
-    );
-  }
   const url = urlOf(base, path);
   let status: number;
   let text: string;
@@ -82,6 +78,16 @@ async function ask(
     // Falls through to the one answer for everything that is not this API.
   }
   return unusable(base, path, status);
+}
+
+/** The url that `--admin` means: itself, or plain http at `host:port`. @throws PointsmanError PM_USAGE. */
+function adminUrl(given: string): string {
+  const url = /^(\[[0-9a-fA-F:.]+\]|[^/:@?#\s]+):\d+\/?$/.test(given) ? `http://${given}` : given;
+  if (/^https?:\/\//.test(url) && URL.canParse(url)) return url;
+  throw new PointsmanError(
+    'PM_USAGE',
+    `--admin must be host:port or a url such as ${DEFAULT_ADMIN}, not "${given.slice(0, 80)}"`,
+  );
 }
 
 function unusable(base: string, path: string, status: number): never {

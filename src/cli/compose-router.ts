@@ -18,7 +18,7 @@ import {
   type BlockHasher,
   blockHashSeed,
   createBlockHasher,
-  createPrefixIndex,
+  type OwnerSlot,
   type PrefixIndex,
   type U64,
 } from '../kv/index.ts';
@@ -27,8 +27,10 @@ import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
+import { createIndex } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
-import { eventsInto, followFleet } from './events-into.ts';
+import { eventsInto } from './events-into.ts';
+import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 
@@ -130,15 +132,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   let events: KvEventApplier | null = null;
   const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex
-    ? createPrefixIndex({
-        hasher,
-        maxBytes: limits.indexBytes,
-        later,
-        // Engines announce every copy of a block. Where batches were lost, counts no longer say how many there are.
-        countStores: (slot) => events?.feed(slot)?.stale !== true,
-      })
-    : null;
+  // Engines announce every copy of a block. Where batches were lost, counts no longer say how many there are.
+  const countStores = (slot: OwnerSlot): boolean => events?.feed(slot)?.stale !== true;
+  const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),

@@ -1,6 +1,6 @@
 // Leads the engines' events into the index: what they are applied with, and what the fleet's changes mean for them.
 import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
-import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
+import type { BlockSizes, Fleet } from '../fleet/index.ts';
 import { type BlockHasher, blockHashSeed, type PrefixIndex } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
@@ -19,24 +19,7 @@ export interface EventParts {
   readonly metrics: Metrics;
 }
 
-/** Makes the index forget what lost and restarted engines hold no more. */
-export function followFleet(index: PrefixIndex, fleet: Fleet): void {
-  const clear = (worker: Worker): void => {
-    for (const slot of worker.slots) index.clear(slot, 'all');
-  };
-  fleet.listen({
-    added(worker) {
-      for (const slot of worker.slots) index.bindOwner(slot, worker.spec.id);
-    },
-    stateChanged(worker) {
-      if (worker.state === 'gone') clear(worker);
-    },
-    removed: (worker) => index.removeWorker(worker.spec.id),
-    restarted: clear,
-  });
-}
-
-/** Applies events to the index; to be called after {@link followFleet}. */
+/** Applies events to the index; to be called after `followFleet`. */
 export function eventsInto(
   index: PrefixIndex,
   beliefs: Pick<ApproximateRanks, 'heard'>,

@@ -125,11 +125,25 @@ test('an answer that is not of this API is refused, and a missing token is named
   );
 });
 
-test('an admin address that is no url is a usage error', async () => {
-  expect(await explain(['x', '--admin', 'localhost:8001'])).toEqual({
+test('an admin address may be a host and a port', async () => {
+  const { url } = await admin({ '/decisions?request=req-1': `[${record('d-1', '7')}]` });
+  const { code, out } = await explain(['req-1', '--admin', new URL(url).host]);
+  expect([code, out.split('  ')[0]]).toEqual([0, 'decision d-1']);
+});
+
+test.each([
+  'localhost',
+  'localhost:',
+  'localhost:65536',
+  'ftp://localhost:8001',
+  ':8001',
+  'a b:1',
+  '::1:8001',
+])('an admin address such as %s is a usage error', async (given) => {
+  expect(await explain(['x', '--admin', given])).toEqual({
     code: 2,
     out: '',
-    err: 'error: --admin must be a url such as http://127.0.0.1:8001, not "localhost:8001" [PM_USAGE]\n',
+    err: `error: --admin must be host:port or a url such as http://127.0.0.1:8001, not "${given}" [PM_USAGE]\n`,
   });
 });
 

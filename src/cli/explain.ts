@@ -12,7 +12,7 @@ export function register(program: Command, io: CliIo): void {
     .description('show one decision: candidates, cost terms, hints, prediction against outcome')
     .argument('[request-id]', 'the x-request-id of an answer, or a decision id (d-…)')
     .option('--last', 'the newest decision instead')
-    .option('--admin <url>', 'admin API of the router', DEFAULT_ADMIN)
+    .option('--admin <address>', 'admin API of the router: a url or host:port', DEFAULT_ADMIN)
     .option('--json', 'the records as a JSON list on stdout')
     .addHelpText(
       'after',

@@ -11,7 +11,7 @@ export function registerList(group: Command, io: CliIo): void {
   group
     .command('list')
     .description('what is loaded, where it runs, and what became of the latest reload')
-    .option('--admin <url>', 'admin API of the router', DEFAULT_ADMIN)
+    .option('--admin <address>', 'admin API of the router: a url or host:port', DEFAULT_ADMIN)
     .option('--json', 'the answer of GET /plugins on stdout')
     .addHelpText(
       'after',

@@ -13,7 +13,7 @@ export function registerReload(group: Command, io: CliIo): void {
   group
     .command('reload')
     .description('read configuration, plugin files and packages again')
-    .option('--admin <url>', 'admin API of the router', DEFAULT_ADMIN)
+    .option('--admin <address>', 'admin API of the router: a url or host:port', DEFAULT_ADMIN)
     .option('--json', 'what became of it as JSON on stdout')
     .addHelpText(
       'after',

@@ -131,6 +131,14 @@ test.each<[Partial<ReadinessFacts>, string]>([
     "worker 1 rank 0 stores blocks of 32 tokens, which do not make up its model's blocks: what it has cached is estimated from what is sent to it; give the model a block_size that is a multiple of it",
   ],
   [
+    { feed: () => ({ ...FEED, rejectedBlocks: { unknown_parent: 9 } }) },
+    '9 blocks of worker 1 rank 0 were dropped, as the block before them never came: what it has cached is not fully known',
+  ],
+  [
+    { feed: () => ({ ...FEED, rejected: { plain_tokens: 2, ambiguous_cache_namespace: 1 } }) },
+    'KV events of worker 1 rank 0 were left out, so their blocks are not found (2 plain_tokens, 1 ambiguous_cache_namespace)',
+  ],
+  [
     { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },
     '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known',
   ],

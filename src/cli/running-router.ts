@@ -247,7 +247,7 @@ function startAdmin(
     log,
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
-    workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events),
+    workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events, core.index),
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
     config: () => configForDisplay(reload.config),

@@ -1,6 +1,7 @@
 // Workers as the admin API shows them.
 import { type KvEventApplier, streamState } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
+import { type PrefixIndex, TIERS } from '../kv/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
@@ -8,6 +9,7 @@ export function workerStatus(
   workers: readonly Worker[],
   subscriptions: readonly SubscriptionStatus[],
   events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
+  index: Pick<PrefixIndex, 'blocksOf'> | null,
 ): unknown {
   return workers.map((worker) => {
     const { spec, capabilities } = worker;
@@ -26,8 +28,8 @@ export function workerStatus(
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
       },
-      ranks: worker.slots.map((slot, index) => {
-        const rank = spec.ranks.first + index;
+      ranks: worker.slots.map((slot, nth) => {
+        const rank = spec.ranks.first + nth;
         const said = capabilities?.ranks.get(rank);
         const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
         const feed = events?.feed(slot) ?? null;
@@ -37,6 +39,7 @@ export function workerStatus(
           approximate: worker.approximate?.get(rank) ?? null,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
+          blocks: index && blocksPerTier(index.blocksOf(slot)),
           kv_events: stream && {
             endpoint: stream.endpoint,
             connected: stream.connected,
@@ -61,4 +64,9 @@ export function workerStatus(
       }),
     };
   });
+}
+
+/** What the index knows of a rank, by the names of the tiers. */
+function blocksPerTier(held: readonly number[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(TIERS.map((tier, at) => [tier, held[at] ?? 0]));
 }

@@ -1,9 +1,9 @@
 // From the file's names to the program's: camelCase, absolute paths, secrets read, null for what was not said.
 import { resolve } from 'node:path';
-import type { Role } from '../plugin/index.ts';
+import { ROLES, type Role } from '../plugin/index.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
-import { MAX_WAIT_MS, ROLES } from './schema-selection.ts';
+import { MAX_WAIT_MS } from './schema-selection.ts';
 import type {
   ClassifierEntry,
   ConfigPath,

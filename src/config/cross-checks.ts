@@ -1,9 +1,9 @@
 // What no single key can show: names that must exist, ids that must differ, settings that exclude each other.
 import { isIP } from 'node:net';
+import { ROLES } from '../plugin/index.ts';
 import { didYouMean, nameList } from './nearest.ts';
 import { checkQueueProfile, QUEUE_KEYS } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
-import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
 
 type Report = (

@@ -7,7 +7,6 @@ export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.t
 export { didYouMean, nameList } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';
 export { type ReloadedConfig, reloadedConfig } from './reloaded-config.ts';
-export { ROLES } from './schema-selection.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { renderPath } from './text-source.ts';
 export type {

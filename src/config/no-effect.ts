@@ -1,7 +1,8 @@
 // Keys whose part of the router does not exist in this version: their shape is checked like any other, and each gives one
 // warning, so that nobody believes in a setting that does nothing.
+
+import { ROLES } from '../plugin/index.ts';
 import type { FileValue } from './schema.ts';
-import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem } from './types.ts';
 import { isRecord } from './values.ts';
 

@@ -1,9 +1,9 @@
 // Two older ways to give hints: `hint_policies.<role>`, now that role's `hints`, and `kv_hint_policy`, one hint policy behind those of
 // every role. Both go on working; a warning shows how the file is written today.
 import { stringify } from 'yaml';
+import { ROLES } from '../plugin/index.ts';
 import { placeOf } from './policy-file.ts';
 import type { FileValue } from './schema.ts';
-import { ROLES } from './schema-selection.ts';
 import type { ConfigPath, ConfigProblem, ConfigSource } from './types.ts';
 import { isRecord } from './values.ts';
 

@@ -1,6 +1,6 @@
 // What the command line and the environment say over the file. Precedence for prefill and decode: their own override, then
 // DYN_ROUTER_WORKER_SELECTION_POLICY, then the file; for aggregated and encode the environment, then the file.
-import { PointsmanError, type Role } from '../plugin/index.ts';
+import { PointsmanError, ROLES, type Role } from '../plugin/index.ts';
 import { defaultEntry } from './build.ts';
 import { didYouMean } from './nearest.ts';
 import { LOG_LEVELS, ROUTER_MODES } from './schema.ts';
@@ -48,7 +48,7 @@ export function applyOverrides(config: RouterConfig, overrides: ConfigOverrides)
     encode: everyRole,
   };
   const workerSelection: Partial<Record<Role, RoleSelectionEntry>> = { ...config.workerSelection };
-  for (const role of ['aggregated', 'prefill', 'decode', 'encode'] as const) {
+  for (const role of ROLES) {
     const name = perRole[role];
     if (name === undefined) continue;
     const before = config.workerSelection[role] ?? defaultEntry(['worker_selection', role]);

@@ -1,6 +1,6 @@
 // Grammar of `models` and `workers`, and of the queue profiles that stand beside a model's keys or at the root.
 import { z } from 'zod';
-import { ROLES } from './schema-selection.ts';
+import { ROLES } from '../plugin/index.ts';
 import {
   anyText,
   decimal,

@@ -1,7 +1,6 @@
 // Grammar of `worker_selection`: a role entry is a bare name or a mapping, hints are a list, instances have names.
 // Which types and instances exist is the host's to say; parameters stay raw for the plugin's own schema.
 import { z } from 'zod';
-import type { Role } from '../plugin/index.ts';
 import { forwardIssues } from './issues.ts';
 import {
   describeValue,
@@ -16,9 +15,6 @@ import {
   text,
   word,
 } from './values.ts';
-
-/** Worker roles in the order they are reported. */
-export const ROLES = ['aggregated', 'prefill', 'decode', 'encode'] as const satisfies readonly Role[];
 
 const POLICY_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 

@@ -31,6 +31,33 @@ function advertising(blockSize: number): WorkerCapabilities {
   };
 }
 
+describe('pairs of tokens', () => {
+  it('are what the configuration says, else what the first store said, while its worker lasts', () => {
+    const fleet = new Fleet();
+    const sizes = new BlockSizes(
+      fleet,
+      () => null,
+      (model) => (model === 'set' ? false : null),
+    );
+    fleet.add(spec(1n, 'set'));
+    fleet.add(spec(2n, 'open'));
+    fleet.add(spec(3n, 'open'));
+    expect([sizes.pairsOfModel('set'), sizes.pairsOfModel('open'), sizes.pairsOfSlot(99)]).toEqual([
+      false,
+      null,
+      null,
+    ]);
+    sizes.learnPairs(fleet.slotOf(1n, 0), true);
+    sizes.learnPairs(fleet.slotOf(2n, 0), true);
+    sizes.learnPairs(fleet.slotOf(3n, 0), false);
+    expect([sizes.pairsOfModel('set'), sizes.pairsOfSlot(fleet.slotOf(3n, 0))]).toEqual([false, true]);
+    sizes.restarted(fleet.slotOf(3n, 0));
+    expect(sizes.pairsOfModel('open')).toBe(true);
+    sizes.restarted(fleet.slotOf(2n, 0));
+    expect(sizes.pairsOfModel('open')).toBe(null);
+  });
+});
+
 describe('block sizes', () => {
   it('are those configured, else advertised, else learned from the first store', () => {
     const fleet = new Fleet();

@@ -1,136 +1,127 @@
 // A pipeline's own copy of the candidates of a decision: what components get to see, so that none of them can write into the
-// columns of the host. Only groups that a component declared are copied; the others hold stale numbers that no view shows.
+// columns of the host. A column is copied when it is first read; nobody can read a group that no component declared.
 import type { WorkerInput } from '../plugin/index.ts';
 import { createCandidateTable, growCandidateTable } from './candidate-table.ts';
+import { DecisionRows, LazyColumn, LazyIds } from './lazy-column.ts';
 import type { CandidateTable } from './types.ts';
 
-/** The copy. */
+/** The copy; its columns are valid for the rows taken last. */
 export class CompactCandidates {
-  readonly table: CandidateTable = createCandidateTable(0);
-  readonly #cache: boolean;
-  readonly #load: boolean;
-  readonly #taints: boolean;
-  readonly #occupancy: boolean;
-  readonly #copies = Array.from({ length: 13 }, () => new ColumnCopy());
-  readonly #ids = new IdCopy();
+  readonly #rows = new DecisionRows();
+  readonly #inputs: ReadonlySet<WorkerInput>;
+  readonly #own: CandidateTable = createCandidateTable(0);
+  #source: CandidateTable = this.#own;
+  readonly ids = new LazyIds(this.#rows);
+  readonly effectiveOverlapBlocks = new LazyColumn(this.#rows);
+  readonly cachedTokens = new LazyColumn(this.#rows);
+  readonly deviceBlocks = new LazyColumn(this.#rows);
+  readonly hostBlocks = new LazyColumn(this.#rows);
+  readonly diskBlocks = new LazyColumn(this.#rows);
+  readonly loadAvailable = new LazyColumn(this.#rows);
+  readonly activePrefillTokens = new LazyColumn(this.#rows);
+  readonly decodeCostBlocks = new LazyColumn(this.#rows);
+  readonly activeRequests = new LazyColumn(this.#rows);
+  readonly preferredTaintMultiplier = new LazyColumn(this.#rows);
+  readonly occupancy = new LazyColumn(this.#rows);
+  readonly copyableBlocks = new LazyColumn(this.#rows);
+  readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
 
+  /** @param inputs what any component declared. */
   constructor(inputs: ReadonlySet<WorkerInput>) {
-    this.#cache = inputs.has('cache');
-    this.#load = inputs.has('load');
-    this.#taints = inputs.has('preferred-taint');
-    this.#occupancy = inputs.has('occupancy');
+    this.#inputs = inputs;
+  }
+
+  get count(): number {
+    return this.#rows.count;
+  }
+
+  get hasTierMatches(): boolean {
+    return this.#source.hasTierMatches;
   }
 
   /** Makes room; what was copied is lost. */
   grow(rows: number): void {
-    growCandidateTable(this.table, rows);
+    const own = this.#own;
+    if (!growCandidateTable(own, rows)) return;
+    this.ids.keepIn(own.workerIds, own.ranks);
+    this.effectiveOverlapBlocks.keepIn(own.effectiveOverlapBlocks);
+    this.cachedTokens.keepIn(own.cachedTokens);
+    this.deviceBlocks.keepIn(own.deviceBlocks);
+    this.hostBlocks.keepIn(own.hostBlocks);
+    this.diskBlocks.keepIn(own.diskBlocks);
+    this.loadAvailable.keepIn(own.loadAvailable);
+    this.activePrefillTokens.keepIn(own.activePrefillTokens);
+    this.decodeCostBlocks.keepIn(own.decodeCostBlocks);
+    this.activeRequests.keepIn(own.activeRequests);
+    this.preferredTaintMultiplier.keepIn(own.preferredTaintMultiplier);
+    this.occupancy.keepIn(own.occupancy);
+    this.copyableBlocks.keepIn(own.copyableBlocks);
+    this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
   }
 
-  /** Copies rows `from[0 … count)` of `source` to rows 0 …; null = its first `count` rows. `source` may be this copy when `from` ascends. */
+  /** Takes rows `from[0 … count)` of `source` as rows 0 …; null = its first `count` rows. Both must stay as they are while columns are read. */
   take(source: CandidateTable, from: Int32Array | null, count: number): void {
-    const target = this.table;
-    const copies = this.#copies;
-    target.hasTierMatches = source.hasTierMatches;
-    target.hasLowerTierMatches = source.hasLowerTierMatches;
-    target.hasUnknownLoads = source.hasUnknownLoads;
-    target.hasTaintMultipliers = source.hasTaintMultipliers;
-    target.hasCopies = source.hasCopies;
-    target.count = count;
-    this.#ids.take(source, from, count, target);
-    // One by one: a loop over names would look every array up by name again.
-    if (this.#cache) {
-      copies[0]!.take(source.effectiveOverlapBlocks, from, count, target.effectiveOverlapBlocks);
-      copies[1]!.take(source.cachedTokens, from, count, target.cachedTokens);
-      copies[2]!.take(source.deviceBlocks, from, count, target.deviceBlocks);
-      copies[3]!.take(source.hostBlocks, from, count, target.hostBlocks);
-      copies[4]!.take(source.diskBlocks, from, count, target.diskBlocks);
-    }
-    if (this.#load) {
-      copies[5]!.take(source.loadAvailable, from, count, target.loadAvailable);
-      copies[6]!.take(source.activePrefillTokens, from, count, target.activePrefillTokens);
-      copies[7]!.take(source.decodeCostBlocks, from, count, target.decodeCostBlocks);
-      copies[8]!.take(source.activeRequests, from, count, target.activeRequests);
-    }
-    if (this.#taints) {
-      copies[9]!.take(source.preferredTaintMultiplier, from, count, target.preferredTaintMultiplier);
-    }
-    if (this.#occupancy) copies[10]!.take(source.occupancy, from, count, target.occupancy);
-    if (!source.hasCopies) return;
-    copies[11]!.take(source.copyableBlocks, from, count, target.copyableBlocks);
-    copies[12]!.take(source.sourcePrefixBlocks, from, count, target.sourcePrefixBlocks);
+    this.#source = source;
+    this.#rows.set(from, count);
+    this.ids.point(source.workerIds, source.ranks);
+    this.effectiveOverlapBlocks.point(source.effectiveOverlapBlocks);
+    this.cachedTokens.point(source.cachedTokens);
+    this.deviceBlocks.point(source.deviceBlocks);
+    this.hostBlocks.point(source.hostBlocks);
+    this.diskBlocks.point(source.diskBlocks);
+    this.loadAvailable.point(source.loadAvailable);
+    this.activePrefillTokens.point(source.activePrefillTokens);
+    this.decodeCostBlocks.point(source.decodeCostBlocks);
+    this.activeRequests.point(source.activeRequests);
+    this.preferredTaintMultiplier.point(source.preferredTaintMultiplier);
+    this.occupancy.point(source.occupancy);
+    this.copyableBlocks.point(source.copyableBlocks);
+    this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
   }
-}
 
-/** Below some hundred rows a loop is faster than handing an array over. */
-const FEW = 96;
-
-/** Copies a column, always the same one. The view of what is copied is kept: making one costs more than copying it. */
-export class ColumnCopy {
-  #read: Float64Array = new Float64Array(0);
-  #view: Float64Array = new Float64Array(0);
-
-  /** As {@link CompactCandidates.take}. */
-  take(read: Float64Array, from: Int32Array | null, count: number, write: Float64Array): void {
-    if (from !== null) {
-      for (let row = 0; row < count; row += 1) write[row] = read[from[row]!]!;
-    } else if (count <= FEW) {
-      for (let row = 0; row < count; row += 1) write[row] = read[row]!;
-    } else {
-      if (read !== this.#read || count !== this.#view.length) {
-        this.#read = read;
-        this.#view = read.subarray(0, count);
-      }
-      write.set(this.#view);
-    }
+  /** Takes fewer rows of the same table, as {@link take}. What components wrote into columns is gone. */
+  narrow(from: Int32Array, count: number): void {
+    this.#rows.set(from, count);
   }
-}
 
-/** Copies worker ids, as pairs of words because each bigint read would be an object, and ranks. */
-class IdCopy {
-  readonly #read = new IdWords();
-  readonly #written = new IdWords();
-  #ranks: Int32Array = new Int32Array(0);
-  #rankView: Int32Array = new Int32Array(0);
-  #wordView: Int32Array = new Int32Array(0);
-
-  take(source: CandidateTable, from: Int32Array | null, count: number, target: CandidateTable): void {
-    const words = source === target ? this.#written.of(target.workerIds) : this.#read.of(source.workerIds);
-    const wordsOut = this.#written.of(target.workerIds);
-    const { ranks } = source;
-    const ranksOut = target.ranks;
-    if (from === null && count > FEW) {
-      if (
-        ranks !== this.#ranks ||
-        count !== this.#rankView.length ||
-        words.buffer !== this.#wordView.buffer
-      ) {
-        this.#ranks = ranks;
-        this.#rankView = ranks.subarray(0, count);
-        this.#wordView = words.subarray(0, 2 * count);
-      }
-      ranksOut.set(this.#rankView);
-      wordsOut.set(this.#wordView);
-      return;
-    }
-    for (let row = 0; row < count; row += 1) {
-      const at = from === null ? row : from[row]!;
-      ranksOut[row] = ranks[at]!;
-      wordsOut[2 * row] = words[2 * at]!;
-      wordsOut[2 * row + 1] = words[2 * at + 1]!;
-    }
+  /** Whether a row has blocks to copy, as the host knows it, whatever components wrote. */
+  hasCopyable(row: number): boolean {
+    const { hasCopies, copyableBlocks } = this.#source;
+    const { from } = this.#rows;
+    return hasCopies && copyableBlocks[from === null ? row : from[row]!]! >= 1;
   }
-}
 
-/** The words of a column of ids; looked at anew when the column is another one. */
-class IdWords {
-  #ids: BigUint64Array = new BigUint64Array(0);
-  #words: Int32Array = new Int32Array(0);
-
-  of(ids: BigUint64Array): Int32Array {
-    if (ids !== this.#ids) {
-      this.#ids = ids;
-      this.#words = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
+  /** The rows as a table: the columns of every declared group copied, stale numbers in the others. */
+  table(): CandidateTable {
+    const own = this.#own;
+    const source = this.#source;
+    own.count = this.#rows.count;
+    own.hasTierMatches = source.hasTierMatches;
+    own.hasLowerTierMatches = source.hasLowerTierMatches;
+    own.hasUnknownLoads = source.hasUnknownLoads;
+    own.hasTaintMultipliers = source.hasTaintMultipliers;
+    own.hasCopies = source.hasCopies;
+    const inputs = this.#inputs;
+    this.ids.refresh();
+    if (inputs.has('cache')) {
+      this.effectiveOverlapBlocks.refresh();
+      this.cachedTokens.refresh();
+      this.deviceBlocks.refresh();
+      this.hostBlocks.refresh();
+      this.diskBlocks.refresh();
     }
-    return this.#words;
+    if (inputs.has('load')) {
+      this.loadAvailable.refresh();
+      this.activePrefillTokens.refresh();
+      this.decodeCostBlocks.refresh();
+      this.activeRequests.refresh();
+    }
+    if (inputs.has('preferred-taint')) this.preferredTaintMultiplier.refresh();
+    if (inputs.has('occupancy')) this.occupancy.refresh();
+    if (source.hasCopies) {
+      this.copyableBlocks.refresh();
+      this.sourcePrefixBlocks.refresh();
+    }
+    return own;
   }
 }

@@ -1,77 +1,151 @@
 // What a component sees of the candidates: an object with exactly the groups it declared, made once per component over the
-// pipeline's own copy of the columns and pointed at new arrays only when these grow.
-import type { CacheColumns, CopyColumns, LoadColumns, SessionLineage, WorkerInput } from '../plugin/index.ts';
-import type { CandidateTable } from './types.ts';
+// pipeline's own copy of the columns. A column is copied when it is read here.
+import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from '../plugin/index.ts';
+import type { CompactCandidates } from './compact-candidates.ts';
+import type { LazyColumn } from './lazy-column.ts';
 
-type Writable<T> = { -readonly [K in keyof T]: T[K] };
-
-/** The candidates as handed to a component. */
-export interface ComponentView {
-  count: number;
-  workerIds: BigUint64Array;
-  ranks: Int32Array;
-  costs?: Float64Array;
-  cache?: Writable<CacheColumns>;
-  load?: Writable<LoadColumns>;
-  preferredTaintMultiplier?: Float64Array;
-  occupancy?: Float64Array;
-  copies?: Writable<CopyColumns>;
-  lineage?: SessionLineage | null;
-}
-
-/** A view for these inputs, not yet pointed at anything. */
-export function componentView(inputs: readonly WorkerInput[]): ComponentView {
-  const none = new Float64Array(0);
-  const view: ComponentView = { count: 0, workerIds: new BigUint64Array(0), ranks: new Int32Array(0) };
-  if (inputs.includes('cache')) {
-    view.cache = {
-      effectiveOverlapBlocks: none,
-      cachedTokens: none,
-      deviceBlocks: none,
-      hostBlocks: none,
-      diskBlocks: none,
-      hasTierMatches: false,
-    };
-  }
-  if (inputs.includes('load')) {
-    view.load = {
-      available: none,
-      activePrefillTokens: none,
-      decodeCostBlocks: none,
-      activeRequests: none,
-    };
-  }
-  if (inputs.includes('preferred-taint')) view.preferredTaintMultiplier = none;
-  if (inputs.includes('occupancy')) view.occupancy = none;
-  if (inputs.includes('kv-copy-locations')) view.copies = { copyableBlocks: none, sourcePrefixBlocks: none };
+/** The candidates as handed to a component that declared `inputs`; for a picker with the sums of their costs. */
+export function componentView(
+  inputs: readonly WorkerInput[],
+  candidates: CompactCandidates,
+  costs: LazyColumn | null = null,
+): object {
+  const view = new CandidatesView(candidates, costs);
+  if (costs !== null) view.show('costs');
+  if (inputs.includes('cache')) addGroup(view, 'cache', new CacheView(candidates));
+  if (inputs.includes('load')) addGroup(view, 'load', new LoadView(candidates));
+  if (inputs.includes('preferred-taint')) view.show('preferredTaintMultiplier');
+  if (inputs.includes('occupancy')) view.show('occupancy');
+  if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
   // Nobody keeps it yet; null says so, where an empty one would say that no session has anything.
-  if (inputs.includes('session-lineage')) view.lineage = null;
+  if (inputs.includes('session-lineage')) addGroup(view, 'lineage', null);
   return view;
 }
 
-/** Points a view at the arrays of a table. */
-export function pointView(view: ComponentView, table: CandidateTable): void {
-  view.count = table.count;
-  view.workerIds = table.workerIds;
-  view.ranks = table.ranks;
-  if (view.cache) {
-    view.cache.effectiveOverlapBlocks = table.effectiveOverlapBlocks;
-    view.cache.cachedTokens = table.cachedTokens;
-    view.cache.deviceBlocks = table.deviceBlocks;
-    view.cache.hostBlocks = table.hostBlocks;
-    view.cache.diskBlocks = table.diskBlocks;
-    view.cache.hasTierMatches = table.hasTierMatches;
+function addGroup(view: object, name: string, value: object | null): void {
+  Object.defineProperty(view, name, { value, enumerable: true });
+}
+
+/** Members of the object itself, not of its class: authors may list or spread them. */
+function addGetter(target: object, name: string, get: () => unknown): void {
+  Object.defineProperty(target, name, { get, enumerable: true });
+}
+
+/** Getters by name: the same functions for all objects of a class, as the engine would take others for another shape. */
+type Getters<Owner, Name extends PropertyKey> = Readonly<Record<Name, (this: Owner) => unknown>>;
+
+function addGetters<Owner extends object>(target: Owner, getters: Getters<Owner, string>): void {
+  for (const [name, get] of Object.entries(getters)) addGetter(target, name, get);
+}
+
+class CandidatesView {
+  readonly #candidates: CompactCandidates;
+  readonly #costs: LazyColumn | null;
+
+  constructor(candidates: CompactCandidates, costs: LazyColumn | null) {
+    this.#candidates = candidates;
+    this.#costs = costs;
+    this.show('count');
+    this.show('workerIds');
+    this.show('ranks');
   }
-  if (view.load) {
-    view.load.available = table.loadAvailable;
-    view.load.activePrefillTokens = table.activePrefillTokens;
-    view.load.decodeCostBlocks = table.decodeCostBlocks;
-    view.load.activeRequests = table.activeRequests;
+
+  show(name: CandidateMember): void {
+    addGetter(this, name, CandidatesView.#getters[name]);
   }
-  if (view.preferredTaintMultiplier) view.preferredTaintMultiplier = table.preferredTaintMultiplier;
-  if (view.occupancy) view.occupancy = table.occupancy;
-  if (view.copies) {
-    view.copies.copyableBlocks = table.copyableBlocks;
-    view.copies.sourcePrefixBlocks = table.sourcePrefixBlocks;
+
+  static readonly #getters: Getters<CandidatesView, CandidateMember> = {
+    count() {
+      return this.#candidates.count;
+    },
+    workerIds() {
+      return this.#candidates.ids.workerIds;
+    },
+    ranks() {
+      return this.#candidates.ids.ranks;
+    },
+    costs() {
+      return this.#costs?.values;
+    },
+    preferredTaintMultiplier() {
+      return this.#candidates.preferredTaintMultiplier.values;
+    },
+    occupancy() {
+      return this.#candidates.occupancy.values;
+    },
+  };
+}
+
+type CandidateMember = 'count' | 'workerIds' | 'ranks' | 'costs' | 'preferredTaintMultiplier' | 'occupancy';
+
+class CacheView {
+  readonly #candidates: CompactCandidates;
+
+  constructor(candidates: CompactCandidates) {
+    this.#candidates = candidates;
+    addGetters(this, CacheView.#getters);
   }
+
+  static readonly #getters: Getters<CacheView, keyof CacheColumns> = {
+    effectiveOverlapBlocks() {
+      return this.#candidates.effectiveOverlapBlocks.values;
+    },
+    cachedTokens() {
+      return this.#candidates.cachedTokens.values;
+    },
+    deviceBlocks() {
+      return this.#candidates.deviceBlocks.values;
+    },
+    hostBlocks() {
+      return this.#candidates.hostBlocks.values;
+    },
+    diskBlocks() {
+      return this.#candidates.diskBlocks.values;
+    },
+    hasTierMatches() {
+      return this.#candidates.hasTierMatches;
+    },
+  };
+}
+
+class LoadView {
+  readonly #candidates: CompactCandidates;
+
+  constructor(candidates: CompactCandidates) {
+    this.#candidates = candidates;
+    addGetters(this, LoadView.#getters);
+  }
+
+  static readonly #getters: Getters<LoadView, keyof LoadColumns> = {
+    available() {
+      return this.#candidates.loadAvailable.values;
+    },
+    activePrefillTokens() {
+      return this.#candidates.activePrefillTokens.values;
+    },
+    decodeCostBlocks() {
+      return this.#candidates.decodeCostBlocks.values;
+    },
+    activeRequests() {
+      return this.#candidates.activeRequests.values;
+    },
+  };
+}
+
+class CopyView {
+  readonly #candidates: CompactCandidates;
+
+  constructor(candidates: CompactCandidates) {
+    this.#candidates = candidates;
+    addGetters(this, CopyView.#getters);
+  }
+
+  static readonly #getters: Getters<CopyView, keyof CopyColumns> = {
+    copyableBlocks() {
+      return this.#candidates.copyableBlocks.values;
+    },
+    sourcePrefixBlocks() {
+      return this.#candidates.sourcePrefixBlocks.values;
+    },
+  };
 }

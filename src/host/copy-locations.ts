@@ -65,19 +65,16 @@ export class BookingCopyLocations implements KvCopyLocations {
     const needed = this.localPrefixBlocks + Math.max(1, minAdditional || 1);
     // More blocks than the prompt has hashes for: that match is not of this prompt.
     const most = hashes?.blocks ?? 0;
-    const fit = this.#sources().filter(({ prefixBlocks: blocks }) => blocks >= needed && blocks <= most);
     let tries = 0;
-    for (let next = 0; next < fit.length; ) {
-      const floor = nearTieFloor(fit[next]!.prefixBlocks);
-      const end = fit.findIndex(({ prefixBlocks }, at) => at > next && prefixBlocks < floor);
-      const nearTied = fit.slice(next, end < 0 ? fit.length : end).sort(compareSources);
-      for (const source of nearTied) {
-        if (tries === MOST_TRIES) return null;
+    for (let longest = this.#longest(needed, most); longest > 0; ) {
+      const floor = Math.max(needed, nearTieFloor(longest));
+      for (const source of this.#nearTied(floor, longest, MOST_TRIES - tries)) {
         tries += 1;
         const copy = this.#copy(source, needed);
         if (copy !== null) return copy;
       }
-      next += nearTied.length;
+      if (tries === MOST_TRIES) return null;
+      longest = this.#longest(needed, floor - 1);
     }
     return null;
   }
@@ -123,6 +120,38 @@ export class BookingCopyLocations implements KvCopyLocations {
     sources.sort(compareByLength);
     this.#ranked = sources;
     return sources;
+  }
+
+  /** The longest prefix from `least` to `most` blocks that a source holds; 0 = nobody does. Looks closer only at what is longer. */
+  #longest(least: number, most: number): number {
+    const { match } = this.#open();
+    let longest = 0;
+    for (let row = 0; row < (match?.count ?? 0); row += 1) {
+      const blocks = match === null ? 0 : depth(match, DEVICE, row);
+      if (blocks > longest && blocks >= least && blocks <= most && this.#source(row) !== null)
+        longest = blocks;
+    }
+    return longest;
+  }
+
+  /** The first sources that hold from `least` to `most` blocks, in the order of asking; with a popular prompt that is half of the fleet. */
+  #nearTied(least: number, most: number, limit: number): readonly Source[] {
+    const { match, loadOf } = this.#open();
+    const first: Source[] = [];
+    for (let row = 0; row < (match?.count ?? 0); row += 1) {
+      const blocks = match === null ? 0 : depth(match, DEVICE, row);
+      if (blocks < least || blocks > most) continue;
+      const last = first.length === limit ? first.at(-1) : undefined;
+      if (last !== undefined && (loadOf?.(match?.owners[row] ?? -1) ?? 0) > last.load) continue;
+      const source = this.#source(row);
+      if (source === null) continue;
+      let at = first.length;
+      while (at > 0 && compareSources(source, first[at - 1]!) < 0) at -= 1;
+      if (at === limit) continue;
+      first.splice(at, 0, source);
+      if (first.length > limit) first.pop();
+    }
+    return first;
   }
 
   /** The owner of a row as a source for the booked rank, or null when it cannot be one. */

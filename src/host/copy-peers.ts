@@ -18,10 +18,14 @@ export function arePeers(a: WorkerCapabilities, b: WorkerCapabilities): boolean 
 }
 
 /**
- * Whether a rank can be asked for blocks now: its worker is in reach, draining included, and names an endpoint. What is estimated of a
- * rank has no engine hashes to ask for.
+ * Whether a rank can be asked for blocks now, its endpoint aside: its worker is in reach, draining included. What is estimated of a rank
+ * has no engine hashes to ask for.
  */
-export function isUsableSource({ state, capabilities, approximate }: HintWorker, rank: number): boolean {
-  if (state === 'gone' || state === 'suspect' || approximate?.has(rank)) return false;
-  return Boolean(capabilities?.ranks.get(rank)?.sourceControlEndpoint);
+export function isInReach({ state, approximate }: HintWorker, rank: number): boolean {
+  return state !== 'gone' && state !== 'suspect' && !approximate?.has(rank);
+}
+
+/** Whether a rank can be asked for blocks now: it is in reach and names an endpoint. */
+export function isUsableSource(worker: HintWorker, rank: number): boolean {
+  return isInReach(worker, rank) && Boolean(worker.capabilities?.ranks.get(rank)?.sourceControlEndpoint);
 }

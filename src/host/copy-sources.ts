@@ -3,12 +3,14 @@
 import type { RankCapabilities, WorkerCapabilities } from '../fleet/index.ts';
 import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import type { HintFleet } from './copy-locations.ts';
-import { isUsableSource, peerGroupOf } from './copy-peers.ts';
+import { isInReach, peerGroupOf } from './copy-peers.ts';
 import { FirstTwoSources, NotedSource, nearTieFloor, type SourceLoad } from './source-choice.ts';
 import type { CandidateTable } from './types.ts';
 
 /** Groups that differ only in what workers advertise; beyond them everything is looked up anew. */
 const MOST_GROUPS = 4096;
+/** Roles have one sender each; a reload brings others. */
+const MOST_SENDERS = 16;
 const DEVICE = TIERS.indexOf('device');
 
 /** The sources of a group that matter, whichever worker asks. */
@@ -27,9 +29,14 @@ export class CopySources {
   readonly #loadOf: SourceLoad;
   readonly #groupIds = new Map<string, number>();
   readonly #groups: GroupSources[] = [];
-  /** Advertisement a slot's group was found from, and the group. */
+  /** Advertisement and rank that what is noted of a slot was found from. */
   readonly #advertised: (WorkerCapabilities | undefined)[] = [];
-  readonly #groupOfSlot: number[] = [];
+  #rankOfSlot = new Int32Array(0);
+  #groupOfSlot = new Int32Array(0);
+  /** 1 = the rank names an endpoint to copy from. */
+  #servesOfSlot = new Uint8Array(0);
+  /** Per sender whether a slot takes its actions: 1 = no, 2 = yes, 0 = not known yet. */
+  readonly #takesOfSlot = new Map<ReadonlySet<string> | null, Uint8Array>();
   readonly #offered = new NotedSource();
 
   constructor(fleet: HintFleet, loadOf: SourceLoad) {
@@ -43,14 +50,15 @@ export class CopySources {
    */
   fill(table: CandidateTable, match: PrefixMatch | null, senderActions: ReadonlySet<string> | null): void {
     this.#reset();
-    const { count, copyableBlocks, sourcePrefixBlocks } = table;
+    const { count, slots, ranks, deviceBlocks, hostBlocks, copyableBlocks, sourcePrefixBlocks } = table;
     table.hasCopies = true;
     const any = match !== null && this.#gather(match);
     for (let row = 0; row < count; row += 1) {
-      const blocks =
-        any && this.#takes(table, row, senderActions) ? this.#sourceFor(table, row).prefixBlocks : 0;
+      let blocks = 0;
+      if (any && this.#takes(slots[row]!, ranks[row]!, senderActions))
+        blocks = this.#sourceFor(table, row).prefixBlocks;
       sourcePrefixBlocks[row] = blocks;
-      copyableBlocks[row] = Math.max(0, blocks - table.deviceBlocks[row]! - table.hostBlocks[row]!);
+      copyableBlocks[row] = Math.max(0, blocks - deviceBlocks[row]! - hostBlocks[row]!);
     }
   }
 
@@ -65,6 +73,7 @@ export class CopySources {
       this.#groups.length = 0;
       this.#advertised.length = 0;
     }
+    if (this.#takesOfSlot.size > MOST_SENDERS) this.#takesOfSlot.clear();
     for (const { longest, lightest, lightestBeside } of this.#groups) {
       longest.clear();
       lightest.clear();
@@ -104,11 +113,12 @@ export class CopySources {
     if (blocks === 0) return null;
     const slot = match.owners[found]!;
     const worker = this.#fleet.workerOfSlot(slot);
-    if (!worker?.capabilities) return null;
     const rank = this.#fleet.slotRank(slot);
-    if (!isUsableSource(worker, rank)) return null;
+    if (!worker?.capabilities || !isInReach(worker, rank)) return null;
+    const group = this.#groupOf(slot, rank, worker.capabilities);
+    if (this.#servesOfSlot[slot] === 0) return null;
     this.#offered.note(slot, worker.spec.id, rank, blocks, 0);
-    return this.#groups[this.#groupOf(slot, worker.capabilities)]!;
+    return this.#groups[group]!;
   }
 
   /** The source of a row: the least loaded of the near-tied ones, or the longest where that one holds no more than the row itself. */
@@ -117,19 +127,31 @@ export class CopySources {
     const worker = this.#fleet.workerOfSlot(slot);
     if (!worker?.capabilities) return NONE;
     const { id } = worker.spec;
-    const { longest, lightest, lightestBeside } = this.#groups[this.#groupOf(slot, worker.capabilities)]!;
+    const { longest, lightest, lightestBeside } =
+      this.#groups[this.#groupOf(slot, table.ranks[row]!, worker.capabilities)]!;
     const lightestOne = longest.first.workerId === id ? lightestBeside : lightest.besides(id);
     const isWorth = lightestOne.prefixBlocks > table.deviceBlocks[row]! + table.hostBlocks[row]!;
     return isWorth ? lightestOne : longest.besides(id);
   }
 
-  #takes(table: CandidateTable, row: number, senderActions: ReadonlySet<string> | null): boolean {
-    const worker = this.#fleet.workerOfSlot(table.slots[row]!);
-    return takesAny(worker?.capabilities?.ranks.get(table.ranks[row]!), senderActions);
+  #takes(slot: OwnerSlot, rank: number, senderActions: ReadonlySet<string> | null): boolean {
+    const capabilities = this.#fleet.workerOfSlot(slot)?.capabilities;
+    if (!capabilities) return false;
+    this.#groupOf(slot, rank, capabilities);
+    let known = this.#takesOfSlot.get(senderActions);
+    if (known === undefined || known.length <= slot) {
+      known = new Uint8Array(this.#rankOfSlot.length);
+      this.#takesOfSlot.set(senderActions, known);
+    }
+    if (known[slot] === 0) known[slot] = takesAny(capabilities.ranks.get(rank), senderActions) ? 2 : 1;
+    return known[slot] === 2;
   }
 
-  #groupOf(slot: OwnerSlot, capabilities: WorkerCapabilities): number {
-    if (this.#advertised[slot] === capabilities) return this.#groupOfSlot[slot]!;
+  /** The group of a slot; what else is noted of the slot is then right as well. */
+  #groupOf(slot: OwnerSlot, rank: number, capabilities: WorkerCapabilities): number {
+    if (this.#advertised[slot] === capabilities && this.#rankOfSlot[slot] === rank) {
+      return this.#groupOfSlot[slot]!;
+    }
     const key = peerGroupOf(capabilities);
     let group = this.#groupIds.get(key);
     if (group === undefined) {
@@ -137,9 +159,22 @@ export class CopySources {
       this.#groupIds.set(key, group);
       this.#groups.push(emptyGroup());
     }
+    if (slot >= this.#rankOfSlot.length) this.#makeRoom(slot + 1);
     this.#advertised[slot] = capabilities;
+    this.#rankOfSlot[slot] = rank;
     this.#groupOfSlot[slot] = group;
+    this.#servesOfSlot[slot] = capabilities.ranks.get(rank)?.sourceControlEndpoint ? 1 : 0;
+    for (const known of this.#takesOfSlot.values()) known[slot] = 0;
     return group;
+  }
+
+  #makeRoom(slots: number): void {
+    const room = Math.max(16, 2 * slots);
+    this.#advertised.length = 0;
+    this.#takesOfSlot.clear();
+    this.#rankOfSlot = new Int32Array(room);
+    this.#groupOfSlot = new Int32Array(room);
+    this.#servesOfSlot = new Uint8Array(room);
   }
 }
 

@@ -1,7 +1,7 @@
 // Evaluates a declared cost over columns. Formula and the names of its terms: the README of dynamo-default-cost-fn. Budget: a few
 // nanoseconds per candidate, no allocation.
 import type { Commitment, LinearCost } from '../plugin/index.ts';
-import { type LowestRow, lowestRow } from './row-choice.ts';
+import { allFinite, type LowestRow, lowestRow } from './row-choice.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
 import { deviceCosts, tierCosts } from './usual-cost.ts';
 
@@ -121,10 +121,4 @@ function anyCosts(
     costs[row] = value;
   }
   return sum;
-}
-
-/** Sums of very large costs overflow: then every one is looked at. */
-function allFinite(costs: Float64Array, count: number): boolean {
-  for (let row = 0; row < count; row += 1) if (!Number.isFinite(costs[row])) return false;
-  return true;
 }

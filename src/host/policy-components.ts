@@ -10,8 +10,10 @@ import {
   type WorkerPicker,
   type WorkerScorer,
 } from '../plugin/index.ts';
-import { type ComponentView, componentView, pointView } from './component-views.ts';
+import type { CompactCandidates } from './compact-candidates.ts';
+import { componentView } from './component-views.ts';
 import { type LowestSum, sumCosts } from './cost-sums.ts';
+import { DecisionRows, LazyColumn } from './lazy-column.ts';
 import {
   absorbPromise,
   commitWithoutSource,
@@ -21,7 +23,6 @@ import {
   nonFiniteCost,
   type PolicySite,
 } from './selection-errors.ts';
-import type { CandidateTable } from './types.ts';
 
 /** The parts a policy's `create` returned. */
 export interface PolicyParts {
@@ -33,44 +34,52 @@ export interface PolicyParts {
   readonly commits: boolean;
 }
 
+/**
+ * Slots begin at multiples of this many rows, 32 bytes. Processors copy twenty times slower where source and target lie, but for whole
+ * pages, less than 32 bytes apart, as separate arrays of 512 or 1,024 rows do: each has a header of 16 bytes before it.
+ */
+const SLOT_ROWS = 4;
+
 /** The callbacks of one policy, each with its own view of the candidates. */
 export class PolicyComponents {
   readonly #site: PolicySite;
   readonly #parts: PolicyParts;
   readonly #log: Logger;
   readonly #filterNames: readonly string[];
-  readonly #filterViews: readonly ComponentView[];
-  readonly #scorerViews: readonly ComponentView[];
-  readonly #pickerView: ComponentView;
+  readonly #candidates: CompactCandidates;
+  readonly #filterViews: readonly object[];
+  readonly #scorerViews: readonly object[];
+  readonly #pickerView: object;
   readonly #picksLowest: boolean;
-  #room: readonly Float64Array[] = [];
   /** What each scorer wrote, exactly as long as there are candidates. Making these costs more than a small scan, so they are kept. */
   #slots: readonly Float64Array[] = [];
   #slotCount = -1;
+  /** One array for all, see {@link SLOT_ROWS}: what slots hold before a scorer writes, then a slot per scorer. */
+  #room = new Float64Array(0);
+  #slotRoom = 0;
   #zeros = new Float64Array(0);
-  /** What slots hold before a scorer writes; copying it is twice as fast as filling. */
+  /** What slots hold before a scorer writes; copying it is four times as fast as filling. */
   #unwritten = new Float64Array(0);
-  #unwrittenRoom = new Float64Array(0);
+  /** The sums as the picker sees them: a copy, as the host goes on with its own. */
+  readonly #sumRows = new DecisionRows();
+  readonly #sums = new LazyColumn(this.#sumRows);
   /** The lowest sum of the last {@link score}. */
   readonly lowest: LowestSum = { row: -1, ties: 0, tied: false };
   /** Whether the last pick commits a KV copy. */
   commitKvCopy = false;
   readonly #complained = new Set<string>();
 
-  constructor(site: PolicySite, parts: PolicyParts, log: Logger) {
+  /** @param candidates those of each decision, taken before any call here. */
+  constructor(site: PolicySite, parts: PolicyParts, candidates: CompactCandidates, log: Logger) {
     this.#site = site;
     this.#parts = parts;
+    this.#candidates = candidates;
     this.#log = log;
     this.#filterNames = parts.filters.map((filter, at) => filter.name ?? `filter ${at + 1}`);
-    this.#filterViews = parts.filters.map((filter) => componentView(filter.inputs));
-    this.#scorerViews = parts.scorers.map((scorer) => componentView(scorer.inputs));
-    this.#pickerView = componentView(parts.picker?.inputs ?? []);
+    this.#filterViews = parts.filters.map((filter) => componentView(filter.inputs, candidates));
+    this.#scorerViews = parts.scorers.map((scorer) => componentView(scorer.inputs, candidates));
+    this.#pickerView = componentView(parts.picker?.inputs ?? [], candidates, this.#sums);
     this.#picksLowest = parts.picker !== null && picksLowestCost(parts.picker);
-  }
-
-  /** Points the filters at a table; before a run of {@link dropper}. */
-  startFilters(table: CandidateTable): void {
-    for (const view of this.#filterViews) pointView(view, table);
   }
 
   /** Name of the first filter that drops a row, or null when all keep it. */
@@ -93,19 +102,17 @@ export class PolicyComponents {
     return null;
   }
 
-  /** Writes the sums of what the scorers wrote to `totals[0 … table.count)`, and the lowest of them to {@link lowest}. */
-  score(table: CandidateTable, request: SelectionRequest, totals: Float64Array): void {
+  /** Writes the sums of what the scorers wrote to `totals[0 … count)`, and the lowest of them to {@link lowest}. */
+  score(request: SelectionRequest, totals: Float64Array): void {
     const { scorers } = this.#parts;
-    const { count } = table;
+    const { count } = this.#candidates;
     this.#makeRoom(count);
     const slots = this.#slots;
     for (let at = 0; at < scorers.length; at += 1) {
-      const view = this.#scorerViews[at]!;
-      pointView(view, table);
       slots[at]!.set(this.#unwritten);
       let result: unknown;
       try {
-        result = scorers[at]!.score(view as never, slots[at]!, request);
+        result = scorers[at]!.score(this.#scorerViews[at] as never, slots[at]!, request);
       } catch (thrown) {
         this.#checkSums(at, count);
         throw this.#threw(`scorer ${at + 1}`, thrown);
@@ -121,13 +128,17 @@ export class PolicyComponents {
 
   #makeRoom(count: number): void {
     if (this.#slotCount === count) return;
+    const { scorers } = this.#parts;
     if (this.#zeros.length < count) {
-      this.#zeros = new Float64Array(2 * count);
-      this.#unwrittenRoom = new Float64Array(2 * count).fill(Number.NaN);
-      this.#room = this.#parts.scorers.map(() => new Float64Array(2 * count));
+      const room = Math.ceil((2 * count) / SLOT_ROWS) * SLOT_ROWS;
+      this.#zeros = new Float64Array(room);
+      this.#room = new Float64Array(room * (1 + scorers.length)).fill(Number.NaN, 0, room);
+      this.#slotRoom = room;
+      this.#sums.keepIn(new Float64Array(room));
     }
-    this.#slots = this.#room.map((room) => room.subarray(0, count));
-    this.#unwritten = this.#unwrittenRoom.subarray(0, count);
+    const room = this.#slotRoom;
+    this.#unwritten = this.#room.subarray(0, count);
+    this.#slots = scorers.map((_, at) => this.#room.subarray((at + 1) * room, (at + 1) * room + count));
     this.#slotCount = count;
   }
 
@@ -146,17 +157,17 @@ export class PolicyComponents {
   }
 
   /** The row the picker answers, checked; after {@link score}. */
-  pick(table: CandidateTable, request: SelectionRequest, totals: Float64Array): number {
+  pick(request: SelectionRequest, totals: Float64Array): number {
+    const { count } = this.#candidates;
     this.commitKvCopy = false;
     // Without a tie it would draw nothing and answer this.
     if (this.#picksLowest && !this.lowest.tied) return this.lowest.row;
-    const view = this.#pickerView;
-    pointView(view, table);
-    view.costs = totals;
+    this.#sumRows.set(null, count);
+    this.#sums.point(totals);
     let row: unknown;
     let commit: unknown = false;
     try {
-      const answer: unknown = this.#parts.picker?.pick(view as never, request);
+      const answer: unknown = this.#parts.picker?.pick(this.#pickerView as never, request);
       row = answer;
       if (typeof answer === 'object' && answer !== null && !(answer instanceof Promise)) {
         row = Reflect.get(answer, 'row') ?? answer;
@@ -167,24 +178,24 @@ export class PolicyComponents {
       if (thrown instanceof PointsmanError && thrown.code === 'PM_SELECTION_PIN_REQUIRED') throw thrown;
       throw this.#threw('the picker', thrown);
     }
-    if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < table.count) {
+    if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < count) {
       if (typeof commit !== 'boolean') {
         absorbPromise(commit);
         throw componentBroke(this.#site, 'the picker', 'must answer commitKvCopy true or false', commit);
       }
-      if (commit) this.#checkCommit(table, row);
+      if (commit) this.#checkCommit(row);
       this.commitKvCopy = commit;
       return row;
     }
     absorbPromise(row);
-    throw invalidPick(this.#site, table.count, row);
+    throw invalidPick(this.#site, count, row);
   }
 
-  #checkCommit(table: CandidateTable, row: number): void {
+  #checkCommit(row: number): void {
     if (!this.#parts.commits) {
       throw commitWithoutSource(this.#site, row, 'but this instance of the policy commits none');
     }
-    if (!(table.hasCopies && table.copyableBlocks[row]! >= 1)) {
+    if (!this.#candidates.hasCopyable(row)) {
       throw commitWithoutSource(this.#site, row, 'but copies.copyableBlocks of that row is 0');
     }
   }

@@ -5,11 +5,10 @@ import {
   didYouMean,
   type InstanceEntry,
   nameList,
-  ROLES,
   type RoleSelectionEntry,
   type RouterConfig,
 } from '../config/index.ts';
-import type { Clock, Role } from '../plugin/index.ts';
+import { type Clock, ROLES, type Role } from '../plugin/index.ts';
 import { DEFAULT_POLICY } from './builtin-policies.ts';
 import type { PolicyCatalog, Preparation, PreparedSelection } from './catalog.ts';
 import { checkOneSender } from './commitments.ts';

@@ -35,6 +35,12 @@ export function lowestRow(costs: Float64Array, count: number, lowest: LowestRow)
   lowest.tied = tied;
 }
 
+/** Whether every cost is finite: looked at one by one where a sum of them is not, as sums of very large costs overflow. */
+export function allFinite(costs: Float64Array, count: number): boolean {
+  for (let row = 0; row < count; row += 1) if (!Number.isFinite(costs[row])) return false;
+  return true;
+}
+
 /** What {@link chooseLowest} chooses, with the same draws, when the lowest row of the same costs is known. */
 export function breakTies(costs: Float64Array, count: number, lowest: LowestRow, rng: Rng): RowChoice {
   if (lowest.tied) return chooseLowest(costs, count, rng);

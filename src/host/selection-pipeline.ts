@@ -11,7 +11,7 @@ import type {
   WorkerInput,
   WorkerTarget,
 } from '../plugin/index.ts';
-import { ColumnCopy, CompactCandidates } from './compact-candidates.ts';
+import { CompactCandidates } from './compact-candidates.ts';
 import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
@@ -43,7 +43,6 @@ export class SelectionPipeline {
   /** The cheapest row of the last evaluation. */
   readonly #lowest = { row: -1, tied: false };
   readonly #compact: CompactCandidates;
-  readonly #costCopy = new ColumnCopy();
   /** Row of the caller's table per compact row. */
   #origin = new Int32Array(0);
   #kept = new Int32Array(0);
@@ -59,7 +58,7 @@ export class SelectionPipeline {
     this.#setting = { decode: parts.role === 'decode', taints: true };
     this.#pinnedSetting = { decode: parts.role === 'decode', taints: false };
     this.#compact = new CompactCandidates(inputsOf(parts));
-    this.#components = new PolicyComponents(this.#site, parts, parts.log);
+    this.#components = new PolicyComponents(this.#site, parts, this.#compact, parts.log);
   }
 
   /**
@@ -82,25 +81,26 @@ export class SelectionPipeline {
     if (temperature === 0 && !lowest.tied) {
       // Nearly every decision, so it is written out: at a few workers the calls below cost as much as the evaluation.
       const { row } = lowest;
-      const commitKvCopy = commits && this.#commitsByCost(table, row);
+      const commitKvCopy = commits && hasCopyable(table, row);
       return { row, costs, droppedBy: null, by: 'lowest_cost', ties: 1, randomDraw: null, commitKvCopy };
     }
     const { row, ties, draw: randomDraw } = this.#chooseByCost(costs, table.count, temperature);
-    const commitKvCopy = commits && this.#commitsByCost(table, row);
+    const commitKvCopy = commits && hasCopyable(table, row);
     const by = randomDraw === null ? 'lowest_cost' : 'sampled';
     return { row, costs, droppedBy: null, by, ties, randomDraw, commitKvCopy };
   }
 
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
     const { cost, filters, scorers } = this.#parts;
-    const compact = this.#compact.table;
+    const compact = this.#compact;
     const request = requestOf(facts, pin);
     this.#load(table, pin);
-    if (pin !== null) compact.preferredTaintMultiplier.fill(1, 0, compact.count);
+    if (pin !== null) compact.preferredTaintMultiplier.fill(1);
     const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
-    const totals = this.#totals;
-    if (cost !== null) this.#evaluate(cost, compact, facts, totals, pin !== null);
-    else this.#components.score(compact, request, totals);
+    const isWhole = compact.count === table.count;
+    const totals = isWhole ? this.#costs : this.#totals;
+    if (cost !== null) this.#evaluate(cost, compact.table(), facts, totals, pin !== null);
+    else this.#components.score(request, totals);
 
     let choice: RowChoice;
     let commit = false;
@@ -113,27 +113,20 @@ export class SelectionPipeline {
       choice = this.#chooseByCost(totals, compact.count, temperature);
       by = choice.draw === null ? 'lowest_cost' : 'sampled';
     } else {
-      const row = this.#components.pick(compact, request, totals);
+      const row = this.#components.pick(request, totals);
       const ties = scorers.length > 0 ? this.#components.lowest.ties : 1;
       choice = { row, ties, draw: null };
       by = 'policy';
       commit = this.#components.commitKvCopy;
     }
-    if (cost !== null) commit = this.#commitsByCost(compact, choice.row);
-    if (compact.count === table.count) this.#costCopy.take(totals, null, compact.count, this.#costs);
-    else {
+    if (cost !== null && cost.commits.length > 0) commit = compact.hasCopyable(choice.row);
+    if (!isWhole) {
       this.#costs.fill(Number.NaN, 0, table.count);
       for (let row = 0; row < compact.count; row += 1) this.#costs[this.#origin[row]!] = totals[row]!;
       choice.row = this.#origin[choice.row]!;
     }
     const { row, ties, draw: randomDraw } = choice;
     return { row, costs: this.#costs, droppedBy, by, ties, randomDraw, commitKvCopy: commit };
-  }
-
-  /** A declared cost that credits copies commits the one it credited. */
-  #commitsByCost({ hasCopies, copyableBlocks }: CandidateTable, row: number): boolean {
-    const { cost } = this.#parts;
-    return cost !== null && cost.commits.length > 0 && hasCopies && copyableBlocks[row]! >= 1;
   }
 
   #makeRoom(rows: number): void {
@@ -154,7 +147,7 @@ export class SelectionPipeline {
     return null;
   }
 
-  /** Copies the candidates, or those the pin allows, into the pipeline's own columns. */
+  /** Takes the candidates, or those the pin allows, into the pipeline's own columns. */
   #load(table: CandidateTable, pin: WorkerTarget | null): void {
     const origin = this.#origin;
     if (pin === null) {
@@ -171,12 +164,11 @@ export class SelectionPipeline {
 
   /** Drops rows and closes the gaps; answers which filter dropped which row of the caller's table. */
   #filter(tableCount: number, request: SelectionRequest): readonly (string | null)[] {
-    const compact = this.#compact.table;
+    const compact = this.#compact;
     const droppedBy = this.#droppedBy;
     // Setting a length is a call into the runtime, even to what it is.
     if (droppedBy.length !== tableCount) droppedBy.length = tableCount;
     droppedBy.fill(null);
-    this.#components.startFilters(compact);
     let kept = 0;
     for (let row = 0; row < compact.count; row += 1) {
       const dropper = this.#components.dropper(row, request);
@@ -185,8 +177,8 @@ export class SelectionPipeline {
     }
     if (kept === 0) throw allFiltered(this.#site, compact.count);
     if (kept < compact.count) {
-      this.#compact.take(compact, this.#kept, kept);
       for (let row = 0; row < kept; row += 1) this.#origin[row] = this.#origin[this.#kept[row]!]!;
+      compact.narrow(this.#origin, kept);
     }
     return droppedBy;
   }
@@ -235,6 +227,11 @@ function requestOf(facts: SelectionFacts, pinnedWorker: WorkerTarget | null): Se
     strictPriority: facts.strictPriority,
     temperatureOverride: facts.temperatureOverride,
   });
+}
+
+/** A declared cost that credits copies commits the one it credited. */
+function hasCopyable({ hasCopies, copyableBlocks }: CandidateTable, row: number): boolean {
+  return hasCopies && copyableBlocks[row]! >= 1;
 }
 
 function isTarget(table: CandidateTable, row: number, target: WorkerTarget): boolean {

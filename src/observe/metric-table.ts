@@ -182,6 +182,21 @@ export const METRICS = {
     labels: ['plugin', 'name', 'label'],
   },
   // --- kv ---
+  pointsman_kv_index_bytes: {
+    kind: 'gauge',
+    help: 'Memory of the arrays of the prefix index; limits.index_bytes caps it.',
+    labels: [],
+  },
+  pointsman_kv_index_blocks: {
+    kind: 'gauge',
+    help: 'Distinct blocks that the prefix index knows on any worker, those of cleared workers included until they are taken away.',
+    labels: [],
+  },
+  pointsman_kv_index_evicted_total: {
+    kind: 'counter',
+    help: 'Blocks of workers that the prefix index forgot to stay within limits.index_bytes; the engines still hold them.',
+    labels: [],
+  },
   // --- events ---
   pointsman_kv_event_batches_total: {
     kind: 'counter',

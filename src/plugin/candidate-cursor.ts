@@ -1,5 +1,5 @@
 // Per-worker view over columns: one cursor object whose prototype getters read the current row. Building an object per worker
-// would cost ten times the scan itself.
+// would cost ten times the scan itself. Columns are looked up once per decision, at the first reading: the host copies them then.
 import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from './inputs.ts';
 import type { SessionLineage } from './session-lineage.ts';
 
@@ -23,23 +23,42 @@ interface Position {
 
 class CacheRow {
   private readonly at: Position;
+  private effectiveOverlapBlocksColumn: ArrayLike<number> | null = null;
+  private cachedTokensColumn: ArrayLike<number> | null = null;
+  private deviceBlocksColumn: ArrayLike<number> | null = null;
+  private hostBlocksColumn: ArrayLike<number> | null = null;
+  private diskBlocksColumn: ArrayLike<number> | null = null;
+
   constructor(at: Position) {
     this.at = at;
   }
+  /** Another decision begins. */
+  forget(): void {
+    this.effectiveOverlapBlocksColumn = null;
+    this.cachedTokensColumn = null;
+    this.deviceBlocksColumn = null;
+    this.hostBlocksColumn = null;
+    this.diskBlocksColumn = null;
+  }
   get effectiveOverlapBlocks(): number {
-    return this.at.columns.cache!.effectiveOverlapBlocks[this.at.row]!;
+    this.effectiveOverlapBlocksColumn ??= this.at.columns.cache!.effectiveOverlapBlocks;
+    return this.effectiveOverlapBlocksColumn[this.at.row]!;
   }
   get cachedTokens(): number {
-    return this.at.columns.cache!.cachedTokens[this.at.row]!;
+    this.cachedTokensColumn ??= this.at.columns.cache!.cachedTokens;
+    return this.cachedTokensColumn[this.at.row]!;
   }
   get deviceBlocks(): number {
-    return this.at.columns.cache!.deviceBlocks[this.at.row]!;
+    this.deviceBlocksColumn ??= this.at.columns.cache!.deviceBlocks;
+    return this.deviceBlocksColumn[this.at.row]!;
   }
   get hostBlocks(): number {
-    return this.at.columns.cache!.hostBlocks[this.at.row]!;
+    this.hostBlocksColumn ??= this.at.columns.cache!.hostBlocks;
+    return this.hostBlocksColumn[this.at.row]!;
   }
   get diskBlocks(): number {
-    return this.at.columns.cache!.diskBlocks[this.at.row]!;
+    this.diskBlocksColumn ??= this.at.columns.cache!.diskBlocks;
+    return this.diskBlocksColumn[this.at.row]!;
   }
   get hasTierMatches(): boolean {
     return this.at.columns.cache!.hasTierMatches;
@@ -48,33 +67,59 @@ class CacheRow {
 
 class LoadRow {
   private readonly at: Position;
+  private availableColumn: ArrayLike<number> | null = null;
+  private activePrefillTokensColumn: ArrayLike<number> | null = null;
+  private decodeCostBlocksColumn: ArrayLike<number> | null = null;
+  private activeRequestsColumn: ArrayLike<number> | null = null;
+
   constructor(at: Position) {
     this.at = at;
   }
+  /** Another decision begins. */
+  forget(): void {
+    this.availableColumn = null;
+    this.activePrefillTokensColumn = null;
+    this.decodeCostBlocksColumn = null;
+    this.activeRequestsColumn = null;
+  }
   get available(): number {
-    return this.at.columns.load!.available[this.at.row]!;
+    this.availableColumn ??= this.at.columns.load!.available;
+    return this.availableColumn[this.at.row]!;
   }
   get activePrefillTokens(): number {
-    return this.at.columns.load!.activePrefillTokens[this.at.row]!;
+    this.activePrefillTokensColumn ??= this.at.columns.load!.activePrefillTokens;
+    return this.activePrefillTokensColumn[this.at.row]!;
   }
   get decodeCostBlocks(): number {
-    return this.at.columns.load!.decodeCostBlocks[this.at.row]!;
+    this.decodeCostBlocksColumn ??= this.at.columns.load!.decodeCostBlocks;
+    return this.decodeCostBlocksColumn[this.at.row]!;
   }
   get activeRequests(): number {
-    return this.at.columns.load!.activeRequests[this.at.row]!;
+    this.activeRequestsColumn ??= this.at.columns.load!.activeRequests;
+    return this.activeRequestsColumn[this.at.row]!;
   }
 }
 
 class CopyRow {
   private readonly at: Position;
+  private copyableBlocksColumn: ArrayLike<number> | null = null;
+  private sourcePrefixBlocksColumn: ArrayLike<number> | null = null;
+
   constructor(at: Position) {
     this.at = at;
   }
+  /** Another decision begins. */
+  forget(): void {
+    this.copyableBlocksColumn = null;
+    this.sourcePrefixBlocksColumn = null;
+  }
   get copyableBlocks(): number {
-    return this.at.columns.copies!.copyableBlocks[this.at.row]!;
+    this.copyableBlocksColumn ??= this.at.columns.copies!.copyableBlocks;
+    return this.copyableBlocksColumn[this.at.row]!;
   }
   get sourcePrefixBlocks(): number {
-    return this.at.columns.copies!.sourcePrefixBlocks[this.at.row]!;
+    this.sourcePrefixBlocksColumn ??= this.at.columns.copies!.sourcePrefixBlocks;
+    return this.sourcePrefixBlocksColumn[this.at.row]!;
   }
 }
 
@@ -95,7 +140,9 @@ class CandidateRow {
 export interface CandidateCursor {
   /** The object handed to the callback; only declared groups exist on it. */
   readonly candidate: object;
-  moveTo(columns: CursorColumns, row: number): void;
+  /** Another decision begins, or others of its columns. */
+  begin(columns: CursorColumns): void;
+  moveTo(row: number): void;
 }
 
 const NO_COLUMNS: CursorColumns = { workerIds: [], ranks: [] };
@@ -105,35 +152,47 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   const at: Position = { columns: NO_COLUMNS, row: 0 };
   class Candidate extends CandidateRow {}
   const getters: PropertyDescriptorMap = {};
-  if (inputs.includes('cache')) {
-    const cache = new CacheRow(at);
-    getters.cache = { get: () => cache, enumerable: true };
-  }
-  if (inputs.includes('load')) {
-    const load = new LoadRow(at);
-    getters.load = { get: () => load, enumerable: true };
-  }
+  const cache = new CacheRow(at);
+  const load = new LoadRow(at);
+  const copies = new CopyRow(at);
+  let taints: ArrayLike<number> | null = null;
+  let occupancy: ArrayLike<number> | null = null;
+  if (inputs.includes('cache')) getters.cache = { get: () => cache, enumerable: true };
+  if (inputs.includes('load')) getters.load = { get: () => load, enumerable: true };
   if (inputs.includes('preferred-taint')) {
     getters.preferredTaintMultiplier = {
-      get: () => at.columns.preferredTaintMultiplier![at.row]!,
+      get: () => {
+        taints ??= at.columns.preferredTaintMultiplier!;
+        return taints[at.row]!;
+      },
       enumerable: true,
     };
   }
   if (inputs.includes('occupancy')) {
-    getters.occupancy = { get: () => at.columns.occupancy![at.row]!, enumerable: true };
+    getters.occupancy = {
+      get: () => {
+        occupancy ??= at.columns.occupancy!;
+        return occupancy[at.row]!;
+      },
+      enumerable: true,
+    };
   }
-  if (inputs.includes('kv-copy-locations')) {
-    const copies = new CopyRow(at);
-    getters.copies = { get: () => copies, enumerable: true };
-  }
+  if (inputs.includes('kv-copy-locations')) getters.copies = { get: () => copies, enumerable: true };
   if (inputs.includes('session-lineage')) {
     getters.lineage = { get: () => at.columns.lineage ?? null, enumerable: true };
   }
   Object.defineProperties(Candidate.prototype, getters);
   return {
     candidate: new Candidate(at),
-    moveTo(columns, row) {
+    begin(columns) {
       at.columns = columns;
+      cache.forget();
+      load.forget();
+      copies.forget();
+      taints = null;
+      occupancy = null;
+    },
+    moveTo(row) {
       at.row = row;
     },
   };

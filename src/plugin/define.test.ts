@@ -1,6 +1,13 @@
 // What a definition is, whichever copy of the package made it.
 import { describe, expect, it, vi } from 'vitest';
-import { defineHintPolicy, defineWorkerSelectionPolicy, PointsmanError, pickWorker } from './index.ts';
+import {
+  defineHintPolicy,
+  defineWorkerSelectionPolicy,
+  PointsmanError,
+  pickWorker,
+  ROLES,
+  type Role,
+} from './index.ts';
 
 const hint = defineHintPolicy({ type: 'a', create: () => ({ buildHints: () => [] }) });
 const selection = defineWorkerSelectionPolicy({
@@ -40,6 +47,14 @@ describe('a definition', () => {
     expect(Object.keys(theirs).sort()).toEqual(Object.keys(hint).sort());
     expect(theirs).toHaveProperty(['~pointsman', 'kind'], 'hint-policy');
     expect(theirs['~pointsman']).toEqual(hint['~pointsman']);
+  });
+});
+
+describe('the list of roles', () => {
+  it('is every role there is, and no plugin can change it for the router', () => {
+    const everyRole: Record<Role, true> = { aggregated: true, prefill: true, decode: true, encode: true };
+    expect(ROLES).toEqual(Object.keys(everyRole));
+    expect(() => Reflect.apply(Array.prototype.push, ROLES, ['spectator'])).toThrow(TypeError);
   });
 });
 

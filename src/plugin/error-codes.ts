@@ -120,7 +120,8 @@ export const ERROR_CODES = {
   PM_KV_INDEX_FULL: {
     status: 500,
     retryable: false,
-    meaning: 'The prefix index holds as many engine hashes or bytes as it may.',
+    meaning:
+      'An event has more blocks than the prefix index may hold, or room for it cannot be made by evicting others.',
   },
   PM_KV_BIG_ENDIAN: {
     status: 500,

@@ -16,8 +16,16 @@ export interface WorkerRank {
   readonly rank: number;
 }
 
+/** Every role, in the order that tables list them; frozen, as the router goes through it too. */
+export const ROLES: readonly ['aggregated', 'prefill', 'decode', 'encode'] = Object.freeze([
+  'aggregated',
+  'prefill',
+  'decode',
+  'encode',
+] as const);
+
 /** What a worker serves: `aggregated` does prefill and decode. */
-export type Role = 'aggregated' | 'prefill' | 'decode' | 'encode';
+export type Role = (typeof ROLES)[number];
 
 /** Workers are chosen within one partition: one model in one routing group. */
 export interface Partition {

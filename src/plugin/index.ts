@@ -40,7 +40,7 @@ export {
   type HintPolicyDefinition,
   type HintPolicyOptions,
 } from './hint-policy.ts';
-export type { BlockHash, Partition, Role, WorkerId, WorkerRank } from './ids.ts';
+export { type BlockHash, type Partition, ROLES, type Role, type WorkerId, type WorkerRank } from './ids.ts';
 export {
   type CacheColumns,
   type Column,

@@ -77,12 +77,20 @@ export function filterWorkers<const I extends readonly WorkerInput[] = []>(optio
 }): WorkerFilter {
   const inputs = options.inputs ?? [];
   const cursor = candidateCursor(inputs);
+  let begun: SelectionRequest | null = null;
+  let over: object | null = null;
   return Object.freeze({
     component: 'filter',
     name: options.name ?? null,
     inputs,
     keep: (candidates: never, row: number, request: SelectionRequest) => {
-      cursor.moveTo(candidates, row);
+      // Every decision has a request object of its own.
+      if (request !== begun || candidates !== over) {
+        begun = request;
+        over = candidates;
+        cursor.begin(candidates);
+      }
+      cursor.moveTo(row);
       return options.keep(cursor.candidate as never, request);
     },
   });
@@ -110,8 +118,9 @@ export function scoreEachWorker<const I extends readonly WorkerInput[] = []>(opt
     component: 'scorer',
     inputs,
     score: (candidates: never, costs: Float64Array, request: SelectionRequest) => {
+      cursor.begin(candidates);
       for (let row = 0; row < costs.length; row += 1) {
-        cursor.moveTo(candidates, row);
+        cursor.moveTo(row);
         costs[row] = options.cost(cursor.candidate as never, request);
       }
       return undefined;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { blockHashSeed, createBlockHasher, hashBlocks } from '../kv/index.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -154,6 +155,17 @@ describe('the road', () => {
     transport.last.sink.finished(REPORT);
     blockSizes.learn(0, 16);
     expect(arrive().record()?.prediction).toEqual({ cached_tokens: 48, with_hints_tokens: 48 });
+  });
+
+  it('hashes prompts in pairs where the engines of the model do', async () => {
+    const { arrive, index, blockSizes, fleet } = await testRoad();
+    const tokens = prompt(1, 64);
+    const pairs = hashBlocks(createBlockHasher(), tokens, 16, blockHashSeed({}), { bigrams: true });
+    expect(pairs.blocks).toBe(3);
+    index?.store(fleet.slotOf(2n, 0), 'device', null, pairs.local, pairs.local);
+    expect(arrive({ tokens }).record()?.prediction?.cached_tokens).toBe(0);
+    blockSizes.learnPairs(fleet.slotOf(2n, 0), true);
+    expect(arrive({ tokens }).record()?.prediction?.cached_tokens).toBe(48);
   });
 
   it('refuses what it cannot place, before anything is booked', async () => {

@@ -135,6 +135,12 @@ export const AUTHOR_RULES: ContractSection = {
     rule(
       'author-new-works',
       'What it writes passes `check`.',
+      built(SCAFFOLDS, 'plugins new hint-policy > has a configuration that passes check'),
+      fault('src/cli/scaffold.ts', 'text: text.replaceAll(TEMPLATE_NAME, name)', 'text'),
+    ),
+    rule(
+      'author-new-says',
+      'It says which files it wrote, the types for an editor among them, and what comes next.',
       built(SCAFFOLDS, 'plugins new hint-policy > writes a plugin and says what comes next'),
       fault(
         'src/cli/plugins-new.ts',

@@ -69,9 +69,9 @@ export const COMMITMENT_RULES: ContractSection = {
         'a picker > may not commit to a row without a source, nor where the instance commits none',
       ),
       fault(
-        COMPONENTS,
-        'if (!(table.hasCopies && table.copyableBlocks[row]! >= 1)) {',
-        'if (!table.hasCopies) {',
+        'src/host/compact-candidates.ts',
+        'return hasCopies && copyableBlocks[from === null ? row : from[row]!]! >= 1;',
+        'return hasCopies;',
       ),
     ),
     rule(

@@ -76,7 +76,7 @@ export const COPY_RULES: ContractSection = {
       source(
         'among near-tied ones > gives way to the next of them when its hashes are unknown, and then to the next shorter ones',
       ),
-      fault(LOCATIONS_SOURCE, 'next += nearTied.length;', 'next = fit.length;'),
+      fault(LOCATIONS_SOURCE, 'longest = this.#longest(needed, floor - 1);', 'longest = 0;'),
     ),
     rule(
       'copy-near-tied-columns',
@@ -109,7 +109,7 @@ export const COPY_RULES: ContractSection = {
       'copy-reachable',
       'It is in reach: not suspect, not gone.',
       source('is never one that is suspect'),
-      fault(PEERS_SOURCE, "state === 'gone' || state === 'suspect'", "state === 'gone'"),
+      fault(PEERS_SOURCE, "state !== 'gone' && state !== 'suspect'", "state !== 'gone'"),
     ),
     rule(
       'copy-endpoint',
@@ -118,17 +118,13 @@ export const COPY_RULES: ContractSection = {
         'src/host/copy-sources.test.ts',
         'finds for every candidate what a plain search over all others finds',
       ),
-      fault(
-        PEERS_SOURCE,
-        'return Boolean(capabilities?.ranks.get(rank)?.sourceControlEndpoint);',
-        'return capabilities?.ranks.has(rank) === true;',
-      ),
+      fault('src/host/copy-sources.ts', 'capabilities.ranks.get(rank)?.sourceControlEndpoint ? 1 : 0;', '1;'),
     ),
     rule(
       'copy-draining',
       'A draining worker still serves as a source.',
       source('may be draining: it still has what it has'),
-      fault(PEERS_SOURCE, "state === 'gone' || state === 'suspect'", "state !== 'ready'"),
+      fault(PEERS_SOURCE, "state !== 'gone' && state !== 'suspect'", "state === 'ready'"),
     ),
     rule(
       'copy-during-call',

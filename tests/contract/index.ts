@@ -2,6 +2,7 @@
 
 import { AUTHOR_RULES, METRICS_RULES } from './authors.ts';
 import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
+import { CLASSIFIER_THREAD_RULES } from './classifier-threads.ts';
 import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
 import { COMMITMENT_RULES } from './commitments.ts';
 import { GRAMMAR_RULES } from './configuration.ts';
@@ -49,6 +50,7 @@ export const CONTRACT: readonly ContractSection[] = [
   COMMIT_RULES,
   INCOMING_RULES,
   ISOLATION_RULES,
+  CLASSIFIER_THREAD_RULES,
   GRAMMAR_RULES,
   START_RULES,
   CONTAINMENT_RULES,

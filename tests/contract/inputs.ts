@@ -105,8 +105,8 @@ export const INPUTS_RULES: ContractSection = {
       test(COMPONENT_VIEWS, 'what a component sees > is what it declared and nothing else'),
       fault(
         'src/host/component-views.ts',
-        "if (inputs.includes('load')) {",
-        "if (inputs.includes('load') || inputs.includes('cache')) {",
+        "if (inputs.includes('load')) addGroup",
+        "if (inputs.includes('load') || inputs.includes('cache')) addGroup",
       ),
     ),
     rule(
@@ -206,8 +206,8 @@ export const INPUTS_RULES: ContractSection = {
       test(COMPONENT_VIEWS, 'what a component sees > is null where what it declared is switched off'),
       fault(
         'src/host/component-views.ts',
-        "if (inputs.includes('session-lineage')) view.lineage = null;",
-        "if (inputs.includes('cache')) view.lineage = null;",
+        "if (inputs.includes('session-lineage')) addGroup(view, 'lineage', null);",
+        "if (inputs.includes('cache')) addGroup(view, 'lineage', null);",
       ),
     ),
     rule(

@@ -58,8 +58,8 @@ export const PICKING_RULES: ContractSection = {
       test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
       fault(
         'src/host/cost-sums.ts',
-        'const total = 0 + first[row]! + second[row]! + third[row]!;',
-        'const total = 0 + third[row]!;',
+        'const total = 0 + first[at]! + second[at]! + third[at]!;',
+        'const total = 0 + third[at]!;',
       ),
     ),
     rule(
@@ -74,15 +74,19 @@ export const PICKING_RULES: ContractSection = {
       test(PIPELINE, 'scorers > are each called once with all survivors and summed'),
       fault(
         'src/host/policy-components.ts',
-        'this.#slots = this.#room.map((room) => room.subarray(0, count));',
-        'this.#slots = this.#room;',
+        'this.#room.subarray((at + 1) * room, (at + 1) * room + count)',
+        'this.#room.subarray((at + 1) * room, (at + 2) * room)',
       ),
     ),
     rule(
       'pick-scorer-finite',
       'A cost that is missing or not finite is PM_SELECTION_NON_FINITE_COST and names scorer and row.',
       test(PIPELINE, 'scorers > fail the request when one writes infinity'),
-      fault('src/host/cost-sums.ts', 'if (total === Number.POSITIVE_INFINITY) return false;', ''),
+      fault(
+        'src/host/cost-sums.ts',
+        'return Number.isFinite(all) || allFinite(totals, count);',
+        'return true;',
+      ),
     ),
     rule(
       'pick-sum-finite',
@@ -104,7 +108,7 @@ export const PICKING_RULES: ContractSection = {
       'pick-range',
       'The picker answers a row among those left; anything else is PM_SELECTION_INVALID_PICK.',
       test(PIPELINE, 'the picker > is refused when it answers 2'),
-      fault(COMPONENTS, 'row >= 0 && row < table.count) {', 'row >= 0) {'),
+      fault(COMPONENTS, 'row >= 0 && row < count) {', 'row >= 0) {'),
     ),
     rule(
       'pick-free',
@@ -112,7 +116,7 @@ export const PICKING_RULES: ContractSection = {
       test(PIPELINE, 'the picker > may take any row, whatever it costs'),
       fault(
         PIPELINE_SOURCE,
-        'const row = this.#components.pick(compact, request, totals);',
+        'const row = this.#components.pick(request, totals);',
         'const row = firstLowest(totals, compact.count).row;',
       ),
     ),

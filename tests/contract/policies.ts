@@ -199,8 +199,8 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/host/selection-pipeline.ts',
-        'cost.commits.length > 0 && hasCopies && copyableBlocks[row]! >= 1;',
-        'cost.commits.length > 1 && hasCopies && copyableBlocks[row]! >= 1;',
+        'const commits = cost.commits.length > 0;',
+        'const commits = cost.commits.length > 1;',
       ),
     ),
     rule(
@@ -215,8 +215,8 @@ export const KVCR_RULES: ContractSection = {
       test(KVCR, 'kvcr > commits nothing where the chosen worker has nothing to gain'),
       fault(
         'src/host/selection-pipeline.ts',
-        'cost.commits.length > 0 && hasCopies && copyableBlocks[row]! >= 1;',
-        'cost.commits.length > 0 && hasCopies && copyableBlocks[row]! >= 0;',
+        'return hasCopies && copyableBlocks[row]! >= 1;',
+        'return hasCopies && copyableBlocks[row]! >= 0;',
       ),
     ),
     rule(

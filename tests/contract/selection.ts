@@ -68,8 +68,8 @@ export const COMPONENT_RULES: ContractSection = {
       test(PIPELINE, 'scorers > over each worker see the same numbers as scorers over all'),
       fault(
         'src/plugin/candidate-cursor.ts',
-        'this.at.columns.cache!.diskBlocks[this.at.row]!',
-        'this.at.columns.cache!.hostBlocks[this.at.row]!',
+        'this.at.columns.cache!.diskBlocks;',
+        'this.at.columns.cache!.hostBlocks;',
       ),
     ),
     rule(
@@ -121,11 +121,7 @@ export const COLUMN_RULES: ContractSection = {
         'src/host/component-views.test.ts',
         'what a component sees > is a copy: writing to a column changes nothing outside the policy',
       ),
-      fault(
-        'src/host/selection-pipeline.ts',
-        'this.#compact.take(table, null, table.count);',
-        'Object.assign(this.#compact.table, table);',
-      ),
+      fault('src/host/lazy-column.ts', 'return this.#own;', 'return this.#source;'),
     ),
     rule(
       'columns-read-only-type',
@@ -199,8 +195,8 @@ export const COLUMN_RULES: ContractSection = {
       COPY_COLUMNS,
       fault(
         'src/host/copy-sources.ts',
-        'blocks - table.deviceBlocks[row]! - table.hostBlocks[row]!);',
-        'blocks - table.deviceBlocks[row]!);',
+        'blocks - deviceBlocks[row]! - hostBlocks[row]!);',
+        'blocks - deviceBlocks[row]!);',
       ),
     ),
     rule(

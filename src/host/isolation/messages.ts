@@ -1,7 +1,7 @@
 // What the router and a plugin's thread say to each other. Either side reads what the other sends through the parsers here: a
 // message of another shape is refused, never guessed at.
 import { z } from 'zod';
-import type { SessionContext } from '../../plugin/index.ts';
+import { ROLES, type SessionContext } from '../../plugin/index.ts';
 import { METER_RULES } from '../meter-input.ts';
 import { classifierFromThread, classifierToThread, workersView } from './classifier-messages.ts';
 
@@ -19,7 +19,7 @@ const MOST_LIST = 65_536;
 const count = z.number();
 const id = z.int().min(0);
 const shortText = z.string().max(MOST_TEXT);
-const role = z.enum(['aggregated', 'prefill', 'decode', 'encode']);
+const role = z.enum(ROLES);
 const partition = z.strictObject({ model: z.string(), routingGroup: z.string() });
 const rank = z.strictObject({ workerId: z.bigint(), rank: z.int() });
 const hashes = z.custom<BigUint64Array>((value) => value instanceof BigUint64Array);

@@ -17,21 +17,21 @@ import {
   requireRange,
   requireSameLength,
 } from './index-arguments.ts';
-import { IndexRoom, type IndexSize } from './index-room.ts';
+import { IndexCap } from './index-cap.ts';
 import { Residencies } from './residencies.ts';
-import { runSizeFor } from './run-arena.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
 import { SlotBindings } from './slot-bindings.ts';
 import { StoreEvent } from './store-event.ts';
 import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
-import type {
-  DumpPage,
-  OwnerSlot,
-  PrefixIndex,
-  PrefixIndexStats,
-  PrefixMatch,
-  StoreOutcome,
-  Tier,
+import {
+  type DumpPage,
+  type OwnerSlot,
+  type PrefixIndex,
+  type PrefixIndexStats,
+  type PrefixMatch,
+  type StoreOutcome,
+  TIERS,
+  type Tier,
 } from './types.ts';
 
 const NONE = -1;
@@ -40,14 +40,23 @@ const SWEEP_PLACES = 8192;
 /** With what the last extent of a piece reaches beyond, 65,536 at most. */
 const MOST_SWEEP_PLACES = 65_536 - 64;
 
+/** Look-ups and stores between which no extent counts as matched longer ago: 2^32 steps of so many are weeks. */
+const CALLS_PER_STEP = 16;
 /** Options of {@link createPrefixIndex}. */
 export interface PrefixIndexOptions {
   /** Continues chains of sequence hashes; must be the hasher family that hashes prompts. */
   readonly hasher: Pick<BlockHasher, 'chain'>;
   /** Most (owner, engine hash) pairs held at once, 1 to 33,554,431, the default: about 50 bytes each in long chains. */
   readonly maxHoldings?: number;
-  /** Most bytes of all arrays, passed by one step of growth at most; default no cap. */
+  /**
+   * Most bytes of all arrays; default no cap. Beyond it, and beyond `maxHoldings`, blocks of the owners that hold most are evicted,
+   * those first that no look-up has gone through for longest. Tables may pass it by a few steps of their growth.
+   */
   readonly maxBytes?: number;
+  /** Called with every engine hash that is evicted, before the store that it makes room for applies. */
+  readonly evicted?: (owner: OwnerSlot, external: U64) => void;
+  /** Called after a step of evicting with how many (owner, engine hash) pairs went. */
+  readonly onEvicted?: (names: number) => void;
   /**
    * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
    * keep two copies of a block and announce both. Right only where no event is lost or told twice, which may differ by owner and
@@ -66,7 +75,7 @@ export interface PrefixIndexOptions {
 /**
  * An empty prefix index in typed arrays.
  * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
- * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL at a cap; nothing has changed then.
+ * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL for an event larger than a cap; it has stored nothing then.
  */
 export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
   return new ExtentIndex(options);
@@ -74,13 +83,16 @@ export function createPrefixIndex(options: PrefixIndexOptions): PrefixIndex {
 
 class ExtentIndex implements PrefixIndex {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
-  readonly #room: IndexRoom;
+  readonly #cap: IndexCap;
   readonly #later: ((work: () => void) => void) | undefined;
   readonly #extents = new Extents();
   readonly #residencies: Residencies;
   readonly #walk: ExtentWalk;
   readonly #event: StoreEvent;
   readonly #scratch = new EventScratch();
+  /** Look-ups and stores so far. */
+  #calls = 0;
+  #evictedRemoves = 0;
   readonly #bindings = new SlotBindings();
   #version = 0;
   #sweepsLater = false;
@@ -95,12 +107,18 @@ class ExtentIndex implements PrefixIndex {
     requireOption(maxHoldings, 1, MAX_ROWS, 'the prefix index can be capped at', 'holdings');
     requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
     this.#hasher = hasher;
-    this.#room = new IndexRoom(maxHoldings, options.maxBytes ?? Number.POSITIVE_INFINITY);
     this.#later = options.later;
     const counts = typeof countStores === 'boolean' ? () => countStores : countStores;
     this.#residencies = new Residencies(this.#extents, counts, sweepPlaces);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
     this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
+    this.#cap = new IndexCap(this.#extents, this.#residencies, {
+      maxHoldings,
+      maxBytes: options.maxBytes ?? Number.POSITIVE_INFINITY,
+      evicted: options.evicted,
+      onEvicted: options.onEvicted,
+      otherBytes: () => this.#walk.bytes + this.#event.bytes + this.#scratch.bytes,
+    });
   }
 
   store(
@@ -132,15 +150,24 @@ class ExtentIndex implements PrefixIndex {
     const before = parent === NONE ? null : this.#extents.hashOf(parent, BLOCK.SEQUENCE);
     const sequence = this.#scratch.sequence(local.length >> 1);
     this.#hasher.chain(before, local, sequence);
-    const added = this.#event.match(state, parent, external, sequence);
+    let added = this.#event.match(state, parent, external, sequence);
+    this.#cap.begin(owner, external.length >> 1);
+    while (added > 0 && this.#cap.lacks(added)) {
+      const hadEvicted = this.#cap.hasEvicted;
+      if (!this.#cap.makeRoom(added, parent)) this.#cap.refuse(added);
+      if (this.#cap.hasEvicted && !hadEvicted) this.#version++;
+      state = this.#residencies.of(owner);
+      added = this.#event.match(state, parent, external, sequence);
+    }
     if (added === NONE) {
       this.#conflictingStores++;
       return 'duplicate';
     }
     if (added > 0) {
-      this.#requireRoom(owner, added);
+      this.#cap.letGrow();
       state = this.#residencies.toFill(owner);
     }
+    this.#step();
     const changed =
       state === undefined ? 0 : this.#event.apply(state, tierIndex(tier), parent, external, local, sequence);
     this.#duplicateStores += (external.length >> 1) - changed;
@@ -157,6 +184,8 @@ class ExtentIndex implements PrefixIndex {
     let removed = 0;
     if (state !== undefined) {
       const at = tierIndex(tier);
+      state.names?.touch(external);
+      state.routerNames?.touch(external);
       for (let i = 0; i < blocks; i++) {
         const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
         if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;
@@ -164,9 +193,12 @@ class ExtentIndex implements PrefixIndex {
         removed++;
       }
     }
-    this.#unknownRemoves += blocks - removed;
+    const evicted = Math.min(blocks - removed, state?.evicted ?? 0);
+    if (state !== undefined) state.evicted -= evicted;
+    this.#evictedRemoves += evicted;
+    this.#unknownRemoves += blocks - removed - evicted;
     if (removed > 0) this.#version++;
-    return removed;
+    return removed + evicted;
   }
 
   knows(owner: OwnerSlot, external: U64): boolean {
@@ -200,6 +232,7 @@ class ExtentIndex implements PrefixIndex {
 
   find(local: HashPairs, sequence: HashPairs, tiers: readonly Tier[]): PrefixMatch {
     requireSameLength('local', local, 'sequence', sequence);
+    this.#step();
     return this.#walk.walk(sequence, tierMask(tiers), this.#version);
   }
 
@@ -234,13 +267,18 @@ class ExtentIndex implements PrefixIndex {
     return dumpPage(this.#residencies, this.#extents, cursor, limit);
   }
 
+  blocksOf(owner: OwnerSlot): readonly number[] {
+    requireOwner(owner);
+    return [...(this.#residencies.of(owner)?.held ?? TIERS.map(() => 0))];
+  }
+
   stats(): PrefixIndexStats {
     return {
       blocks: this.#extents.live,
       residencies: this.#residencies.count,
       holdings: this.#residencies.columns.live,
       holderSets: this.#extents.sets.count,
-      bytes: this.#bytes,
+      bytes: this.#cap.bytes,
       probes: this.#extents.firsts.probes + this.#residencies.probes,
       ownersToSweep: this.#residencies.cleared.owners,
       version: this.#version,
@@ -249,12 +287,9 @@ class ExtentIndex implements PrefixIndex {
       selfReferences: this.#selfReferences,
       unknownParents: this.#unknownParents,
       unknownRemoves: this.#unknownRemoves,
+      evicted: this.#cap.evicted,
+      evictedRemoves: this.#evictedRemoves,
     };
-  }
-
-  get #bytes(): number {
-    const index = this.#extents.bytes + this.#residencies.bytes;
-    return index + this.#walk.bytes + this.#event.bytes + this.#scratch.bytes;
   }
 
   /** Takes everything of an owner off tiers; whether there was anything. */
@@ -277,23 +312,9 @@ class ExtentIndex implements PrefixIndex {
     }
   }
 
-  /** Refuses what there is no room for. */
-  #requireRoom(owner: number, added: number): void {
-    const { columns, cleared } = this.#residencies;
-    const size: IndexSize = {
-      names: columns.live,
-      runs: this.#extents.arena.room,
-      bytes: () => this.#bytes,
-      growth: (names) => {
-        const extents = Math.min(names, 2 + (names >> 6));
-        const size = runSizeFor(names);
-        return this.#extents.growth(extents, size) + this.#residencies.growth(owner, names, extents, size);
-      },
-    };
-    if (!this.#room.lacks(size, added)) return;
-    // What is cleared but still in place makes room.
-    if (cleared.isSwept) this.#room.refuse(size, added);
-    while (!cleared.sweep()) {}
-    this.#requireRoom(owner, added);
+  /** Time goes on by steps, for what was matched when. */
+  #step(): void {
+    this.#calls++;
+    this.#extents.now = (this.#calls / CALLS_PER_STEP) | 0;
   }
 }

@@ -24,9 +24,11 @@ export const EXTENT = {
   PARENT: 6,
   /** The round of clears it was last freed of. */
   SWEPT: 8,
+  /** When a look-up last went through it. A new extent has the time of the one it goes on, so that none is newer than that one. */
+  MATCHED: 9,
 } as const;
 /** Words per header. */
-export const HEAD_WORDS = 9;
+export const HEAD_WORDS = 10;
 
 /** 1 where two sets differ, else 0. */
 export function differ(a: number, b: number): number {

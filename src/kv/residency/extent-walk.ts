@@ -37,6 +37,7 @@ export class ExtentWalk {
     const heads = arena.heads.segments;
     const headWords = arena.heads.stride;
     const isSwept = this.#cleared.isSwept;
+    const { now } = this.#extents;
     let block = this.#extents.find(sequence, 0);
     let at = 0;
     while (block !== NONE) {
@@ -51,6 +52,7 @@ export class ExtentWalk {
         block = this.#extents.find(sequence, at);
         continue;
       }
+      words[head + EXTENT.MATCHED] = now;
       const goesOn =
         words[head + EXTENT.CHANGES] === 0
           ? rows.take(this.#extents.holdersOf(block), run)

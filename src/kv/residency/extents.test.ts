@@ -28,7 +28,7 @@ function put(
   for (let i = from; i < to; ) {
     const block = extents.add(of.local, of.sequence, i, last, to - i);
     const run = extents.extend(of.local, of.sequence, i, to, block);
-    extents.holdRun(block, run, owner, 1);
+    extents.setRun(block, run, owner, 1);
     last = block + run - 1;
     i += run;
   }
@@ -80,7 +80,7 @@ test('changes of holders along an extent are counted, also when they become equa
   expect(changesAt(extents, first)).toBe(2);
   extents.setTiers(first + 19, 1, 2);
   expect(changesAt(extents, first)).toBe(3);
-  extents.holdRun(first, 7, 5, 1);
+  extents.setRun(first, 7, 5, 1);
   expect(changesAt(extents, first)).toBe(3);
   extents.setTiers(first + 7, 1, 1);
   extents.setTiers(first + 19, 1, 1);

@@ -6,7 +6,7 @@ import type { HashPairs, U64 } from '../hashing/types.ts';
 import { BLOCK, BLOCK_WORDS, changesIn, differ, EXTENT, HEAD_WORDS } from './extent-layout.ts';
 import { HolderSets, NO_HOLDERS } from './holder-sets.ts';
 import { RowTable } from './row-table.ts';
-import { LARGEST_RUN, RunArena, runSizeFor } from './run-arena.ts';
+import { LARGEST_RUN, LARGEST_SIZE, RunArena, runSizeFor } from './run-arena.ts';
 import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 
 const NONE = -1;
@@ -20,6 +20,10 @@ export class Extents {
   readonly #heads = this.arena.heads;
   readonly #rows = this.arena.rows;
   #live = 0;
+  /** Now, in steps of some look-ups and stores: what extents are marked with, modulo 2^32. */
+  now = 0;
+  /** The largest size of new extents: less than the largest while arrays may not grow. */
+  largest: number = LARGEST_SIZE;
 
   /** Blocks that somebody holds. */
   get live(): number {
@@ -82,6 +86,28 @@ export class Extents {
   /** Number of the set of owners that hold a block. */
   holdersOf(block: number): number {
     return this.#rows.get(block, BLOCK.HOLDERS);
+  }
+
+  /** How long ago a look-up last went through an extent, in steps of `now`. */
+  ageOf(extent: number): number {
+    return (this.now - this.#heads.get(extent, EXTENT.MATCHED)) >>> 0;
+  }
+
+  /** The extent that goes on where an extent ends, −1 when none is known. */
+  after(extent: number): number {
+    const heads = this.#heads;
+    const block = heads.get(extent, EXTENT.NEXT);
+    if (block === NONE) return NONE;
+    const next = this.arena.runOf(block);
+    const last = this.endOf(extent) - 1;
+    const used = heads.get(extent, EXTENT.USED);
+    const follows =
+      heads.get(next, EXTENT.BASE) === block &&
+      heads.get(next, EXTENT.USED) > 0 &&
+      heads.get(next, EXTENT.POSITION) === heads.get(extent, EXTENT.POSITION) + used &&
+      heads.get(next, EXTENT.PARENT) === this.#rows.get(last, BLOCK.SEQUENCE) &&
+      heads.get(next, EXTENT.PARENT + 1) === this.#rows.get(last, BLOCK.SEQUENCE + 1);
+    return follows ? next : NONE;
   }
 
   /** 0-based place of a block in its chain. */
@@ -150,8 +176,11 @@ export class Extents {
     return run;
   }
 
-  /** Lets an owner who holds none of them on any tier hold blocks of an extent on these tiers. */
-  holdRun(block: number, run: number, owner: number, tiers: number): void {
+  /**
+   * Sets the tiers (0: none) on which an owner holds each of a run of blocks of an extent: all on other tiers before. An extent without
+   * held blocks is given back.
+   */
+  setRun(block: number, run: number, owner: number, tiers: number): void {
     const words = this.#rows.segments[block >>> SEGMENT_SHIFT]!;
     const extent = this.arena.runOf(block);
     const heads = this.#heads.segments[extent >>> SEGMENT_SHIFT]!;
@@ -170,11 +199,13 @@ export class Extents {
       const set = this.sets.move(old, owner, tiers, (at - first) / BLOCK_WORDS);
       for (let word = first; word < at; word += BLOCK_WORDS) words[word] = set;
       if (old === NO_HOLDERS) live += (at - first) / BLOCK_WORDS;
+      if (set === NO_HOLDERS) live -= (at - first) / BLOCK_WORDS;
     }
     changes += changesIn(words, from, to);
     heads[head + EXTENT.CHANGES]! += changes;
     heads[head + EXTENT.LIVE]! += live;
     this.#live += live;
+    if (heads[head + EXTENT.LIVE] === 0) this.#drop(extent);
   }
 
   /** Sets the tiers on which an owner holds a block (0: none). An extent without held blocks is given back. */
@@ -242,7 +273,7 @@ export class Extents {
   /** An extent with one block, behind `before`. */
   #open(before: number, size: number): number {
     const position = before === NONE ? 0 : this.positionOf(before) + 1;
-    const extent = this.arena.take(size);
+    const extent = this.arena.take(Math.min(size, this.largest), true);
     const heads = this.#heads;
     const base = heads.get(extent, EXTENT.BASE);
     heads.set(extent, EXTENT.NEXT, NONE);
@@ -251,6 +282,11 @@ export class Extents {
     heads.set(extent, EXTENT.CHANGES, 0);
     heads.set(extent, EXTENT.POSITION, position);
     heads.set(extent, EXTENT.SWEPT, 0);
+    heads.set(
+      extent,
+      EXTENT.MATCHED,
+      before === NONE ? this.now : heads.get(this.arena.runOf(before), EXTENT.MATCHED),
+    );
     if (before === NONE) return base;
     heads.set(extent, EXTENT.PARENT, this.#rows.get(before, BLOCK.SEQUENCE));
     heads.set(extent, EXTENT.PARENT + 1, this.#rows.get(before, BLOCK.SEQUENCE + 1));

@@ -13,7 +13,7 @@ const step = fc.record({
 
 function holdersOf(sets: HolderSets, set: number): [number, number][] {
   const start = sets.offsetOf(set);
-  return Array.from(sets.words.subarray(start, start + sets.sizeOf(set)), (word) => [
+  return Array.from(sets.wordsOf(set).subarray(start, start + sets.sizeOf(set)), (word) => [
     word >> TIER_BITS,
     word & 15,
   ]);
@@ -75,8 +75,22 @@ test('sets whose hashes collide stay apart', () => {
 
 test('many distinct sets at once are all found again', () => {
   const sets = new HolderSets();
-  const first = Array.from({ length: 5000 }, (_, owner) => sets.move(NO_HOLDERS, owner, 1));
-  const second = Array.from({ length: 5000 }, (_, owner) => sets.move(NO_HOLDERS, owner, 1));
+  const first = Array.from({ length: 60_000 }, (_, owner) => sets.move(NO_HOLDERS, owner, 1));
+  const second = Array.from({ length: 60_000 }, (_, owner) => sets.move(NO_HOLDERS, owner, 1));
   expect(second).toEqual(first);
-  expect(sets.count).toBe(5000);
+  expect(sets.count).toBe(60_000);
+});
+
+test('sets of thousands of owners stay apart while they grow', () => {
+  const sets = new HolderSets();
+  let set = NO_HOLDERS;
+  for (let owner = 0; owner < 5000; owner++) set = sets.move(set, owner, 1);
+  const more = Array.from({ length: 4096 }, (_, nth) => 16 * nth).reduce(
+    (from, owner) => sets.move(from, owner, 2),
+    NO_HOLDERS,
+  );
+  expect(sets.sizeOf(set)).toBe(5000);
+  expect(sets.sizeOf(more)).toBe(4096);
+  expect(holdersOf(sets, more).every(([owner, mask], at) => owner === at * 16 && mask === 2)).toBe(true);
+  expect(sets.count).toBe(2);
 });

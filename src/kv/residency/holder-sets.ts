@@ -2,8 +2,9 @@
 // the blocks that have it. Neighbouring blocks of a chain mostly share a set, so a walk sees "nothing changed" by one compare.
 import { mixPair } from './pair-mix.ts';
 import { RowArena } from './row-arena.ts';
+import { SegmentedRows } from './segmented-rows.ts';
 import { TIER_BITS } from './tier-bits.ts';
-import { WordPool } from './word-pool.ts';
+import { POOL_MASK, WordPool } from './word-pool.ts';
 
 const OFFSET = 0;
 const SIZE = 1;
@@ -21,7 +22,10 @@ export class HolderSets {
   readonly #arena = new RowArena(STRIDE, NEXT);
   readonly #rows = this.#arena.rows;
   readonly #pool = new WordPool();
-  #buckets = new Int32Array(64).fill(NONE);
+  /** First set of each bucket + 1. Buckets are split one by one (linear hashing): of 2^level, the first `#split` are split. */
+  readonly #buckets = new SegmentedRows(1);
+  #level = 6;
+  #split = 0;
   #draft = new Int32Array(16);
   // The last step taken: a store or remove makes the same step for most blocks of its event. It never goes stale: a set is made,
   // and the set stepped to is left for good, only by another step, which replaces it.
@@ -40,17 +44,17 @@ export class HolderSets {
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.#rows.bytes + this.#pool.bytes + this.#buckets.byteLength + this.#draft.byteLength;
+    return this.#rows.bytes + this.#pool.bytes + this.#buckets.bytes + this.#draft.byteLength;
   }
 
-  /** The words holders stand in: `sizeOf(set)` of them from `offsetOf(set)` on. Valid until the next `move`. */
-  get words(): Int32Array {
-    return this.#pool.words;
+  /** The words a set's holders stand in: `sizeOf(set)` of them from `offsetOf(set)` on. Valid until the next `move`. */
+  wordsOf(set: number): Int32Array {
+    return this.#pool.wordsOf(this.#rows.get(set, OFFSET));
   }
 
-  /** Where a set's holders start in `words`. */
+  /** Where a set's holders start in `wordsOf`. */
   offsetOf(set: number): number {
-    return this.#rows.get(set, OFFSET);
+    return this.#rows.get(set, OFFSET) & POOL_MASK;
   }
 
   /** How many owners a set has. */
@@ -81,7 +85,7 @@ export class HolderSets {
     const size = this.sizeOf(from);
     if (this.#draft.length < size + 1) this.#draft = new Int32Array(2 * (size + 1));
     const draft = this.#draft;
-    const words = this.words;
+    const words = this.wordsOf(from);
     const start = this.offsetOf(from);
     let n = 0;
     let i = 0;
@@ -98,19 +102,20 @@ export class HolderSets {
     const draft = this.#draft;
     let hash = size;
     for (let i = 0; i < size; i++) hash = mixPair(draft[i]!, hash);
-    let set = this.#buckets[hash & (this.#buckets.length - 1)]!;
+    let set = this.#buckets.get(this.#bucketOf(hash), 0) - 1;
     while (set !== NONE && !this.#equalsDraft(set, size, hash)) {
       set = this.#rows.get(set, NEXT);
     }
     if (set !== NONE) return set;
     const offset = this.#pool.take(size);
-    for (let i = 0; i < size; i++) this.#pool.words[offset + i] = draft[i]!;
+    const words = this.#pool.wordsOf(offset);
+    for (let i = 0; i < size; i++) words[(offset & POOL_MASK) + i] = draft[i]!;
     set = this.#arena.take();
     this.#rows.set(set, OFFSET, offset);
     this.#rows.set(set, SIZE, size);
     this.#rows.set(set, BLOCKS, 0);
     this.#rows.set(set, HASH, hash);
-    if (this.count > this.#buckets.length) this.#growBuckets();
+    if (this.count > 2 ** this.#level + this.#split) this.#splitBucket();
     this.#link(set);
     return set;
   }
@@ -118,28 +123,39 @@ export class HolderSets {
   #equalsDraft(set: number, size: number, hash: number): boolean {
     if (this.#rows.get(set, HASH) !== hash || this.sizeOf(set) !== size) return false;
     const start = this.offsetOf(set);
-    const words = this.words;
+    const words = this.wordsOf(set);
     for (let i = 0; i < size; i++) {
       if (words[start + i] !== this.#draft[i]) return false;
     }
     return true;
   }
 
-  #link(set: number): void {
-    const bucket = this.#rows.get(set, HASH) & (this.#buckets.length - 1);
-    this.#rows.set(set, NEXT, this.#buckets[bucket]!);
-    this.#buckets[bucket] = set;
+  #bucketOf(hash: number): number {
+    const bucket = hash & (2 ** this.#level - 1);
+    return bucket < this.#split ? hash & (2 ** (this.#level + 1) - 1) : bucket;
   }
 
-  #growBuckets(): void {
-    const old = this.#buckets;
-    this.#buckets = new Int32Array(old.length * 2).fill(NONE);
-    for (const head of old) {
-      for (let set = head; set !== NONE; ) {
-        const next = this.#rows.get(set, NEXT);
-        this.#link(set);
-        set = next;
-      }
+  #link(set: number): void {
+    const bucket = this.#bucketOf(this.#rows.get(set, HASH));
+    this.#rows.set(set, NEXT, this.#buckets.get(bucket, 0) - 1);
+    this.#buckets.set(bucket, 0, set + 1);
+  }
+
+  /** Makes one more bucket: the sets of another are told apart by one more bit. */
+  #splitBucket(): void {
+    const old = this.#split;
+    this.#buckets.reserve(2 ** this.#level + old + 1);
+    let set = this.#buckets.get(old, 0) - 1;
+    this.#buckets.set(old, 0, 0);
+    this.#split++;
+    while (set !== NONE) {
+      const next = this.#rows.get(set, NEXT);
+      this.#link(set);
+      set = next;
+    }
+    if (this.#split === 2 ** this.#level) {
+      this.#level++;
+      this.#split = 0;
     }
   }
 
@@ -150,16 +166,16 @@ export class HolderSets {
   }
 
   #drop(set: number): void {
-    const bucket = this.#rows.get(set, HASH) & (this.#buckets.length - 1);
+    const bucket = this.#bucketOf(this.#rows.get(set, HASH));
     const next = this.#rows.get(set, NEXT);
-    if (this.#buckets[bucket] === set) {
-      this.#buckets[bucket] = next;
+    let before = this.#buckets.get(bucket, 0) - 1;
+    if (before === set) {
+      this.#buckets.set(bucket, 0, next + 1);
     } else {
-      let before = this.#buckets[bucket]!;
       while (this.#rows.get(before, NEXT) !== set) before = this.#rows.get(before, NEXT);
       this.#rows.set(before, NEXT, next);
     }
-    this.#pool.give(this.offsetOf(set), this.sizeOf(set));
+    this.#pool.give(this.#rows.get(set, OFFSET), this.sizeOf(set));
     this.#arena.give(set);
   }
 }

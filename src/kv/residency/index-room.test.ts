@@ -1,16 +1,5 @@
 import { expect, test } from 'vitest';
-import { createReferenceHasher } from '../hashing/reference-hasher.ts';
-import { createPrefixIndex } from './extent-index.ts';
 import { IndexRoom } from './index-room.ts';
-
-const hasher = createReferenceHasher();
-
-/** n hashes that start at `first`. */
-function hashes(first: number, n: number): Uint32Array {
-  const list = new Uint32Array(2 * n);
-  for (let i = 0; i < n; i++) list[2 * i] = first + i;
-  return list;
-}
 
 test('bytes are added up seldom while there is much room, and always when there is none', () => {
   const room = new IndexRoom(1_000_000, 20_000_000);
@@ -20,44 +9,43 @@ test('bytes are added up seldom while there is much room, and always when there 
     names,
     runs: 1_000_000,
     growth: (more: number) => 100 * more,
+    fits: () => false,
     bytes: () => {
       looks++;
       return 100 * names;
     },
   });
   while (!room.lacks(size(), 10)) names += 10;
-  expect(names).toBeGreaterThan(199_900);
-  expect(names).toBeLessThanOrEqual(200_000);
+  expect(names).toBeGreaterThan(181_200);
+  expect(names).toBeLessThanOrEqual(181_250);
   expect(looks).toBeLessThan(12_000);
   expect(() => room.refuse(size(), 10)).toThrow('bytes and has no room for 10 more engine hashes');
 });
 
-for (const length of [1, 3, 200]) {
-  test(`an index of chains of ${length} blocks stays within its bytes, and uses them again after removes`, () => {
-    const maxBytes = 6_000_000;
-    const index = createPrefixIndex({ hasher, maxBytes });
-    let stored = 0;
-    const fill = () => {
-      try {
-        for (;;) {
-          index.store(stored % 3, 'device', null, hashes(stored * 300, length), hashes(stored * 300, length));
-          stored++;
-        }
-      } catch (thrown) {
-        expect(thrown).toMatchObject({ code: 'PM_KV_INDEX_FULL' });
-      }
-    };
-    fill();
-    const { blocks, bytes } = index.stats();
-    expect(bytes).toBeLessThanOrEqual(maxBytes * 1.05);
-    expect(bytes).toBeGreaterThan(maxBytes * 0.7);
-    expect(bytes / blocks).toBeLessThan(512);
-    index.clear(0, 'all');
-    index.clear(1, 'all');
-    const left = index.stats().blocks;
-    fill();
-    expect(index.stats().blocks).toBeGreaterThan(blocks * 0.8);
-    expect(left).toBeLessThan(blocks * 0.4);
-    expect(index.stats().bytes).toBeLessThanOrEqual(maxBytes * 1.05);
+test('once arrays may not grow, what fits is let in, and fewer names each time they grow beyond the cap', () => {
+  const room = new IndexRoom(1_000_000, 1_000_000);
+  let names = 5000;
+  let bytes = 930_000;
+  let fits = false;
+  const size = () => ({
+    names,
+    runs: 1_000_000,
+    growth: () => 20_000,
+    bytes: () => bytes,
+    fits: () => fits,
   });
-}
+  const lacks = (added: number, isPressing = false) => room.lacks(size(), added, isPressing);
+  expect(lacks(1)).toBe(true);
+  expect(room.grows).toBe(false);
+  fits = true;
+  expect(lacks(100)).toBe(false);
+  bytes = 980_000;
+  expect(lacks(1)).toBe(true);
+  names = 4675;
+  expect(lacks(100)).toBe(false);
+  expect(lacks(101)).toBe(true);
+  expect(lacks(101, true)).toBe(false);
+  bytes = 880_000;
+  expect(lacks(100)).toBe(false);
+  expect(room.grows).toBe(true);
+});

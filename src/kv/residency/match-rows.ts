@@ -81,7 +81,7 @@ export class MatchRows {
   #enter(set: number): void {
     const size = this.#sets.sizeOf(set);
     this.#grow(size);
-    const words = this.#sets.words;
+    const words = this.#sets.wordsOf(set);
     const start = this.#sets.offsetOf(set);
     const { owners, depthPerTier } = this.result;
     let count = 0;
@@ -111,7 +111,7 @@ export class MatchRows {
 
   /** Moves active rows to the nearest tier they hold the next block on; rows without one are done. Both lists ascend by owner. */
   #advance(set: number): void {
-    const words = this.#sets.words;
+    const words = this.#sets.wordsOf(set);
     let h = this.#sets.offsetOf(set);
     const end = h + this.#sets.sizeOf(set);
     const { owners } = this.result;

@@ -34,6 +34,8 @@ interface Counters {
   selfReferences: number;
   unknownParents: number;
   unknownRemoves: number;
+  evicted: number;
+  evictedRemoves: number;
 }
 
 /** A prefix index for tests: slow, small and obviously right. Sizes in bytes, probes and sets of holders are 0. */
@@ -47,8 +49,12 @@ export class NaivePrefixIndex implements PrefixIndex {
     selfReferences: 0,
     unknownParents: 0,
     unknownRemoves: 0,
+    evicted: 0,
+    evictedRemoves: 0,
   };
   #holdings: NaiveHolding[] = [];
+  /** (Tier, name) pairs evicted and not removed since, by owner. */
+  readonly #owed = new Map<number, number>();
 
   readonly #countStores: boolean;
 
@@ -112,17 +118,43 @@ export class NaivePrefixIndex implements PrefixIndex {
 
   remove(owner: number, tier: Tier, external: HashPairs): number {
     let removed = 0;
+    let unknown = 0;
     for (const name of toBigUint64Array(external)) {
       const tiers = this.#named(owner, name)?.tiers;
       const copies = tiers?.get(tier) ?? 0;
       if (copies > 0) removed++;
-      else this.#counters.unknownRemoves++;
+      else unknown++;
       if (copies > 1) tiers?.set(tier, copies - 1);
       else tiers?.delete(tier);
       this.#sweep();
     }
     this.#changed(removed > 0);
-    return removed;
+    const owed = this.#owed.get(owner) ?? 0;
+    const evicted = Math.min(owed, unknown);
+    this.#owed.set(owner, owed - evicted);
+    this.#counters.evictedRemoves += evicted;
+    this.#counters.unknownRemoves += unknown - evicted;
+    return removed + evicted;
+  }
+
+  /** What the real index says it has evicted. */
+  evict(gone: readonly { readonly owner: number; readonly external: bigint }[]): void {
+    for (const { owner, external } of gone) {
+      const tiers = this.#named(owner, external)?.tiers;
+      if (tiers === undefined) throw new Error(`${external} of ${owner} was evicted, but is not held`);
+      this.#owed.set(owner, (this.#owed.get(owner) ?? 0) + tiers.size);
+      tiers.clear();
+      this.#sweep();
+    }
+    this.#counters.evicted += gone.length;
+  }
+
+  blocksOf(owner: number): readonly number[] {
+    const held = TIERS.map(() => new Set<bigint>());
+    for (const h of this.#holdings) {
+      if (h.owner === owner) for (const tier of h.tiers.keys()) held[TIERS.indexOf(tier)]!.add(h.sequence);
+    }
+    return held.map(({ size }) => size);
   }
 
   knows(owner: number, external: U64): boolean {
@@ -231,6 +263,7 @@ export class NaivePrefixIndex implements PrefixIndex {
   }
 
   #forget(owner: number, tier: Tier | 'all'): boolean {
+    if (tier === 'all') this.#owed.delete(owner);
     const gone = this.#holdings.filter((h) => h.owner === owner && (tier === 'all' || h.tiers.has(tier)));
     for (const holding of gone) {
       if (tier === 'all') holding.tiers.clear();

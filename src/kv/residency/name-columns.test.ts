@@ -6,7 +6,7 @@ import { SegmentedRows } from './segmented-rows.ts';
 function fresh() {
   const columns = new NameColumns();
   const blocks = new SegmentedRows(5);
-  const state = (owner: number) => new OwnerState(owner, columns.names.rows, blocks);
+  const state = (owner: number) => new OwnerState(owner, columns.names.rows, blocks, { bytes: 0 });
   return { columns, state };
 }
 
@@ -68,7 +68,8 @@ test('rows of columns and names are used again', () => {
     const opened = Array.from({ length: 100 }, (_, extent) => columns.open(extent, 64, true, one));
     for (const column of opened) columns.close(column, one);
   }
-  const { bytes, used } = columns;
+  const { used } = columns;
+  const { bytes } = columns.names;
   for (let extent = 0; extent < 100; extent++) columns.open(extent, 64, true, one);
-  expect([columns.bytes, columns.used]).toEqual([bytes, used]);
+  expect([columns.names.bytes, columns.used]).toEqual([bytes, used]);
 });

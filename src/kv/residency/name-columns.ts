@@ -43,6 +43,11 @@ export class NameColumns {
     return this.names.bytes + this.#columns.bytes + this.#byPair.bytes;
   }
 
+  /** Columns that are to be had without growing. */
+  get room(): number {
+    return this.#columns.capacity - this.#arena.live;
+  }
+
   /** Bytes that so many columns for extents of a size add at most. */
   growth(columns: number, size: number): number {
     return this.names.growth(columns, size) + this.#arena.growth(columns) + this.#byPair.growth(columns);

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { OwnerState } from './owner-state.ts';
 import { SegmentedRows } from './segmented-rows.ts';
 
-const fresh = () => new OwnerState(3, new SegmentedRows(2), new SegmentedRows(5));
+const tally = { bytes: 0 };
+const fresh = () => new OwnerState(3, new SegmentedRows(2), new SegmentedRows(5), tally);
 
 test('a clear says how much was held, and of nothing held is none', () => {
   const state = fresh();
@@ -34,9 +35,10 @@ test('a clear of all tiers drops the tables at once', () => {
   const state = fresh();
   state.namesToFill();
   state.routerNamesToFill();
+  expect(tally.bytes).toBeGreaterThan(0);
   state.held[0] = 1;
   const { born } = state;
   state.clear(0b1111, true);
-  expect([state.names, state.routerNames, state.bytes]).toEqual([null, null, 0]);
+  expect([state.names, state.routerNames, tally.bytes]).toEqual([null, null, 0]);
   expect(state.born).toBe(born + 1);
 });

@@ -1,5 +1,5 @@
 // What the index knows of one owner as a whole.
-import { RowTable } from './row-table.ts';
+import { type ByteTally, RowTable } from './row-table.ts';
 import type { SegmentedRows } from './segmented-rows.ts';
 import { TIER_BITS } from './tier-bits.ts';
 
@@ -23,24 +23,24 @@ export class OwnerState {
   unswept = 0;
   /** The column at which clearing away goes on, −1 at the end. */
   cursor: number = NONE;
+  /** (Tier, name) pairs that were evicted and not yet removed by its engine, at most. */
+  evicted = 0;
   #names: RowTable | null = null;
   #routerNames: RowTable | null = null;
   readonly #rows: SegmentedRows;
   readonly #blocks: SegmentedRows;
+  readonly #tally: ByteTally;
 
   /**
    * @param rows rows of engine hashes.
    * @param blocks rows of blocks, which begin with the router's hash.
+   * @param tally counts the bytes of its tables.
    */
-  constructor(owner: number, rows: SegmentedRows, blocks: SegmentedRows) {
+  constructor(owner: number, rows: SegmentedRows, blocks: SegmentedRows, tally: ByteTally) {
     this.owner = owner;
+    this.#tally = tally;
     this.#rows = rows;
     this.#blocks = blocks;
-  }
-
-  /** Bytes of the tables. */
-  get bytes(): number {
-    return (this.#names?.bytes ?? 0) + (this.#routerNames?.bytes ?? 0);
   }
 
   /** Bytes that so many names add at most. */
@@ -71,19 +71,20 @@ export class OwnerState {
 
   /** Engine hashes, to add one. */
   namesToFill(): RowTable {
-    this.#names ??= new RowTable(this.#rows, 0, true);
+    this.#names ??= new RowTable(this.#rows, 0, true, this.#tally);
     return this.#names;
   }
 
   /** Blocks whose engine hash is the router's, to add one. */
   routerNamesToFill(): RowTable {
-    this.#routerNames ??= new RowTable(this.#blocks, 0);
+    this.#routerNames ??= new RowTable(this.#blocks, 0, false, this.#tally);
     return this.#routerNames;
   }
 
   /** Marks the blocks on some tiers as cleared; returns how many (tier, block) pairs were held. */
   clear(tiers: number, all: boolean): number {
     let cleared = 0;
+    if (all) this.evicted = 0;
     for (let tier = 0; tier < TIER_BITS; tier++) {
       if (((tiers >> tier) & 1) === 0 || this.held[tier] === 0) continue;
       cleared += this.held[tier]!;
@@ -98,12 +99,19 @@ export class OwnerState {
     }
     if (all) {
       this.born = (this.born + 1) & BORN_MASK;
-      this.#names = null;
-      this.#routerNames = null;
+      this.dropTables();
     }
     this.unswept++;
     this.cursor = this.head;
     return cleared;
+  }
+
+  /** Forgets all engine hashes. */
+  dropTables(): void {
+    this.#names?.leave();
+    this.#routerNames?.leave();
+    this.#names = null;
+    this.#routerNames = null;
   }
 
   /** Tiers that were cleared since a column noted `clears`. */

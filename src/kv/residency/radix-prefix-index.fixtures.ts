@@ -39,6 +39,8 @@ export interface RadixStats {
   selfReferences: number;
   unknownParents: number;
   unknownRemoves: number;
+  evicted: number;
+  evictedRemoves: number;
 }
 
 const onTier = (names: readonly Name[] | undefined, tier: number): boolean =>
@@ -48,6 +50,8 @@ const onTier = (names: readonly Name[] | undefined, tier: number): boolean =>
 export class RadixPrefixIndex {
   readonly #root: Node = { parent: null, edge: [], children: new Map() };
   readonly #named = new Map<number, Map<bigint, Block>>();
+  /** (Tier, name) pairs evicted and not removed since, by owner. */
+  readonly #owed = new Map<number, number>();
   readonly #workers = new Map<number, WorkerId>();
   readonly stats: RadixStats = {
     blocks: 0,
@@ -59,6 +63,8 @@ export class RadixPrefixIndex {
     selfReferences: 0,
     unknownParents: 0,
     unknownRemoves: 0,
+    evicted: 0,
+    evictedRemoves: 0,
   };
 
   readonly #countStores: boolean;
@@ -118,18 +124,39 @@ export class RadixPrefixIndex {
     const named = this.#namesOf(owner);
     const t = TIERS.indexOf(tier);
     let removed = 0;
+    let unknown = 0;
     for (const name of names) {
       const block = named.get(name);
       const holding = block?.holders.get(owner)?.find((of) => of.name === name);
       if (block === undefined || holding === undefined || holding.copies[t] === 0) {
-        this.stats.unknownRemoves++;
+        unknown++;
         continue;
       }
       this.#release(owner, block, holding, t);
       removed++;
     }
     if (removed > 0) this.stats.version++;
-    return removed;
+    const owed = this.#owed.get(owner) ?? 0;
+    const evicted = Math.min(owed, unknown);
+    this.#owed.set(owner, owed - evicted);
+    this.stats.evictedRemoves += evicted;
+    this.stats.unknownRemoves += unknown - evicted;
+    return removed + evicted;
+  }
+
+  /** What the index says it has evicted. @throws Error for what is not held. */
+  evict(owner: number, name: bigint): void {
+    const block = this.#namesOf(owner).get(name);
+    const holding = block?.holders.get(owner)?.find((of) => of.name === name);
+    if (block === undefined || holding === undefined)
+      throw new Error(`${name} of ${owner} was evicted, but is not held`);
+    for (const tier of TIERS.keys()) {
+      if (holding.copies[tier] === 0) continue;
+      holding.copies[tier] = 1;
+      this.#owed.set(owner, (this.#owed.get(owner) ?? 0) + 1);
+      this.#release(owner, block, holding, tier);
+    }
+    this.stats.evicted++;
   }
 
   /** As the index's. */
@@ -278,6 +305,7 @@ export class RadixPrefixIndex {
   }
 
   #forget(owner: number, tier: Tier | 'all'): boolean {
+    if (tier === 'all') this.#owed.delete(owner);
     let changed = false;
     for (const [name, block] of [...this.#namesOf(owner)]) {
       const holding = block.holders.get(owner)!.find((of) => of.name === name)!;

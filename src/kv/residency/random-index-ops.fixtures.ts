@@ -19,6 +19,8 @@ export interface IndexLifeOptions {
   readonly countStores: boolean;
   /** Pieces of clears that the index left for later; some are done now and then. */
   readonly pieces?: (() => void)[];
+  /** Names that the index evicted and the model was not yet told of, where the index has a cap. */
+  readonly evicted?: { readonly owner: number; readonly external: bigint }[];
   /** Called now and then with how many operations are done. */
   readonly progress?: (done: number) => void;
 }
@@ -135,7 +137,17 @@ class IndexLife {
       fromBigUint64Array(BigUint64Array.from(names)),
       chain.local.slice(2 * from, 2 * to),
     );
+    this.#tellOfEvicted();
     this.#same('store', said, this.#model.store(owner, tier, parent, names, contents));
+  }
+
+  /** Evictions come before the store that needs the room. */
+  #tellOfEvicted(): void {
+    const { evicted } = this.#options;
+    if (evicted === undefined || evicted.length === 0) return;
+    for (const { owner, external } of evicted.splice(0)) this.#model.evict(owner, external);
+    // Whatever it evicts, an event raises the version once for it.
+    this.#model.stats.version++;
   }
 
   #remove(owner: number, chain: Chain): void {

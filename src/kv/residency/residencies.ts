@@ -1,9 +1,11 @@
 // Who holds which block under which name: the changes that stores, removes and clears are made of.
-import type { HashPairs } from '../hashing/types.ts';
+import type { HashPairs, U64 } from '../hashing/types.ts';
 import { ClearedBlocks } from './cleared-blocks.ts';
+import { BLOCK } from './extent-layout.ts';
 import type { Extents } from './extents.ts';
 import { NameColumns } from './name-columns.ts';
 import { OwnerState } from './owner-state.ts';
+import type { ByteTally } from './row-table.ts';
 import { StoreCopies } from './store-copies.ts';
 import { TIER_BITS } from './tier-bits.ts';
 
@@ -11,6 +13,11 @@ const NONE = -1;
 /** A name is its column × 64 + the block's place in the extent. */
 const NAME_SHIFT = 6;
 const OFFSET_MASK = 2 ** NAME_SHIFT - 1;
+
+/** Set bits of a mask of tiers. */
+function bits(mask: number): number {
+  return (mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1) + (mask >> 3);
+}
 
 /** Holdings of all owners. */
 export class Residencies {
@@ -20,6 +27,7 @@ export class Residencies {
   readonly #extents: Extents;
   readonly #countsStores: (owner: number) => boolean;
   readonly #states = new Map<number, OwnerState>();
+  readonly #tables: ByteTally = { bytes: 0 };
   #probes = 0;
   #count = 0;
 
@@ -39,9 +47,18 @@ export class Residencies {
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    let bytes = this.columns.bytes + this.#copies.bytes;
-    for (const state of this.#states.values()) bytes += state.bytes;
-    return bytes;
+    return this.columns.bytes + this.#copies.bytes + this.#tables.bytes;
+  }
+
+  /** Owners that have something, or had and are not forgotten. */
+  get owners(): number {
+    return this.#states.size;
+  }
+
+  /** Whether all engine hashes of an owner have been the router's. */
+  usesRouterHashes(owner: number): boolean {
+    const state = this.#states.get(owner);
+    return state !== undefined && state.names === null && state.routerNames !== null;
   }
 
   /** Bytes that so many new names of an owner, in so many extents of a size, add at most. */
@@ -66,7 +83,7 @@ export class Residencies {
   toFill(owner: number): OwnerState {
     let state = this.#states.get(owner);
     if (state === undefined) {
-      state = new OwnerState(owner, this.columns.names.rows, this.#extents.arena.rows);
+      state = new OwnerState(owner, this.columns.names.rows, this.#extents.arena.rows, this.#tables);
       this.#states.set(owner, state);
     }
     return state;
@@ -176,7 +193,7 @@ export class Residencies {
     columns.addRun(column, offset, run, 1 << tier, block, external, index, state);
     state.held[tier]! += run;
     this.#count += run;
-    this.#extents.holdRun(block, run, state.owner, 1 << tier);
+    this.#extents.setRun(block, run, state.owner, 1 << tier);
   }
 
   /** Takes a name, or one copy of it, off a tier it lies on. */
@@ -211,10 +228,69 @@ export class Residencies {
     return true;
   }
 
-  /** Forgets an owner that holds nothing. */
+  /**
+   * Takes all names of an owner off the blocks of an extent.
+   * @param told called with each engine hash.
+   * @returns how many names there were.
+   */
+  evict(extent: number, state: OwnerState, told?: (owner: number, external: U64) => void): number {
+    const { columns } = this;
+    const { arena } = this.#extents;
+    const first = columns.first(extent, state.owner);
+    const base = arena.baseOf(extent);
+    const blocks = this.#extents.endOf(extent) - base;
+    const before = columns.live;
+    let run = 0;
+    for (let offset = 0; offset <= blocks; offset++) {
+      const held = offset < blocks ? this.#evictBlock(base + offset, offset, first, state, told) : 0;
+      if (held !== 0) {
+        run++;
+      } else if (run > 0) {
+        // The extent is given back with the last of them; its rows stay as they are until taken again.
+        this.#extents.setRun(base + offset - run, run, state.owner, 0);
+        run = 0;
+      }
+    }
+    for (let at = first; at !== NONE; ) {
+      const next = columns.next(at);
+      columns.close(at, state);
+      at = next;
+    }
+    return before - columns.live;
+  }
+
+  /** Takes an owner's names off a block, its set of holders left alone; the tiers it was held on. */
+  #evictBlock(
+    block: number,
+    offset: number,
+    first: number,
+    state: OwnerState,
+    told?: (owner: number, external: U64) => void,
+  ): number {
+    const { columns } = this;
+    let held = 0;
+    for (let at = first; at !== NONE; at = columns.next(at)) {
+      const tiers = columns.tiersOf(at, offset);
+      if (tiers === 0) continue;
+      told?.(
+        state.owner,
+        columns.isNamed(at) ? columns.hashAt(at, offset) : this.#extents.hashOf(block, BLOCK.SEQUENCE),
+      );
+      this.#copies.forget((at << NAME_SHIFT) + offset, tiers);
+      columns.delete(at, offset, block, state);
+      state.evicted += bits(tiers);
+      held |= tiers;
+    }
+    for (let tier = 0; tier < TIER_BITS; tier++) state.held[tier]! -= (held >> tier) & 1;
+    this.#count -= bits(held);
+    return held;
+  }
+
+  /** Forgets an owner that holds nothing and whose engine has nothing to remove. */
   #trim(state: OwnerState): void {
-    if (state.live > 0) return;
+    if (state.live > 0 || state.evicted > 0) return;
     this.#probes += state.probes;
+    state.dropTables();
     this.#states.delete(state.owner);
   }
 

@@ -19,7 +19,15 @@ const DELETED = 2 ** ID_BITS;
 /** Slots are filled to this share at most, deleted ones included. */
 const MAX_LOAD = 0.8;
 /** Up to this share of rows, a segment is only freed of deleted slots. */
-const TIDY_LOAD = 0.6;
+const TIDY_LOAD = 0.7;
+
+/** A segment of at most this share of rows is shrunk, or merged with its other half when both together fill twice that. */
+const SHRINK_LOAD = 0.25;
+
+/** Bytes of several tables together. */
+export interface ByteTally {
+  bytes: number;
+}
 
 /** Segments that a single event can be expected to split. */
 const SPLITS_AT_ONCE = 4;
@@ -53,15 +61,25 @@ export class RowTable {
   #probes = 0;
   /** What `touch` read: kept, so that the reading is not optimised away. */
   #touched = 0;
-  #bytes: number;
+  #bytes = 0;
+  readonly #tally: ByteTally;
 
-  /** @param keepsHashes four more bytes per slot, so that growing need not read the rows again. */
-  constructor(rows: SegmentedRows, key: number, keepsHashes = false) {
+  /**
+   * @param keepsHashes four more bytes per slot, so that growing need not read the rows again.
+   * @param tally counts the table's bytes too, until `leave`.
+   */
+  constructor(rows: SegmentedRows, key: number, keepsHashes = false, tally: ByteTally = { bytes: 0 }) {
     this.#rows = rows;
     this.#key = key;
     this.#keepsHashes = keepsHashes ? 1 : 0;
+    this.#tally = tally;
     this.#directory = [newSegment(FIRST_SLOTS, 0, this.#keepsHashes)];
-    this.#bytes = this.#directory[0]!.byteLength;
+    this.#addBytes(this.#directory[0]!.byteLength);
+  }
+
+  /** Takes the table's bytes off its tally: it is used no more. */
+  leave(): void {
+    this.#tally.bytes -= this.#bytes;
   }
 
   /** Rows in the table. */
@@ -158,19 +176,50 @@ export class RowTable {
 
   /** Takes a row out; its key must still be the one it was inserted with. */
   delete(id: number): void {
-    const slots = this.#segmentOf(this.#hashOf(id));
+    const hash = this.#hashOf(id);
+    const slots = this.#segmentOf(hash);
     const size = (slots.length - META) >> this.#keepsHashes;
     const mask = size - 1;
-    let at = this.#slotOf(slots, id);
+    let at = hash & mask;
+    while ((slots[at]! & ID_MASK) !== id + 1) at = (at + 1) & mask;
     this.#count--;
-    slots[size + ROWS]!--;
+    const rows = --slots[size + ROWS]!;
     slots[at] = DELETED;
-    if (slots[(at + 1) & mask] !== 0) return;
-    // Nothing lies behind: this slot and deleted ones before it are passed by nobody.
-    for (; slots[at] === DELETED; at = (at - 1) & mask) {
-      slots[at] = 0;
-      slots[size + FILLED]!--;
+    if (slots[(at + 1) & mask] === 0) {
+      // Nothing lies behind: this slot and deleted ones before it are passed by nobody.
+      for (; slots[at] === DELETED; at = (at - 1) & mask) {
+        slots[at] = 0;
+        slots[size + FILLED]!--;
+      }
     }
+    if (rows <= size * SHRINK_LOAD && size > FIRST_SLOTS) this.#shrink(slots, hash);
+  }
+
+  #addBytes(bytes: number): void {
+    this.#bytes += bytes;
+    this.#tally.bytes += bytes;
+  }
+
+  /** Halves a segment that is alone, or merges one with its other half when both are nearly empty. */
+  #shrink(slots: Int32Array, hash: number): void {
+    const size = (slots.length - META) >> this.#keepsHashes;
+    const depth = slots[size + DEPTH]!;
+    if (depth === 0) {
+      const half = newSegment(size >> 1, 0, this.#keepsHashes);
+      this.#spread(slots, half, half, 0);
+      this.#addBytes(half.byteLength - slots.byteLength);
+      this.#directory.fill(half);
+      return;
+    }
+    const other = this.#segmentOf(hash ^ (2 ** (32 - depth)));
+    if (other.length !== slots.length || other[size + DEPTH] !== depth) return;
+    if (other[size + ROWS]! + slots[size + ROWS]! > size * SHRINK_LOAD * 2) return;
+    const rows = this.#gather(other, this.#gather(slots, 0));
+    slots.fill(0, 0, size + DEPTH);
+    this.#place(rows, slots, slots, 0);
+    slots[size + DEPTH] = depth - 1;
+    this.#addBytes(-other.byteLength);
+    this.#lead(hash, depth - 1, slots, slots);
   }
 
   #hashOf(id: number): number {
@@ -200,13 +249,13 @@ export class RowTable {
     } else if (size < SEGMENT_SLOTS || depth === DIRECTORY_BITS) {
       const double = newSegment(2 * size, depth, this.#keepsHashes);
       this.#spread(full, double, double, 0);
-      this.#bytes += double.byteLength - full.byteLength;
+      this.#addBytes(double.byteLength - full.byteLength);
       this.#lead(hash, depth, double, double);
     } else {
       const high = newSegment(size, depth + 1, this.#keepsHashes);
       this.#spread(full, full, high, 2 ** (31 - depth));
       full[size + DEPTH] = depth + 1;
-      this.#bytes += high.byteLength;
+      this.#addBytes(high.byteLength);
       if (depth === this.#depth) {
         this.#directory = this.#directory.flatMap((segment) => [segment, segment]);
         this.#depth++;
@@ -217,20 +266,31 @@ export class RowTable {
 
   /** Moves the rows of a segment: those with this bit of the hash to `high`, the others to `low`, which may be the segment itself. */
   #spread(full: Int32Array, low: Int32Array, high: Int32Array, bit: number): void {
-    const size = (full.length - META) >> this.#keepsHashes;
+    const rows = this.#gather(full, 0);
+    low.fill(0, 0, ((low.length - META) >> this.#keepsHashes) + DEPTH);
+    this.#place(rows, low, high, bit);
+  }
+
+  /** Writes a segment's slots and hashes to `moved` behind so many; returns how many there are then. */
+  #gather(from: Int32Array, before: number): number {
+    const size = (from.length - META) >> this.#keepsHashes;
     if (moved.length < 2 * size) moved = new Int32Array(2 * size);
-    let rows = 0;
+    let rows = before;
     for (let at = 0; at < size; at++) {
-      const slot = full[at]!;
+      const slot = from[at]!;
       if ((slot & ID_MASK) === 0) continue;
       moved[2 * rows] = slot;
       // All rows are read before any is placed: independent reads of memory overlap.
       moved[2 * rows + 1] =
-        this.#keepsHashes === 1 ? full[size + META + at]! : this.#hashOf((slot & ID_MASK) - 1);
+        this.#keepsHashes === 1 ? from[size + META + at]! : this.#hashOf((slot & ID_MASK) - 1);
       rows++;
     }
+    return rows;
+  }
+
+  /** Puts gathered rows into empty slots of two segments of a size. */
+  #place(rows: number, low: Int32Array, high: Int32Array, bit: number): void {
     const mask = ((low.length - META) >> this.#keepsHashes) - 1;
-    low.fill(0, 0, mask + 1 + DEPTH);
     for (let i = 0; i < rows; i++) {
       const hash = moved[2 * i + 1]!;
       const to = (hash & bit) !== 0 ? high : low;

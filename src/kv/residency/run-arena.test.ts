@@ -42,10 +42,37 @@ test('given-back runs are used before new pages', () => {
   const arena = new RunArena(2, 2);
   const runs = Array.from({ length: 640 }, () => arena.take(0));
   for (const run of runs) arena.give(run);
-  const { bytes, room } = arena;
+  const { bytes } = arena;
   expect(arena.growth(640, 0)).toBe(0);
   expect(arena.growth(641, 0)).toBeGreaterThanOrEqual(0);
   for (let i = 0; i < 640; i++) arena.take(0);
   expect(arena.bytes).toBe(bytes);
-  expect(arena.room).toBe(room);
+});
+
+test('a page whose runs were all given back is cut anew', () => {
+  const arena = new RunArena(2, 2);
+  const small = Array.from({ length: 160 }, () => arena.take(0));
+  for (const run of small) arena.give(run);
+  expect(arena.freeRows).toBe(640);
+  const { bytes } = arena;
+  const large = Array.from({ length: 10 }, () => arena.take(2));
+  expect(new Set(large.map((run) => arena.baseOf(run))).size).toBe(10);
+  expect([arena.freeRows, arena.bytes]).toEqual([0, bytes]);
+  expect(arena.growth(1, 2)).toBeGreaterThanOrEqual(0);
+});
+
+test('an arena that may not grow gives out what it has: larger runs, and smaller ones where these will do', () => {
+  const arena = new RunArena(2, 2);
+  const small = Array.from({ length: 16 }, () => arena.take(0));
+  const large = Array.from({ length: 2 }, () => arena.take(1));
+  for (const run of small.slice(0, 3)) arena.give(run);
+  arena.grows = false;
+  expect(arena.largestFree()).toBe(1);
+  expect(arena.rowsOf(arena.take(2, true))).toBe(16);
+  expect(arena.rowsOf(arena.take(2, true))).toBe(16);
+  expect(arena.rowsOf(arena.take(2, true))).toBe(4);
+  for (const run of large) arena.give(run);
+  expect(arena.rowsOf(arena.take(0))).toBe(4);
+  expect(arena.rowsOf(arena.take(0))).toBe(4);
+  expect(arena.rowsOf(arena.take(0))).toBe(16);
 });

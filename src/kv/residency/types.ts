@@ -76,13 +76,18 @@ export interface PrefixIndexStats {
   readonly selfReferences: number;
   /** Stores dropped because their parent is not known for this owner. */
   readonly unknownParents: number;
-  /** Engine hashes of removes that their owner did not hold on that tier. */
+  /** Engine hashes of removes that their owner did not hold on that tier, those that were evicted left out. */
   readonly unknownRemoves: number;
+  /** (Owner, engine hash) pairs that were evicted because the index was full. */
+  readonly evicted: number;
+  /** Engine hashes of removes not held because they were evicted: of each owner at most as many as were. */
+  readonly evictedRemoves: number;
 }
 
 /**
  * Which worker and rank hold which blocks. All calls are synchronous; each store or remove is atomic, and each call that changes
- * something raises the version by 1. A block that goes leaves those behind it resident: they match again when it comes back.
+ * something raises the version by 1. A block that goes leaves those behind it resident: they match again when it comes back. An
+ * index with caps evicts blocks to make room for a store, which raises the version too; engines remove them later all the same.
  */
 export interface PrefixIndex {
   /**
@@ -99,7 +104,10 @@ export interface PrefixIndex {
     external: HashPairs,
     local: HashPairs,
   ): StoreOutcome;
-  /** Removes by the engine's hashes; unknown ones are counted and skipped. Returns how many were known. */
+  /**
+   * Removes by the engine's hashes; unknown ones are counted and skipped. Returns how many were known, or may have been until they
+   * were evicted.
+   */
   remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number;
   /** Whether the owner holds a block under this engine hash, on any tier. */
   knows(owner: OwnerSlot, external: U64): boolean;
@@ -130,5 +138,7 @@ export interface PrefixIndex {
    * may change it. Stored again by ascending position, the rows give an index with the same matches.
    */
   dump(cursor: number, limit: number): DumpPage;
+  /** Blocks that an owner holds, per tier of `TIERS`. */
+  blocksOf(owner: OwnerSlot): readonly number[];
   stats(): PrefixIndexStats;
 }
