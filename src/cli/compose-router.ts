@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ConfigSource, RouterConfig } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
-import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
+import type { KvEventApplier } from '../events/index.ts';
 import {
   BlockSizes,
   Fleet,
@@ -19,7 +19,7 @@ import {
   blockHashSeed,
   type CopyableIndex,
   createBlockHasher,
-  type PrefixIndex,
+  type OwnerSlot,
   type U64,
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
@@ -29,6 +29,7 @@ import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { createIndex } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
+import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
@@ -128,9 +129,13 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     (model) => config.models.get(model)?.blockSize ?? null,
     (model) => config.models.get(model)?.eagle ?? null,
   );
+  // The index and the road ask the event stream how well it is; it feeds the one and reports late hint outcomes to the other.
+  let events: KvEventApplier | null = null;
   const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics) : null;
+  // Engines announce every copy of a block. Where batches were lost, counts no longer say how many there are.
+  const countStores = (slot: OwnerSlot): boolean => events?.feed(slot)?.stale !== true;
+  const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
@@ -168,8 +173,6 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           log,
           metrics,
         });
-  // The road and the event stream know of each other: one asks for ages, the other reports late hint outcomes.
-  let events: KvEventApplier | null = null;
   const road = createRoad({
     fleet,
     scheduler,
@@ -246,73 +249,6 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       decisions?.setCandidates(next.observe.candidates);
     },
     close,
-  };
-}
-
-interface EventParts {
-  readonly fleet: Fleet;
-  readonly hasher: BlockHasher;
-  readonly blockSizes: BlockSizes;
-  /** Placeholder of images in a model's prompts; null = none that matters. */
-  readonly imageTokenOf: (model: string) => number | null;
-  readonly road: Road;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-}
-
-/** Applies events to the index. */
-function eventsInto(index: PrefixIndex, beliefs: ApproximateRanks, parts: EventParts): KvEventApplier {
-  const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
-  const events = createKvEventApplier({
-    index,
-    hasher,
-    blockHashSeed,
-    isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
-    blockSizeOf: (owner) => blockSizes.ofSlot(owner),
-    learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
-    tokenPairs: {
-      of: (owner) => blockSizes.pairsOfSlot(owner),
-      learn: (owner, pairs) => blockSizes.learnPairs(owner, pairs),
-    },
-    placeholderOf(owner) {
-      const worker = fleet.workerOfSlot(owner);
-      return worker === null ? null : imageTokenOf(worker.spec.model);
-    },
-    ownerOfRank(owner, rank) {
-      const worker = fleet.slotWorkerId(owner);
-      const slot = worker === null ? -1 : fleet.slotOf(worker, rank);
-      return slot < 0 ? null : slot;
-    },
-    onRestart: (owner) => blockSizes.restarted(owner),
-    onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
-    metrics,
-    clock,
-  });
-  fleet.listen({
-    stateChanged(worker) {
-      if (worker.state === 'gone') for (const slot of worker.slots) events.cleared(slot);
-    },
-    removed(worker) {
-      for (const slot of worker.slots) events.forget(slot);
-    },
-    restarted(worker) {
-      for (const slot of worker.slots) events.restarted(slot);
-    },
-  });
-  return {
-    ...events,
-    onBatch(owner, sequence, payload) {
-      beliefs.heard(owner);
-      events.onBatch(owner, sequence, payload);
-    },
-    onDecodedBatch(owner, sequence, batch) {
-      beliefs.heard(owner);
-      events.onDecodedBatch(owner, sequence, batch);
-    },
-    resume(owner, watermark, stale) {
-      events.resume(owner, watermark, stale);
-      beliefs.heard(owner);
-    },
   };
 }
 

@@ -1,20 +1,22 @@
 // The router's prefix index: one for all partitions, within limits.index_bytes, with its metrics.
-import { type BlockHasher, type CopyableIndex, createPrefixIndex } from '../kv/index.ts';
+import { type BlockHasher, type CopyableIndex, createPrefixIndex, type OwnerSlot } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 
 /**
  * An empty prefix index whose bytes, blocks and evictions are counted.
  * @param later runs pieces of clears soon, never at once.
+ * @param countStores whether the copies an owner's engine announces are counted now.
  */
 export function createIndex(
   hasher: BlockHasher,
   maxBytes: number,
   later: (work: () => void) => void,
   metrics: Metrics,
+  countStores: (owner: OwnerSlot) => boolean,
 ): CopyableIndex {
   const onEvicted = (names: number): void =>
     metrics.count('pointsman_kv_index_evicted_total', undefined, names);
-  const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted });
+  const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted, countStores });
   metrics.gauge('pointsman_kv_index_bytes', () => index.stats().bytes);
   metrics.gauge('pointsman_kv_index_blocks', () => index.stats().blocks);
   return index;

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { workerFixture } from '../../tests/gateway-fixtures.ts';
-import type { KvEventSink, ZmqSubscription } from '../events/index.ts';
+import type { ZmqReplayOptions, ZmqSubscription } from '../events/index.ts';
 import { Fleet, type WorkerCapabilities } from '../fleet/index.ts';
-import { type LogFields, NO_LOG, PointsmanError } from '../plugin/index.ts';
-import { EventSubscriptions } from './event-subscriptions.ts';
+import { type LogFields, ManualClock, NO_LOG, PointsmanError } from '../plugin/index.ts';
+import { EventSubscriptions, type EventSubscriptionsOptions } from './event-subscriptions.ts';
 
 interface Opened extends ZmqSubscription {
   closed: boolean;
@@ -15,12 +15,23 @@ function setUp() {
   const delivered: string[] = [];
   const errors: string[] = [];
   const warnings: LogFields[] = [];
-  const sink: KvEventSink = { onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`) };
+  const told: string[] = [];
+  const replays: ZmqReplayOptions[] = [];
+  const sink: EventSubscriptionsOptions['sink'] = {
+    onBatch: (owner, sequence) => delivered.push(`${owner}:${sequence}`),
+    askAt: (owner, replay) => told.push(`${owner} ${replay === null ? 'asks nowhere' : 'can ask'}`),
+    onConnection: (owner, connected) => told.push(`${owner} ${connected ? 'connected' : 'cut'}`),
+  };
   let changes = 0;
   const cuts: bigint[] = [];
   const subscriptions = new EventSubscriptions({
     fleet,
     sink,
+    clock: new ManualClock(0),
+    replay(options) {
+      replays.push(options);
+      return { replay: () => () => undefined };
+    },
     log: {
       ...NO_LOG,
       error: (message) => errors.push(message),
@@ -41,10 +52,26 @@ function setUp() {
     },
     onCut: (worker) => cuts.push(worker),
   });
-  return { fleet, opened, delivered, errors, warnings, subscriptions, cuts, changes: () => changes };
+  return {
+    fleet,
+    opened,
+    delivered,
+    errors,
+    warnings,
+    subscriptions,
+    cuts,
+    changes: () => changes,
+    told,
+    replays,
+  };
 }
 
-const endpoint = (connect: string, topic = '') => ({ connect, replay: null, topic });
+const endpoint = (address: string, topic = '', replay: string | null = null) => ({
+  address,
+  binds: false,
+  replay,
+  topic,
+});
 
 function advertising(connect: string): WorkerCapabilities {
   const rank = { routerHint: false, actions: null, sourceControlEndpoint: null, kvEvents: endpoint(connect) };
@@ -82,7 +109,9 @@ test('an engine that comes back with another endpoint is followed there, and the
   const { fleet, opened, delivered, subscriptions } = setUp();
   subscriptions.start();
   fleet.add(workerFixture({ id: 1n }).spec);
-  expect(subscriptions.status()).toEqual([{ worker: 1n, rank: 0, endpoint: null, connected: false }]);
+  expect(subscriptions.status()).toEqual([
+    { worker: 1n, rank: 0, endpoint: null, replay: null, connected: false },
+  ]);
   fleet.setCapabilities(1n, advertising('tcp://b:1'));
   fleet.setCapabilities(1n, advertising('tcp://b:2'));
   await Promise.resolve();
@@ -145,4 +174,49 @@ test('a flood of foreign messages is logged a few times, with their number', () 
   const error = new PointsmanError('PM_EVENT_MESSAGE', 'no KV event message');
   for (let message = 0; message < 100_000; message += 1) opened[0]?.onError(error);
   expect(warnings.map(({ messages }) => messages)).toEqual(Array.from({ length: 17 }, (_, bit) => 2 ** bit));
+});
+
+test('ranks without an endpoint of their own are found beside rank 0, as engines offset their ports', () => {
+  const { fleet, opened, subscriptions, replays } = setUp();
+  const kvEvents = new Map([[0, endpoint('tcp://a:5557', 'kv', 'tcp://a:6557')]]);
+  fleet.add(workerFixture({ id: 1n, ranks: { first: 0, count: 3 }, kvEvents }).spec);
+  const own = new Map([
+    [0, { ...endpoint('inproc://events'), binds: true }],
+    [1, endpoint('tcp://b:9')],
+  ]);
+  fleet.add(workerFixture({ id: 2n, ranks: { first: 0, count: 3 }, kvEvents: own }).spec);
+  subscriptions.start();
+  expect(opened.map(({ endpoint, topic, binds }) => [endpoint, topic, binds])).toEqual([
+    ['tcp://a:5557', 'kv', false],
+    ['tcp://a:5558', 'kv', false],
+    ['tcp://a:5559', 'kv', false],
+    ['inproc://events', '', true],
+    ['tcp://b:9', '', false],
+    ['inproc://events_dp2', '', true],
+  ]);
+  expect(replays.map((options) => options.endpoint)).toEqual([
+    'tcp://a:6557',
+    'tcp://a:6558',
+    'tcp://a:6559',
+  ]);
+  expect(subscriptions.status().map(({ replay }) => replay)).toEqual([
+    'tcp://a:6557',
+    'tcp://a:6558',
+    'tcp://a:6559',
+    null,
+    null,
+    null,
+  ]);
+});
+
+test('a stream learns where to ask and when its connection stands, and is left alone when it is dropped', () => {
+  const { fleet, opened, subscriptions, told } = setUp();
+  const kvEvents = new Map([[0, endpoint('tcp://a:1', '', 'tcp://a:2')]]);
+  fleet.add(workerFixture({ id: 1n, kvEvents }).spec);
+  subscriptions.start();
+  opened[0]?.onConnection?.(true);
+  opened[0]?.onConnection?.(false);
+  opened[0]?.onConnection?.(true);
+  fleet.remove(1n);
+  expect(told).toEqual(['0 can ask', '0 connected', '0 cut', '0 connected', '0 cut', '0 asks nowhere']);
 });

@@ -1,9 +1,18 @@
 // Keeps one KV event subscription per worker rank: at the endpoint that configuration names, else at the one the engine
 // advertises. Follows the fleet; sockets themselves belong to the events room.
-import { type KvEventSink, type KvEventSource, subscribeZmq, type ZmqSubscription } from '../events/index.ts';
+import {
+  type KvEventApplier,
+  type KvEventReplay,
+  type KvEventSource,
+  rankEndpoint,
+  subscribeZmq,
+  type ZmqReplayOptions,
+  type ZmqSubscription,
+  zmqReplay,
+} from '../events/index.ts';
 import type { Fleet, KvEventEndpoints, Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import { errorText, type Logger, type WorkerId } from '../plugin/index.ts';
+import { type Clock, errorText, type Logger, type PointsmanError, type WorkerId } from '../plugin/index.ts';
 
 /** Opens one subscription; {@link subscribeZmq} outside of tests. */
 export type Subscribe = (subscription: ZmqSubscription) => Promise<KvEventSource>;
@@ -14,15 +23,20 @@ export interface SubscriptionStatus {
   readonly rank: number;
   /** Null = nobody said where the rank publishes. */
   readonly endpoint: string | null;
+  /** Where missed batches are asked for; null = nowhere. */
+  readonly replay: string | null;
   readonly connected: boolean;
 }
 
 /** What the subscriptions are made of. */
 export interface EventSubscriptionsOptions {
   readonly fleet: Fleet;
-  readonly sink: KvEventSink;
+  readonly sink: Pick<KvEventApplier, 'onBatch' | 'askAt' | 'onConnection'>;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly subscribe?: Subscribe;
+  /** Makes the client of a replay endpoint; {@link zmqReplay} outside of tests. */
+  readonly replay?: (options: ZmqReplayOptions) => KvEventReplay;
   /** Told whenever a rank's stream became connected or was cut. */
   readonly onChange?: () => void;
   /** Told whenever a stream that was connected is cut: its engine may have ended. */
@@ -76,7 +90,8 @@ export class EventSubscriptions {
         return {
           worker: worker.spec.id,
           rank: worker.spec.ranks.first + index,
-          endpoint: stream?.endpoint.connect ?? null,
+          endpoint: stream?.endpoint.address ?? null,
+          replay: stream?.endpoint.replay ?? null,
           connected: stream?.connected ?? false,
         };
       }),
@@ -92,19 +107,25 @@ export class EventSubscriptions {
     worker.slots.forEach((slot, index) => {
       const endpoint = endpointOf(worker, worker.spec.ranks.first + index);
       const current = this.#streams.get(slot)?.endpoint;
-      if (endpoint === null || (current?.connect === endpoint.connect && current.topic === endpoint.topic))
-        return;
+      if (endpoint === null || (current !== undefined && isSame(current, endpoint))) return;
       this.#drop(slot);
       this.#open(slot, endpoint, worker.spec.id);
     });
   }
 
   #open(slot: OwnerSlot, endpoint: KvEventEndpoints, worker: bigint): void {
-    const { sink, log, subscribe = subscribeZmq, onChange, onCut } = this.#options;
+    const { sink, log, subscribe = subscribeZmq, replay = zmqReplay, clock, onChange, onCut } = this.#options;
     const stream: Stream = { endpoint, source: null, connected: false, closed: false, badMessages: 0 };
     this.#streams.set(slot, stream);
+    const onError = (error: PointsmanError): void => {
+      // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
+      const messages = ++stream.badMessages;
+      if ((messages & (messages - 1)) === 0) log.warn(error.message, { worker, code: error.code, messages });
+    };
+    sink.askAt(slot, endpoint.replay === null ? null : replay({ endpoint: endpoint.replay, clock, onError }));
     subscribe({
-      endpoint: endpoint.connect,
+      endpoint: endpoint.address,
+      binds: endpoint.binds,
       topic: endpoint.topic,
       owner: slot,
       sink: {
@@ -113,16 +134,12 @@ export class EventSubscriptions {
           if (!stream.closed) sink.onBatch(owner, sequence, payload);
         },
       },
-      onError: (error) => {
-        // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
-        const messages = ++stream.badMessages;
-        if ((messages & (messages - 1)) === 0)
-          log.warn(error.message, { worker, code: error.code, messages });
-      },
+      onError,
       onConnection: (connected) => {
         if (stream.closed) return;
         const cut = stream.connected && !connected;
         stream.connected = connected;
+        sink.onConnection(slot, connected);
         onChange?.();
         if (cut) onCut?.(worker);
       },
@@ -131,7 +148,7 @@ export class EventSubscriptions {
         stream.source = source;
         if (stream.closed) source.close();
       },
-      (thrown: unknown) => log.error(errorText(thrown), { worker, endpoint: endpoint.connect }),
+      (thrown: unknown) => log.error(errorText(thrown), { worker, endpoint: endpoint.address }),
     );
   }
 
@@ -141,10 +158,25 @@ export class EventSubscriptions {
     this.#streams.delete(slot);
     stream.closed = true;
     stream.source?.close();
+    this.#options.sink.onConnection(slot, false);
+    this.#options.sink.askAt(slot, null);
   }
 }
 
-/** Where a rank publishes: what configuration says wins over what the engine says. */
+/** Where a rank publishes: what configuration says wins over what the engine says, and both over what follows from rank 0. */
 export function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
+  const said = saidOf(worker, rank);
+  if (said !== null || rank === 0) return said;
+  const first = saidOf(worker, 0);
+  const address = first === null ? null : rankEndpoint(first.address, rank);
+  if (first === null || address === null) return null;
+  return { ...first, address, replay: first.replay === null ? null : rankEndpoint(first.replay, rank) };
+}
+
+function saidOf(worker: Worker, rank: number): KvEventEndpoints | null {
   return worker.spec.kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
+}
+
+function isSame(a: KvEventEndpoints, b: KvEventEndpoints): boolean {
+  return a.address === b.address && a.binds === b.binds && a.replay === b.replay && a.topic === b.topic;
 }

@@ -12,6 +12,15 @@ const FEED: EventFeed = {
   missedBatches: 0,
   restarts: 0,
   stale: false,
+  partial: false,
+  isRecovering: false,
+  canReplay: true,
+  duplicates: 0,
+  replays: { asked: 0, answered: 0, timed_out: 0, failed: 0, too_old: 0 },
+  replayedBatches: 0,
+  pendingBatches: 0,
+  pendingBytes: 0,
+  overflows: 0,
   rejected: {},
   rejectedBlocks: {},
   unknownRemoves: 0,
@@ -27,7 +36,7 @@ const ADVERTISED = {
   reportsOutcomes: true,
   ranks: new Map(),
 };
-const CONNECTED = { worker: 1n, rank: 0, endpoint: 'tcp://a:1', connected: true };
+const CONNECTED = { worker: 1n, rank: 0, endpoint: 'tcp://a:1', replay: null, connected: true };
 
 function facts(over: Partial<ReadinessFacts>): ReadinessFacts {
   return {
@@ -132,6 +141,24 @@ test.each<[Partial<ReadinessFacts>, string]>([
   [
     { feed: () => ({ ...FEED, stale: true, missedBatches: 7 }) },
     '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known',
+  ],
+  [
+    { feed: () => ({ ...FEED, stale: true, missedBatches: 7, canReplay: false }) },
+    '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known; name its replay endpoint under kv_events, so that it is asked for them',
+  ],
+  [
+    {
+      feed: () => ({
+        ...FEED,
+        stale: true,
+        replays: { asked: 4, answered: 1, timed_out: 2, failed: 1, too_old: 0 },
+      }),
+    },
+    'worker 1 rank 0 was asked 3 times in vain for KV events that were missed; check its replay endpoint',
+  ],
+  [
+    { feed: () => ({ ...FEED, partial: true }) },
+    'worker 1 rank 0 no longer holds its first KV events: it may have cached more than is known, until it clears or starts anew',
   ],
   [
     { feed: () => ({ ...FEED, stale: true, rejected: { undecodable: 2 }, lastError: 'byte 3: cut short' }) },

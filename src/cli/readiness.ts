@@ -201,8 +201,22 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
     warnings.push(`KV events of ${who} were left out, so their blocks are not found (${counts})`);
   }
   if (feed.stale && feed.missedBatches > 0) {
+    const remedy = feed.canReplay
+      ? ''
+      : '; name its replay endpoint under kv_events, so that it is asked for them';
     warnings.push(
-      `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known`,
+      `${feed.missedBatches} batches of KV events of ${who} were missed: what it has cached is not fully known${remedy}`,
+    );
+  }
+  const { timed_out: silent, failed: refused } = feed.replays;
+  if (feed.stale && silent + refused > 0) {
+    warnings.push(
+      `${who} was asked ${silent + refused} times in vain for KV events that were missed; check its replay endpoint`,
+    );
+  }
+  if (feed.partial) {
+    warnings.push(
+      `${who} no longer holds its first KV events: it may have cached more than is known, until it clears or starts anew`,
     );
   }
   return warnings;

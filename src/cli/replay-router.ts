@@ -16,11 +16,14 @@ import type {
   RoutingChoice,
 } from '../replay/index.ts';
 import { advertisedActions, type VirtualWorker } from '../simulator/index.ts';
-import { composeRouter } from './compose-router.ts';
+import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
 
 /** Decisions are read right after they are made; few need to stay. */
 const DECISION_BYTES = 4 * 2 ** 20;
+
+/** From the moment an engine is lost until a health check would find it again, in virtual time. */
+const HEALTH_CHECK_MS = 1000;
 
 /** Told of warnings about a policy file. */
 export type WarnOfConfig = (source: ConfigSource, problem: ConfigProblem) => void;
@@ -45,13 +48,15 @@ export interface ReplayRouterExtras {
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
   readonly onDecision?: DecisionListener;
+  /** Sees the router that stands behind the ports. */
+  readonly onComposed?: (router: ComposedRouter) => void;
 }
 
 /** One router for replay. @throws what composing a router throws. */
 export async function composeReplayRouter(
   loaded: Pick<LoadedConfig, 'config' | 'source'>,
   options: ReplayRouterOptions,
-  { definitions = [], onDecision, warn }: ReplayRouterExtras,
+  { definitions = [], onDecision, onComposed, warn }: ReplayRouterExtras,
 ): Promise<ReplayRouter> {
   const faults = watchPolicies(warn);
   const router = await composeRouter({
@@ -66,6 +71,14 @@ export async function composeReplayRouter(
     // The virtual fleet delivers events without sockets.
     announces: () => true,
   });
+  onComposed?.(router);
+  // Simulated engines are there again as soon as they are asked.
+  router.fleet.listen({
+    stateChanged({ state, spec }) {
+      if (state !== 'suspect' && state !== 'gone') return;
+      options.clock.schedule(HEALTH_CHECK_MS, () => router.health.checkSucceeded(spec.id));
+    },
+  });
   const { decisions, events } = router;
   if (onDecision !== undefined) decisions?.onDecision(onDecision);
   return {
@@ -79,6 +92,8 @@ export async function composeReplayRouter(
         decoded: (owner, sequence, batch) => events.onDecodedBatch(owner, sequence, batch),
       };
     },
+    eventFeed: (workerId) => events?.feed(router.fleet.slotOf(workerId, 0)) ?? null,
+    askEventsAt: (workerId, replay) => events?.askAt(router.fleet.slotOf(workerId, 0), replay),
     policyFaults: () => faults.list(),
     close: () => router.close(),
   };

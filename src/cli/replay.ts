@@ -32,6 +32,7 @@ interface ReplayFlags {
   readonly compare: string;
   readonly fastEvents?: true;
   readonly cutEvents?: true;
+  readonly eventReplay: boolean;
   readonly eventFaults?: EventFaultSettings;
   readonly restartEngine?: readonly EngineRestart[];
   readonly acceptAction?: readonly string[];
@@ -67,6 +68,7 @@ export function register(program: Command, io: CliIo): void {
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
     .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
     .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
+    .option('--no-event-replay', 'the engines repeat no events that were missed')
     .option(
       '--accept-action <type@version>',
       'the engines take this hint action too, and do nothing for it; may be given again',
@@ -149,6 +151,7 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
+    ...(flags.eventReplay ? {} : { event_replay: false }),
     ...(hostBlocks > 0 && { host_kv_blocks: hostBlocks, host_gbps: hostGbps }),
     ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
     ...(flags.restartEngine && {

@@ -152,6 +152,7 @@ async function start(
       : new EventSubscriptions({
           fleet,
           sink: core.events,
+          clock,
           log,
           onChange: () => first.look(),
           onCut: (worker) => core.health.streamReset(worker),

@@ -1,5 +1,5 @@
 // Workers as the admin API shows them.
-import type { KvEventApplier } from '../events/index.ts';
+import { type KvEventApplier, streamState } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
 import { type PrefixIndex, TIERS } from '../kv/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
@@ -44,10 +44,17 @@ export function workerStatus(
             endpoint: stream.endpoint,
             connected: stream.connected,
             batches: feed?.batches ?? 0,
+            replay_endpoint: stream.replay,
+            state: feed === null ? null : streamState(feed),
             gaps: feed?.gaps ?? 0,
             missed_batches: feed?.missedBatches ?? 0,
+            duplicates: feed?.duplicates ?? 0,
+            replays: feed?.replays ?? null,
+            replayed_batches: feed?.replayedBatches ?? 0,
+            pending_batches: feed?.pendingBatches ?? 0,
             restarts: feed?.restarts ?? 0,
             stale: feed?.stale ?? false,
+            partial: feed?.partial ?? false,
             rejected: feed?.rejected ?? {},
             unknown_removes: feed?.unknownRemoves ?? 0,
             last_error: feed?.lastError ?? null,

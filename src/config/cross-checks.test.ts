@@ -131,6 +131,18 @@ test('the admin API off loopback needs a token', () => {
   expect(problems('admin: { host: "::1" }')).toEqual([]);
 });
 
+test('an event stream is connected to or listened for, one of the two', () => {
+  const worker = (events: string): string =>
+    `models: { a: {} }\nworkers:\n  - { url: http://127.0.0.1:1, kv_events: { 0: ${events} } }\n`;
+  expect(problems(worker('{ bind: "tcp://0.0.0.0:5557", replay: "tcp://127.0.0.1:2" }'))).toEqual([]);
+  expect(problems(worker('{ topic: kv }'))).toEqual([
+    'router.yaml:3:48: workers[0].kv_events.0: needs the address of the stream: connect where the engine listens, bind where the engine connects to',
+  ]);
+  expect(problems(worker('{ connect: "tcp://127.0.0.1:1", bind: "tcp://0.0.0.0:5557" }'))).toEqual([
+    'router.yaml:3:48: workers[0].kv_events.0: has both connect and bind; name the one of them that the engine is set up for',
+  ]);
+});
+
 test('names, ids, urls and ranks that clash are reported where the second stands', () => {
   const text = [
     'models: { a: { aliases: [b] }, b: {}, c: { tokens: { source: local } }, d: { tokens: { source: engine, tokenizer: t } } }',

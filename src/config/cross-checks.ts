@@ -127,7 +127,15 @@ function checkWorkers(file: FileValue, report: Report): void {
       report([...path, 'model'], `no model is named "${worker.model}"${known}`);
     }
     const { first, count } = worker.ranks;
-    for (const rank of Object.keys(worker.kv_events)) {
+    for (const [rank, { connect, bind }] of Object.entries(worker.kv_events)) {
+      if ((connect === null) === (bind === null)) {
+        report(
+          [...path, 'kv_events', rank],
+          connect === null
+            ? 'needs the address of the stream: connect where the engine listens, bind where the engine connects to'
+            : 'has both connect and bind; name the one of them that the engine is set up for',
+        );
+      }
       const inside =
         /^(?:0|[1-9]\d{0,8})$/.test(rank) && Number(rank) >= first && Number(rank) < first + count;
       if (inside) continue;

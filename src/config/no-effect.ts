@@ -35,12 +35,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
     unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');
   }
-  for (const [index, worker] of file.workers.entries()) {
-    for (const [rank, { replay }] of Object.entries(worker.kv_events)) {
-      const path = ['workers', index, 'kv_events', rank, 'replay'];
-      unless(replay === null, path, 'asking again for missed events is not built yet');
-    }
-  }
   for (const role of ROLES) {
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;

@@ -83,7 +83,13 @@ const endpoint = () =>
     typeof value === 'string' && /^(?:tcp|ipc):\/\/[^\s]+$/.test(value) ? value : undefined,
   );
 
-const kvEvents = () => mapping({ connect: endpoint(), replay: orNull(endpoint()), topic: or(anyText(), '') });
+const kvEvents = () =>
+  mapping({
+    connect: orNull(endpoint()),
+    bind: orNull(endpoint()),
+    replay: orNull(endpoint()),
+    topic: or(anyText(), ''),
+  });
 
 const capabilities = () =>
   shaped({ anyOf: [{ enum: ['ask', 'none'] }, { type: 'object' }] }, wordOrAdvertisement());

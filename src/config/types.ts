@@ -128,7 +128,16 @@ export interface WorkerConfig {
   readonly role: Role;
   readonly ranks: { readonly first: number; readonly count: number };
   readonly kvEvents: Readonly<
-    Record<string, { readonly connect: string; readonly replay: string | null; readonly topic: string }>
+    Record<
+      string,
+      {
+        /** Exactly one of the two is an address. */
+        readonly connect: string | null;
+        readonly bind?: string | null;
+        readonly replay: string | null;
+        readonly topic: string;
+      }
+    >
   >;
   readonly maxNumBatchedTokens: number | null;
   readonly totalKvBlocks: number | null;

@@ -59,8 +59,6 @@ export class EventApplication {
         const tier = event.tier ?? 'all';
         index.clear(owner, tier);
         this.#clear(this.#stateOf(owner), tier);
-        // Nothing that was missed before matters any more.
-        if (tier === 'all') feed.stale = false;
         return;
       }
       case 'hint-outcome':

@@ -1,6 +1,5 @@
 // What is known about one owner's event stream: where it stands, what was missed and what was refused. Visible in worker status,
 // because a stream that is silently wrong routes as if nothing were cached.
-import type { OwnerSlot } from '../kv/index.ts';
 import type { FilterReason } from './event-filter.ts';
 
 /** Why an event, or a whole batch (`undecodable`), changed nothing. */
@@ -32,21 +31,49 @@ export type RejectReason =
   /** The index refused it; see `lastError`. */
   | 'failed';
 
+/** Questions to the engine for what was missed, by what became of them. */
+export interface ReplayCounts {
+  asked: number;
+  answered: number;
+  timed_out: number;
+  /** Could not be asked, or the answer was beyond every measure. */
+  failed: number;
+  /** Answers that did not reach back to what was asked for. */
+  too_old: number;
+}
+
 /** State of one stream; counters run since the owner was first heard. */
 export interface EventFeed {
-  /** Sequence number of the newest batch. */
+  /** Sequence number of the last batch that was applied or given up; -1 = none. */
   readonly lastSequence: number;
   /** Clock time of the newest batch, ms. */
   readonly lastBatchAt: number;
+  /** Live messages. */
   readonly batches: number;
   /** Times the sequence jumped forward. */
   readonly gaps: number;
-  /** Batches lost in gaps, or sent before the router listened. */
+  /** Batches lost for good: in gaps, or sent before the router listened. */
   readonly missedBatches: number;
-  /** Times the sequence fell back: the engine started anew and the owner was cleared. */
+  /** Messages that were heard before, or come from a process that ended. */
+  readonly duplicates: number;
+  /** Times the engine was seen to have started anew, so that the owner was cleared. */
   readonly restarts: number;
-  /** Batches are missing since the engine's start or its last clear, so the index may be wrong about this owner. */
+  /** Batches are lost for good since the engine's start or its last clear: the index may be wrong about this owner. */
   readonly stale: boolean;
+  /** The engine's history did not reach back: what the index has is right, but the engine may hold more. */
+  readonly partial: boolean;
+  /** A replay is under way, so what the index has is behind. */
+  readonly isRecovering: boolean;
+  /** Whether the engine can be asked for what was missed. */
+  readonly canReplay: boolean;
+  readonly replays: Readonly<ReplayCounts>;
+  /** Batches that came as answers. */
+  readonly replayedBatches: number;
+  /** Batches that wait for those before them, and their bytes. */
+  readonly pendingBatches: number;
+  readonly pendingBytes: number;
+  /** Messages that found no room among those; they are asked for again. */
+  readonly overflows: number;
   /** Events (for `undecodable`: batches) by reason. */
   readonly rejected: Readonly<Partial<Record<RejectReason, number>>>;
   /** Blocks of stores by reason, those dropped while they waited for a parent included. */
@@ -59,68 +86,32 @@ export interface EventFeed {
   readonly lastError: string | null;
 }
 
-/** What a batch's sequence number says. */
-export type SequenceStep = 'next' | 'gap' | 'restart';
+/** How far the index can be trusted about an owner. */
+export type StreamState = 'stale' | 'recovering' | 'partial' | 'exact';
 
-/** The changeable form, held by the applier. */
-export class OwnerFeed implements EventFeed {
-  lastSequence = -1;
+/** What a stream's marks come to, worst first. */
+export function streamState(feed: Pick<EventFeed, 'stale' | 'partial' | 'isRecovering'>): StreamState {
+  if (feed.stale) return 'stale';
+  if (feed.isRecovering) return 'recovering';
+  return feed.partial ? 'partial' : 'exact';
+}
+
+/** The counting part, in changeable form. */
+export class OwnerFeed {
   lastBatchAt = 0;
   batches = 0;
   gaps = 0;
   missedBatches = 0;
+  duplicates = 0;
   restarts = 0;
-  stale = false;
+  readonly replays: ReplayCounts = { asked: 0, answered: 0, timed_out: 0, failed: 0, too_old: 0 };
+  replayedBatches = 0;
+  overflows = 0;
   rejected: Partial<Record<RejectReason, number>> = {};
   rejectedBlocks: Partial<Record<RejectReason, number>> = {};
   unknownRemoves = 0;
   mismatchedBlockSize: number | null = null;
   lastError: string | null = null;
-  /** What was heard up to the next batch is known from elsewhere, whatever its number. */
-  #takesAnyNext = false;
-  /** Owners of other ranks that this connection's batches named since the engine's start. */
-  readonly otherOwners = new Set<OwnerSlot>();
-
-  /**
-   * Moves to a batch. A number that is not higher than the last one is a new engine: ZeroMQ neither repeats nor reorders.
-   * The first batch heard is a gap unless it is number 0: what came before was not heard.
-   */
-  step(sequence: number, now: number): SequenceStep {
-    if (this.#takesAnyNext) this.lastSequence = sequence - 1;
-    this.#takesAnyNext = false;
-    const expected = this.lastSequence + 1;
-    const restart = sequence < expected;
-    const missed = restart ? sequence : sequence - expected;
-    this.lastSequence = sequence;
-    this.lastBatchAt = now;
-    this.batches += 1;
-    if (restart) {
-      this.restarts += 1;
-      this.stale = false;
-    }
-    if (missed > 0) {
-      this.gaps += 1;
-      this.missedBatches += missed;
-      this.stale = true;
-    }
-    return restart ? 'restart' : missed > 0 ? 'gap' : 'next';
-  }
-
-  /** Goes on behind batch `watermark`, whose blocks the index has; null = behind whichever batch came before the next one. */
-  resume(watermark: number | null, stale: boolean): void {
-    this.startAnew();
-    this.#takesAnyNext = watermark === null;
-    this.lastSequence = watermark ?? -1;
-    this.stale = stale;
-  }
-
-  /** Expects the stream to begin again, as that of an engine that was not heard yet. */
-  startAnew(): void {
-    this.lastSequence = -1;
-    this.#takesAnyNext = false;
-    this.stale = false;
-    this.otherOwners.clear();
-  }
 
   reject(reason: RejectReason, blocks: number, events = 1): void {
     if (events > 0) this.rejected[reason] = (this.rejected[reason] ?? 0) + events;

@@ -1,21 +1,25 @@
 // From engines to the prefix index: sources, decoding, application.
 export { decodeEventBatch } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
-export type { EventFeed, RejectReason } from './event-feed.ts';
+export { type EventFeed, type RejectReason, type StreamState, streamState } from './event-feed.ts';
 export {
   createKvEventApplier,
   type KvEventApplier,
   type KvEventApplierOptions,
 } from './kv-event-applier.ts';
+export { rankEndpoint } from './rank-endpoint.ts';
 export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,
   BlockStoredEvent,
   KvEvent,
   KvEventBatch,
+  KvEventReplay,
   KvEventScope,
   KvEventSink,
   KvEventSource,
   KvHintOutcomeEvent,
+  KvReplayListener,
 } from './types.ts';
+export { type ZmqReplayOptions, zmqReplay } from './zmq-replay.ts';
 export { subscribeZmq, type ZmqSubscription } from './zmq-source.ts';

@@ -12,7 +12,7 @@ import type { MetricLabels, MetricName } from '../observe/index.ts';
 import { ManualClock } from '../plugin/index.ts';
 import { encodeEventBatch } from './encode-batch.ts';
 import { createKvEventApplier, type KvEventApplierOptions } from './kv-event-applier.ts';
-import type { BlockStoredEvent, KvEvent, KvHintOutcomeEvent } from './types.ts';
+import type { BlockStoredEvent, KvEvent, KvHintOutcomeEvent, KvReplayListener } from './types.ts';
 
 const hasher = createBlockHasher();
 
@@ -174,10 +174,12 @@ describe('createKvEventApplier', () => {
     expect(depth(1, [3, 4])).toEqual([1, 0, 0, 0]);
     expect(depth(2, [1, 2])).toEqual([1, 0, 0, 0]);
     expect(applier.feed(1)).toMatchObject({ restarts: 1, stale: false, missedBatches: 0 });
+    // A number that was heard or given up is a repeat, not a new engine.
     send(1, 5);
     send(1, 2, stored([40], [5, 6]));
-    expect(applier.feed(1)).toMatchObject({ restarts: 2, stale: true, missedBatches: 6 });
-    expect(depth(1, [3, 4])).toEqual([0, 0, 0, 0]);
+    expect(applier.feed(1)).toMatchObject({ restarts: 1, duplicates: 1, stale: true, missedBatches: 4 });
+    expect(depth(1, [3, 4])).toEqual([1, 0, 0, 0]);
+    expect(depth(1, [5, 6])).toEqual([0, 0, 0, 0]);
   });
 
   it('counts a batch it cannot decode, says why, and marks the owner stale', () => {
@@ -264,5 +266,56 @@ describe('createKvEventApplier', () => {
     expect(index.stats().residencies).toBe(4);
     announce(10, 0, 1, []);
     expect(index.stats().residencies).toBe(1);
+  });
+
+  it('asks for a gap, forgets nothing it knows, and applies each batch once', () => {
+    const { applier, send, depth, clock, counts, index } = setUp();
+    const asked: number[] = [];
+    const listeners: KvReplayListener[] = [];
+    applier.askAt(1, {
+      replay(from, hears) {
+        asked.push(from);
+        listeners.push(hears);
+        return () => undefined;
+      },
+    });
+    const batch = (...events: KvEvent[]): Uint8Array =>
+      encodeEventBatch({ timestamp: 0, rank: null, events });
+    send(1, 0, stored([10], [1, 2]));
+    send(1, 2, stored([12], [5, 6], { after: 11 }));
+    expect([asked, applier.feed(1)?.isRecovering, depth(1, [1, 2, 3, 4, 5, 6])]).toEqual([
+      [0],
+      true,
+      [1, 0, 0, 0],
+    ]);
+    const { batch: hear, ended } = listeners[0] ?? expect.fail();
+    hear(0, batch(stored([10], [1, 2])));
+    hear(1, batch(stored([11], [3, 4], { after: 10 })));
+    hear(2, batch(stored([12], [5, 6], { after: 11 })));
+    ended();
+    expect(depth(1, [1, 2, 3, 4, 5, 6])).toEqual([3, 0, 0, 0]);
+    expect(applier.feed(1)).toMatchObject({
+      stale: false,
+      isRecovering: false,
+      replayedBatches: 3,
+      replays: { asked: 1, answered: 1 },
+    });
+    expect(index.stats().duplicateStores).toBe(0);
+    expect(counts.get('pointsman_kv_event_replays_total asked')).toBe(1);
+    expect(counts.get('pointsman_kv_event_batches_replayed_total')).toBe(3);
+    expect(clock.nextTimerAt()).toBe(null);
+  });
+
+  it('asks for everything when blocks wait for a parent', () => {
+    const { applier, send } = setUp();
+    const asked: number[] = [];
+    applier.askAt(1, {
+      replay(from) {
+        asked.push(from);
+        return () => undefined;
+      },
+    });
+    send(1, 0, stored([11], [3, 4], { after: 10 }));
+    expect(asked).toEqual([0]);
   });
 });

@@ -1,13 +1,16 @@
-// Applies engines' events to the prefix index, in the order of each owner's stream: decode, take stock of the
-// sequence, hand on. Never throws on what an engine sent: bad events are counted on the owner's feed.
+// Applies engines' events to the prefix index, in the order of each owner's stream. Never throws on what an engine sent: bad
+// events are counted on the owner's feed. What a message's number says is the stream's matter, what an event says the
+// application's.
 import type { OwnerSlot } from '../kv/index.ts';
-import type { MetricLabels } from '../observe/index.ts';
+import type { MetricLabels, Metrics } from '../observe/index.ts';
 import { type Clock, errorText } from '../plugin/index.ts';
 import { EventApplication } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
-import { type EventFeed, OwnerFeed } from './event-feed.ts';
-import type { KvEvent, KvEventBatch, KvEventSink } from './types.ts';
+import { type EventFeed, streamState } from './event-feed.ts';
+import { OwnerStream, type OwnerStreamPort, type StreamMessage } from './owner-stream.ts';
+import type { BatchOutcome, ForgetReason } from './stream-port.ts';
+import type { KvEvent, KvEventBatch, KvEventReplay, KvEventSink } from './types.ts';
 
 /** What an applier works on. */
 export interface KvEventApplierOptions extends EventApplicationOptions {
@@ -15,6 +18,8 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
   readonly isOwner?: (owner: OwnerSlot) => boolean;
   /** Owner of another rank of the same worker, for batches that name their rank; without it the connection's owner is meant. */
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
+  /** A batch of this owner's stream is about to be taken. */
+  readonly onHeard?: (owner: OwnerSlot) => void;
   /** The engine started anew; its blocks are already forgotten. */
   readonly onRestart?: (owner: OwnerSlot) => void;
   readonly clock: Clock;
@@ -22,8 +27,14 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
 
 /** Sink of all event sources of a router. */
 export interface KvEventApplier extends KvEventSink {
-  /** As `onBatch`, for a batch that is already decoded. */
+  /** As `onBatch`, for a batch that is already decoded; it must not change afterwards. */
   onDecodedBatch(owner: OwnerSlot, sequence: number, batch: KvEventBatch): void;
+  /** Where an owner's engine is asked for what was missed; null = nowhere, which is so from the start. */
+  askAt(owner: OwnerSlot, replay: KvEventReplay | null): void;
+  /** The owner's connection stands (anew), or is lost. */
+  onConnection(owner: OwnerSlot, connected: boolean): void;
+  /** Wants the owner's whole history once more, for whoever sees that something is missing; rate-limited. */
+  requestReplay(owner: OwnerSlot): void;
   /** State of an owner's stream; null before its first batch. The object keeps changing. */
   feed(owner: OwnerSlot): EventFeed | null;
   /** Blocks of an owner that wait for their parent. */
@@ -32,6 +43,8 @@ export interface KvEventApplier extends KvEventSink {
   ageMs(owner: OwnerSlot): number | null;
   /** The owner was cleared although its engine may live on: until the engine clears too, the index may be wrong about it. */
   cleared(owner: OwnerSlot): void;
+  /** The engine of a cleared owner is well: what it holds is asked for. */
+  recover(owner: OwnerSlot): void;
   /** The owner was cleared because its engine started anew; its stream is expected to begin with batch 0. */
   restarted(owner: OwnerSlot): void;
   /**
@@ -45,102 +58,183 @@ export interface KvEventApplier extends KvEventSink {
 
 /** Creates the applier. */
 export function createKvEventApplier(options: KvEventApplierOptions): KvEventApplier {
-  const feeds = new Map<OwnerSlot, OwnerFeed>();
-  const application = new EventApplication(options);
-  const feedOf = (owner: OwnerSlot): OwnerFeed => {
-    let feed = feeds.get(owner);
-    if (feed === undefined) {
-      feed = new OwnerFeed();
-      feeds.set(owner, feed);
+  return new Applier(options);
+}
+
+class Applier implements KvEventApplier {
+  readonly #options: KvEventApplierOptions;
+  readonly #application: EventApplication;
+  readonly #streams = new Map<OwnerSlot, OwnerStream>();
+  readonly #port: OwnerStreamPort;
+  /** Whose batch is being applied. */
+  #applying: OwnerStream | null = null;
+
+  constructor(options: KvEventApplierOptions) {
+    const { metrics, clock } = options;
+    this.#options = options;
+    this.#application = new EventApplication({
+      ...options,
+      requestReplay: (owner) => {
+        options.requestReplay?.(owner);
+        this.#applying?.sequenced.requestReplay();
+      },
+    });
+    this.#port = {
+      metrics,
+      clock,
+      heard: (stream) => options.onHeard?.(stream.owner),
+      apply: (stream, message) => this.#apply(stream, message),
+      forget: (stream, reason) => this.#forget(stream, reason),
+    };
+    showStreams(metrics, this.#streams);
+  }
+
+  onBatch(owner: OwnerSlot, sequence: number, payload: Uint8Array): void {
+    this.#streamOf(owner)?.arrived(sequence, payload);
+  }
+
+  onDecodedBatch(owner: OwnerSlot, sequence: number, batch: KvEventBatch): void {
+    this.#streamOf(owner)?.arrived(sequence, batch);
+  }
+
+  askAt(owner: OwnerSlot, replay: KvEventReplay | null): void {
+    const stream = replay === null ? this.#streams.get(owner) : this.#streamOf(owner);
+    stream?.askAt(replay);
+  }
+
+  onConnection(owner: OwnerSlot, connected: boolean): void {
+    const stream = this.#streams.get(owner);
+    if (connected) stream?.sequenced.connected();
+    else stream?.sequenced.disconnected();
+  }
+
+  requestReplay(owner: OwnerSlot): void {
+    this.#streams.get(owner)?.sequenced.requestReplay();
+  }
+
+  feed(owner: OwnerSlot): EventFeed | null {
+    const stream = this.#streams.get(owner);
+    if (stream === undefined) return null;
+    // One that goes on from a snapshot has a position before it has batches.
+    return stream.batches + stream.replayedBatches === 0 && stream.lastSequence < 0 ? null : stream;
+  }
+
+  orphanBlocks(owner: OwnerSlot): number {
+    return this.#application.orphanBlocks(owner);
+  }
+
+  ageMs(owner: OwnerSlot): number | null {
+    const stream = this.#streams.get(owner);
+    if (stream === undefined || stream.batches === 0) return null;
+    return Math.max(0, this.#options.clock.now() - stream.lastBatchAt);
+  }
+
+  cleared(owner: OwnerSlot): void {
+    this.#application.cleared(owner);
+    const stream = this.#streams.get(owner);
+    if (stream !== undefined && stream.lastSequence >= 0) stream.sequenced.forgotten();
+  }
+
+  recover(owner: OwnerSlot): void {
+    this.#streams.get(owner)?.sequenced.recover();
+  }
+
+  restarted(owner: OwnerSlot): void {
+    this.#application.forget(owner);
+    const stream = this.#streams.get(owner);
+    stream?.otherOwners.clear();
+    stream?.sequenced.restarted();
+  }
+
+  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void {
+    const stream = this.#streamOf(owner);
+    if (stream === null) return;
+    this.#options.onHeard?.(owner);
+    stream.sequenced.resume(watermark, stale);
+  }
+
+  forget(owner: OwnerSlot): void {
+    this.#application.forget(owner);
+    this.#streams.get(owner)?.close();
+    this.#streams.delete(owner);
+  }
+
+  /** The owner's stream; null when the slot is nobody's. */
+  #streamOf(owner: OwnerSlot): OwnerStream | null {
+    if (this.#options.isOwner?.(owner) === false) return null;
+    let stream = this.#streams.get(owner);
+    if (stream === undefined) {
+      stream = new OwnerStream(owner, this.#port);
+      this.#streams.set(owner, stream);
     }
-    return feed;
-  };
-  const arrive = (owner: OwnerSlot, sequence: number): OwnerFeed => {
-    const feed = feedOf(owner);
-    const missedBefore = feed.missedBatches;
-    const step = feed.step(sequence, options.clock.now());
-    options.metrics.count('pointsman_kv_event_batches_total');
-    if (feed.missedBatches > missedBefore) {
-      options.metrics.count(
-        'pointsman_kv_event_batches_missed_total',
-        undefined,
-        feed.missedBatches - missedBefore,
-      );
+    return stream;
+  }
+
+  #apply(stream: OwnerStream, message: StreamMessage): BatchOutcome {
+    let batch: KvEventBatch;
+    try {
+      batch = message instanceof Uint8Array ? decodeEventBatch(message) : message;
+    } catch (thrown) {
+      stream.lastError = errorText(thrown);
+      this.#application.rejections.count(stream, 'undecodable', 0);
+      return 'undecodable';
     }
-    if (step === 'restart') {
-      // One connection may carry several ranks; they restarted together.
-      for (const started of [owner, ...feed.otherOwners]) {
-        options.index.clear(started, 'all');
-        application.forget(started);
-      }
-      feed.otherOwners.clear();
-      options.metrics.count('pointsman_kv_event_restarts_total');
-      options.onRestart?.(owner);
-    }
-    return feed;
-  };
-  const applyBatch = (connection: OwnerSlot, feed: OwnerFeed, batch: KvEventBatch): void => {
+    this.#applying = stream;
+    const isCleared = this.#applyBatch(stream, batch);
+    this.#applying = null;
+    return isCleared ? 'cleared' : 'applied';
+  }
+
+  /** Applies the events of a batch; whether the engine cleared all it had. */
+  #applyBatch(stream: OwnerStream, batch: KvEventBatch): boolean {
+    const { ownerOfRank, metrics } = this.#options;
     const owner =
-      batch.rank === null || options.ownerOfRank === undefined
-        ? connection
-        : options.ownerOfRank(connection, batch.rank);
-    if (owner !== null && owner !== connection) feed.otherOwners.add(owner);
+      batch.rank === null || ownerOfRank === undefined ? stream.owner : ownerOfRank(stream.owner, batch.rank);
+    if (owner !== null && owner !== stream.owner) stream.otherOwners.add(owner);
+    let isCleared = false;
     for (const event of batch.events) {
-      options.metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
+      metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
       if (owner === null) {
-        application.rejections.count(feed, 'unknown_rank', storedBlocks(event));
+        this.#application.rejections.count(stream, 'unknown_rank', storedBlocks(event));
         continue;
       }
       try {
-        application.apply(owner, feed, event);
+        this.#application.apply(owner, stream, event);
+        isCleared ||= event.kind === 'cleared' && event.tier === undefined;
       } catch (thrown) {
-        feed.lastError = errorText(thrown);
-        application.rejections.count(feed, 'failed', storedBlocks(event));
+        stream.lastError = errorText(thrown);
+        this.#application.rejections.count(stream, 'failed', storedBlocks(event));
       }
     }
-  };
-  return {
-    onBatch(owner, sequence, payload) {
-      if (options.isOwner?.(owner) === false) return;
-      const feed = arrive(owner, sequence);
-      let batch: KvEventBatch;
-      try {
-        batch = decodeEventBatch(payload);
-      } catch (thrown) {
-        feed.lastError = errorText(thrown);
-        feed.stale = true;
-        application.rejections.count(feed, 'undecodable', 0);
-        return;
-      }
-      applyBatch(owner, feed, batch);
-    },
-    onDecodedBatch(owner, sequence, batch) {
-      if (options.isOwner?.(owner) === false) return;
-      applyBatch(owner, arrive(owner, sequence), batch);
-    },
-    feed: (owner) => feeds.get(owner) ?? null,
-    orphanBlocks: (owner) => application.orphanBlocks(owner),
-    ageMs(owner) {
-      const feed = feeds.get(owner);
-      return feed === undefined ? null : Math.max(0, options.clock.now() - feed.lastBatchAt);
-    },
-    cleared(owner) {
-      application.cleared(owner);
-      const feed = feeds.get(owner);
-      if (feed !== undefined) feed.stale = true;
-    },
-    restarted(owner) {
-      application.forget(owner);
-      feeds.get(owner)?.startAnew();
-    },
-    resume(owner, watermark, stale) {
-      feedOf(owner).resume(watermark, stale);
-    },
-    forget(owner) {
-      application.forget(owner);
-      feeds.delete(owner);
-    },
-  };
+    return isCleared;
+  }
+
+  /** One connection may carry several ranks; they have one history. */
+  #forget(stream: OwnerStream, reason: ForgetReason): void {
+    for (const owner of [stream.owner, ...stream.otherOwners]) {
+      this.#options.index.clear(owner, 'all');
+      this.#application.forget(owner);
+    }
+    if (reason === 'restart') this.#options.onRestart?.(stream.owner);
+  }
+}
+
+function showStreams(metrics: Metrics, streams: ReadonlyMap<OwnerSlot, OwnerStream>): void {
+  metrics.gauge('pointsman_kv_event_streams', () => {
+    const counts = { exact: 0, partial: 0, recovering: 0, stale: 0 };
+    for (const stream of streams.values()) counts[streamState(stream)] += 1;
+    return Object.entries(counts).map(([state, value]) => ({ labels: { state }, value }));
+  });
+  metrics.gauge('pointsman_kv_event_batches_pending', () => {
+    let batches = 0;
+    for (const stream of streams.values()) batches += stream.pendingBatches;
+    return batches;
+  });
+  metrics.gauge('pointsman_kv_event_pending_bytes', () => {
+    let bytes = 0;
+    for (const stream of streams.values()) bytes += stream.pendingBytes;
+    return bytes;
+  });
 }
 
 /** Blocks that a store announces; 0 for other events. */

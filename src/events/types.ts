@@ -14,6 +14,24 @@ export interface KvEventSink {
   onBatch(owner: OwnerSlot, sequence: number, payload: Uint8Array): void;
 }
 
+/** Hears the answer to a question for missed batches: batches in order, then one of the two ends. */
+export interface KvReplayListener {
+  /** @param payload msgpack bytes of one batch; only valid during the call. */
+  batch(sequence: number, payload: Uint8Array): void;
+  ended(): void;
+  /** No answer in time, or one that cannot be used. Virtual engines always answer. */
+  failed?(failure: 'timed_out' | 'failed'): void;
+}
+
+/** Asks one engine for batches it published before. */
+export interface KvEventReplay {
+  /**
+   * Asks for every batch the engine still holds from a number on. Answers come later, never within the call. Returns a function
+   * after which nothing more is heard.
+   */
+  replay(from: number, listener: KvReplayListener): () => void;
+}
+
 /** A running subscription; the implementation decides where bytes come from. */
 export interface KvEventSource {
   /** Stops delivering and frees sockets; idempotent. */

@@ -120,6 +120,27 @@ describe('subscribeZmq', () => {
     expect(await take(1)).toEqual(['7 0 late']);
   });
 
+  it('listens where an engine connects', async () => {
+    const probe = createServer().listen(0, '127.0.0.1');
+    await once(probe, 'listening');
+    const address = probe.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    probe.close();
+    await once(probe, 'close');
+    const endpoint = `tcp://127.0.0.1:${address.port}`;
+    const { options, take } = collector();
+    await subscribe({ endpoint, binds: true, topic: '', ...options });
+    const socket = new XPublisher({ linger: 0 });
+    closers.push(() => socket.close());
+    socket.connect(endpoint);
+    await socket.receive();
+    await socket.send(['', sequence(0n), 'dialled']);
+    expect(await take(1)).toEqual(['7 0 dialled']);
+    await expect(subscribeZmq({ endpoint, binds: true, topic: '', ...options })).rejects.toThrow(
+      `KV events cannot be read from "${endpoint}"`,
+    );
+  });
+
   it('ends its loop when closed, quietly and once', async () => {
     const { socket, endpoint, subscribed } = await publisher();
     const { options, take } = collector();

@@ -3,19 +3,17 @@
 import type { OwnerSlot } from '../kv/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { KvEventSink, KvEventSource } from './types.ts';
+import { MAX_MESSAGE_BYTES, readMessages, sequenceOf } from './zmq-frames.ts';
 
 /** Messages queued before libzmq drops; a drop shows as a gap in the sequence. */
 const RECEIVE_HIGH_WATER_MARK = 100_000;
 
-/** Larger messages end the connection, which then shows as a gap. */
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
-
-const TWO_32 = 4294967296;
-
 /** One subscription. */
 export interface ZmqSubscription {
-  /** The publisher's address, for example `tcp://10.0.0.7:5557`. */
+  /** The publisher's address, for example `tcp://10.0.0.7:5557`; with `binds` the one to listen on. */
   readonly endpoint: string;
+  /** Listen, for an engine that connects; default false. */
+  readonly binds?: boolean;
   /** Topic prefix; empty for everything. */
   readonly topic: string;
   readonly owner: OwnerSlot;
@@ -29,7 +27,7 @@ export interface ZmqSubscription {
 /**
  * Starts a subscription. An endpoint that nobody serves yet is no error: the connection is retried quietly, at most every
  * second. ZeroMQ is loaded on the first call.
- * @throws PointsmanError PM_EVENT_ENDPOINT when the endpoint is no ZeroMQ address.
+ * @throws PointsmanError PM_EVENT_ENDPOINT when the endpoint is no ZeroMQ address, or cannot be listened on.
  */
 export async function subscribeZmq(subscription: ZmqSubscription): Promise<KvEventSource> {
   const { Subscriber } = await import('zeromq');
@@ -49,7 +47,8 @@ export async function subscribeZmq(subscription: ZmqSubscription): Promise<KvEve
   }
   try {
     socket.subscribe(subscription.topic);
-    socket.connect(subscription.endpoint);
+    if (subscription.binds === true) await socket.bind(subscription.endpoint);
+    else socket.connect(subscription.endpoint);
   } catch (cause) {
     socket.close();
     throw new PointsmanError(
@@ -75,10 +74,11 @@ async function read(
   isClosed: () => boolean,
 ): Promise<void> {
   try {
-    for await (const frames of socket) {
-      if (isClosed()) return;
+    await readMessages(socket, (frames) => {
+      if (isClosed()) return false;
       deliver(frames, subscription);
-    }
+      return true;
+    });
   } catch (cause) {
     if (isClosed()) return;
     report(subscription, `the subscription ended: ${errorText(cause)}`, cause);
@@ -95,9 +95,8 @@ function deliver(frames: readonly Uint8Array[], subscription: ZmqSubscription): 
     );
     return;
   }
-  const view = new DataView(sequence.buffer, sequence.byteOffset, 8);
-  const number = view.getUint32(0) * TWO_32 + view.getUint32(4);
-  if (!Number.isSafeInteger(number)) {
+  const number = sequenceOf(sequence);
+  if (number === null) {
     report(subscription, 'a sequence number is beyond 2^53 and was ignored');
     return;
   }

@@ -52,7 +52,12 @@ describe('the capability advertisement', () => {
             routerHint: true,
             actions: new Set(['kv.fetch@1.0', 'kv.retain@1.0']),
             sourceControlEndpoint: 'tcp://127.0.0.1:9003',
-            kvEvents: { connect: 'tcp://127.0.0.1:9001', replay: 'tcp://127.0.0.1:9002', topic: '' },
+            kvEvents: {
+              address: 'tcp://127.0.0.1:9001',
+              binds: false,
+              replay: 'tcp://127.0.0.1:9002',
+              topic: '',
+            },
           },
         ],
       ]),

@@ -74,12 +74,13 @@ export function parseCapabilities(json: unknown): WorkerCapabilities {
 }
 
 function rankOf(said: z.infer<typeof rankSchema>): RankCapabilities {
-  const connect = said.kv_events ?? null;
+  const address = said.kv_events ?? null;
   return {
     routerHint: said.router_hint,
     actions: said.actions === undefined ? null : new Set(said.actions),
     sourceControlEndpoint: said.source_control_endpoint ?? null,
-    kvEvents: connect === null ? null : { connect, replay: said.kv_events_replay ?? null, topic: '' },
+    kvEvents:
+      address === null ? null : { address, binds: false, replay: said.kv_events_replay ?? null, topic: '' },
   };
 }
 

@@ -34,8 +34,13 @@ export interface WorkerCapabilities {
 
 /** KV event endpoints of one rank. */
 export interface KvEventEndpoints {
-  readonly connect: string;
+  /** ZeroMQ address of the live stream. */
+  readonly address: string;
+  /** The router listens there and the engine connects, instead of the other way round. */
+  readonly binds: boolean;
+  /** Where missed batches are asked for; null = nowhere. */
   readonly replay: string | null;
+  /** Topic prefix; empty for everything. */
   readonly topic: string;
 }
 

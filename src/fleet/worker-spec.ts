@@ -24,7 +24,12 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     dialect: config.dialect,
     role: config.role,
     ranks: config.ranks,
-    kvEvents: new Map(Object.entries(config.kvEvents).map(([rank, endpoints]) => [Number(rank), endpoints])),
+    kvEvents: new Map(
+      Object.entries(config.kvEvents).map(([rank, { connect, bind = null, replay, topic }]) => [
+        Number(rank),
+        { address: bind ?? connect ?? '', binds: bind !== null, replay, topic },
+      ]),
+    ),
     maxNumBatchedTokens: config.maxNumBatchedTokens,
     totalKvBlocks: config.totalKvBlocks,
     taints: config.taints,

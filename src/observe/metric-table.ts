@@ -225,13 +225,53 @@ export const METRICS = {
   },
   pointsman_kv_event_batches_missed_total: {
     kind: 'counter',
-    help: 'KV event batches that engines sent and the router did not receive, by gaps in their sequence numbers.',
+    help: 'KV event batches that engines sent and the router lost for good: nobody could be asked for them, or the engine did not have them either.',
+    labels: [],
+  },
+  pointsman_kv_event_gaps_total: {
+    kind: 'counter',
+    help: 'Times the sequence of a KV event stream jumped forward.',
+    labels: [],
+  },
+  pointsman_kv_event_duplicates_total: {
+    kind: 'counter',
+    help: 'KV event batches that were heard before, or came from a process that had ended, and were left out.',
     labels: [],
   },
   pointsman_kv_event_restarts_total: {
     kind: 'counter',
-    help: 'Times an event sequence fell back, which means that the engine started anew.',
+    help: 'Times a KV event stream showed that its engine started anew, so that its blocks were forgotten.',
     labels: [],
+  },
+  pointsman_kv_event_replays_total: {
+    kind: 'counter',
+    help: 'Questions to engines for missed KV event batches, by what became of them: asked, and then answered, timed_out or failed; too_old counts answers that did not reach back to what was asked for.',
+    labels: ['result'],
+  },
+  pointsman_kv_event_batches_replayed_total: {
+    kind: 'counter',
+    help: 'KV event batches that engines repeated on demand.',
+    labels: [],
+  },
+  pointsman_kv_event_overflows_total: {
+    kind: 'counter',
+    help: 'KV event batches that found no room among those that wait for a replay; they are asked for again.',
+    labels: [],
+  },
+  pointsman_kv_event_batches_pending: {
+    kind: 'gauge',
+    help: 'KV event batches that wait for those before them.',
+    labels: [],
+  },
+  pointsman_kv_event_pending_bytes: {
+    kind: 'gauge',
+    help: 'Bytes of the KV event batches that wait.',
+    labels: [],
+  },
+  pointsman_kv_event_streams: {
+    kind: 'gauge',
+    help: 'KV event streams by how far the index can be trusted about their workers: exact, recovering (a replay is under way), partial (right, but the engine may hold more), stale (batches are lost for good).',
+    labels: ['state'],
   },
   pointsman_kv_events_total: { kind: 'counter', help: 'KV events received, by kind.', labels: ['kind'] },
   pointsman_kv_events_rejected_total: {

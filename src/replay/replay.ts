@@ -114,6 +114,10 @@ function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]):
     fastEvents,
     cutEvents: settings.cut_events,
     eventFaults: eventFaults(settings),
+    // Histories hold the tokens of whole prompts; only a stream that loses something needs one.
+    eventReplay:
+      settings.event_replay ??
+      (settings.event_faults !== undefined || (settings.restart_engines ?? []).length > 0),
     restarts: (settings.restart_engines ?? []).map(({ at_ms, worker }) => ({ atMs: at_ms, worker })),
     compose,
     hasher,

@@ -28,6 +28,19 @@ const COMMITS: readonly Row[] = [
   ],
 ];
 
+/** What became of KV events; shown where something goes wrong with them. */
+const EVENTS: readonly Row[] = [
+  [
+    'event batches lost, repeated',
+    ({ events }) => (events ? `${events.missed_batches}, ${events.replayed_batches}` : '–'),
+  ],
+  [
+    'workers stale, partial',
+    ({ events }) => (events ? `${events.stale_workers.length}, ${events.partial_workers.length}` : '–'),
+  ],
+  ['cached tokens mispredicted', ({ events }) => percent(events?.misprediction_rate_tokens ?? null)],
+];
+
 /** What host memory gave and took; shown where there is any. */
 const HOST: readonly Row[] = [
   ['blocks copied back from host', (run) => String(sumOf(run, 'onboarded_blocks'))],
@@ -63,6 +76,7 @@ export function reportTable(report: ReplayReport): string {
     ...FIGURES,
     ...(settings.host_kv_blocks === undefined ? [] : HOST),
     ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
+    ...(report.runs.some((run) => run.events !== undefined) ? EVENTS : []),
   ];
   const labelWidth = Math.max(...rows.map(([label]) => label.length));
   const columns = report.runs.map((run) => {

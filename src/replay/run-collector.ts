@@ -49,6 +49,7 @@ export class RunCollector {
   #cachedBlocks = 0;
   #promptBlocks = 0;
   #predictedTokens = 0;
+  #mispredictedTokens = 0;
   #predictions = 0;
   #lastFinish = 0;
   #inputTokens = 0;
@@ -64,6 +65,11 @@ export class RunCollector {
       cachedTokens: 0,
       outputTokens: 0,
     }));
+  }
+
+  /** Σ |expected − reported cached tokens| / Σ prompt tokens; null when nothing was predicted. */
+  get mispredictionRate(): number | null {
+    return this.#predictions === 0 ? null : rate(this.#mispredictedTokens, this.#inputTokens);
   }
 
   /** Requests that came to an end. */
@@ -119,6 +125,7 @@ export class RunCollector {
     if (request.predictedTokens !== null) {
       this.#predictions += 1;
       this.#predictedTokens += request.predictedTokens;
+      this.#mispredictedTokens += Math.abs(request.predictedTokens - cached);
     }
     if (request.firstTokenAt >= 0) this.#ttft.add(request.firstTokenAt - request.arrivedAt);
     this.#e2e.add(request.finishedAt - request.arrivedAt);

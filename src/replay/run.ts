@@ -1,4 +1,6 @@
 // One run: a trace through one router onto a fleet of simulated engines, in virtual time.
+
+import type { EventFeed } from '../events/index.ts';
 import {
   DEFAULT_EVENT_HISTORY,
   type EngineRestart,
@@ -11,7 +13,14 @@ import { ObservedTransport } from './observed-transport.ts';
 import { REPLAY_MODEL, ReplayDoor } from './replay-door.ts';
 import { RunCollector } from './run-collector.ts';
 import type { Trace } from './trace.ts';
-import type { ComposeReplayRouter, ReplayRouter, RoutingChoice, RunReport, RunWall } from './types.ts';
+import type {
+  ComposeReplayRouter,
+  EventReport,
+  ReplayRouter,
+  RoutingChoice,
+  RunReport,
+  RunWall,
+} from './types.ts';
 
 /** Steps between two looks at the outside world (progress, interruption). */
 const STEPS_PER_TURN = 4096;
@@ -33,6 +42,8 @@ export interface RunOptions {
   /** What goes wrong with live event messages; null = nothing. */
   readonly eventFaults: VirtualFleetOptions['eventFaults'];
   readonly restarts: readonly EngineRestart[];
+  /** Engines keep what they published and repeat it on demand. */
+  readonly eventReplay: boolean;
   readonly compose: ComposeReplayRouter;
   readonly hasher: VirtualFleetOptions['hasher'];
   readonly encode: VirtualFleetOptions['encode'];
@@ -46,6 +57,8 @@ export interface RunOptions {
 export interface PreparedRun {
   /** @throws PM_REPLAY_STUCK; the signal's reason when it is aborted. */
   run(): Promise<{ readonly report: RunReport; readonly wall: RunWall }>;
+  /** The engines; they stay as the run left them until `close`. */
+  readonly fleet: VirtualFleet;
   /** Frees router and fleet, whether it ran or not. */
   close(): Promise<void>;
 }
@@ -61,8 +74,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     eventFaults: options.eventFaults ?? null,
     eventFaultSeed: options.seed,
     restarts: options.restarts,
-    // Histories hold the tokens of whole prompts; only a stream that loses something needs one.
-    eventHistory: options.eventFaults || options.restarts.length > 0 ? DEFAULT_EVENT_HISTORY : 0,
+    eventHistory: options.eventReplay ? DEFAULT_EVENT_HISTORY : 0,
   });
   const collector = new RunCollector(
     options.workers,
@@ -81,16 +93,20 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   connectEvents(options, fleet, router);
   const door = new ReplayDoor(options, time, router, collector);
   return {
+    fleet,
     async run() {
       const startedAt = options.wallClock();
       await runToEnd(options, door, collector, router);
       return {
-        report: collector.report(
-          options.name,
-          options.trace.requests,
-          (index) => fleet.engine(BigInt(index + 1)).stats(),
-          router.policyFaults(),
-        ),
+        report: {
+          ...collector.report(
+            options.name,
+            options.trace.requests,
+            (index) => fleet.engine(BigInt(index + 1)).stats(),
+            router.policyFaults(),
+          ),
+          ...(goesWrong(options) ? eventReport(options, router, collector) : {}),
+        },
         wall: {
           name: options.name,
           run_ms: options.wallClock() - startedAt,
@@ -135,5 +151,39 @@ function connectEvents(options: RunOptions, fleet: VirtualFleet, router: ReplayR
     const link = router.eventLink(worker.id);
     if (link === null) continue;
     fleet.connectEvents(worker.id, options.fastEvents ? link : { owner: link.owner, sink: link.sink });
+    if (!options.eventReplay) continue;
+    router.askEventsAt(worker.id, {
+      replay: (from, listener) => fleet.replayEvents(worker.id, from, listener),
+    });
   }
+}
+
+/** Whether events are lost, late or doubled, or engines die. */
+function goesWrong({ eventFaults, restarts }: RunOptions): boolean {
+  return (eventFaults ?? null) !== null || restarts.length > 0;
+}
+
+function eventReport(
+  { workers }: RunOptions,
+  router: ReplayRouter,
+  collector: RunCollector,
+): { readonly events?: EventReport } {
+  const feeds = Array.from({ length: workers }, (_, index) => router.eventFeed(BigInt(index + 1)));
+  if (feeds.every((feed) => feed === null)) return {};
+  const numbers = (is: (feed: EventFeed) => boolean): number[] =>
+    feeds.flatMap((feed, index) => (feed !== null && is(feed) ? [index + 1] : []));
+  const sum = (of: (feed: EventFeed) => number): number =>
+    feeds.reduce((total, feed) => total + (feed === null ? 0 : of(feed)), 0);
+  return {
+    events: {
+      stale_workers: numbers((feed) => feed.stale),
+      partial_workers: numbers((feed) => feed.partial),
+      missed_batches: sum((feed) => feed.missedBatches),
+      duplicates: sum((feed) => feed.duplicates),
+      restarts: sum((feed) => feed.restarts),
+      replays_asked: sum((feed) => feed.replays.asked),
+      replayed_batches: sum((feed) => feed.replayedBatches),
+      misprediction_rate_tokens: collector.mispredictionRate,
+    },
+  };
 }

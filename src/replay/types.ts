@@ -2,6 +2,7 @@
 // what stands behind these ports.
 import type { RouterMode } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
+import type { EventFeed, KvEventReplay } from '../events/index.ts';
 import type { DecisionReader } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
@@ -42,6 +43,10 @@ export interface ReplayRouter {
   readonly decisions: DecisionReader;
   /** Where the KV events of a worker belong; null when the router keeps no index. */
   eventLink(workerId: bigint): VirtualEventLink | null;
+  /** State of a worker's event stream; null = nothing was heard, or the router keeps no index. */
+  eventFeed(workerId: bigint): EventFeed | null;
+  /** Where the engine of a worker can be asked for missed events. */
+  askEventsAt(workerId: bigint, replay: KvEventReplay): void;
   /** What its policies did wrong so far. */
   policyFaults(): readonly PolicyFault[];
   close(): Promise<void>;
@@ -61,6 +66,8 @@ export interface ReplaySettings {
   readonly limit: number | null;
   readonly seed: number;
   readonly cut_events: boolean;
+  /** Engines repeat missed events on demand; absent = only where something goes wrong with their events. */
+  readonly event_replay?: boolean;
   /** Blocks of host memory per worker, and the link to it; absent = none. */
   readonly host_kv_blocks?: number;
   readonly host_gbps?: number;
@@ -114,6 +121,21 @@ export interface HintReport {
   readonly commits?: CommitReport;
 }
 
+/** What became of the event streams; worker numbers from 1. */
+export interface EventReport {
+  /** Batches of theirs are lost for good. */
+  readonly stale_workers: readonly number[];
+  /** Their history did not reach back. */
+  readonly partial_workers: readonly number[];
+  readonly missed_batches: number;
+  readonly duplicates: number;
+  readonly restarts: number;
+  readonly replays_asked: number;
+  readonly replayed_batches: number;
+  /** Σ |tokens expected to be cached − tokens reported as cached| / Σ prompt tokens. */
+  readonly misprediction_rate_tokens: number | null;
+}
+
 /** One run. Rates lie in [0, 1]; null = nothing to divide by, or no index to predict from. */
 export interface RunReport {
   readonly name: string;
@@ -137,6 +159,8 @@ export interface RunReport {
   readonly duration_ms: number;
   readonly output_tok_s: number | null;
   readonly hints: HintReport;
+  /** Absent where nothing goes wrong with events, or the router keeps no index. */
+  readonly events?: EventReport;
   /** What the run's policies did wrong; empty where the figures are those of the policies alone. */
   readonly policy_faults: readonly PolicyFault[];
   readonly workers: readonly WorkerReport[];

@@ -46,7 +46,12 @@ export async function runWireShell(
   });
   const { events, decisions } = router;
   if (events === null || decisions === null) throw new Error('the policy needs an index and a record');
-  const subscriptions = new EventSubscriptions({ fleet: router.fleet, sink: events, log: SILENT_OR_WRONG });
+  const subscriptions = new EventSubscriptions({
+    fleet: router.fleet,
+    sink: events,
+    clock: time,
+    log: SILENT_OR_WRONG,
+  });
   try {
     subscriptions.start();
     await until(() => subscriptions.status().every(({ connected }) => connected));

@@ -62,9 +62,10 @@ export interface PrefixIndexOptions {
   readonly onEvicted?: (names: number) => void;
   /**
    * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
-   * keep two copies of a block and announce both. Right only where no event is lost or told twice. Default false.
+   * keep two copies of a block and announce both. Right only where no event is lost or told twice, which may differ by owner and
+   * change: while it says no, a store counts nothing and a remove undoes all. Default false.
    */
-  readonly countStores?: boolean;
+  readonly countStores?: boolean | ((owner: OwnerSlot) => boolean);
   /**
    * Runs `work` soon, never at once. With it clears are done in pieces: nothing sees cleared blocks from the clear on, but their
    * memory and their part in `blocks` and `holdings` go piece by piece. Without it a clear returns when all is done.
@@ -111,7 +112,8 @@ class ExtentIndex implements CopyableIndex {
     requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
     this.#hasher = hasher;
     this.#later = options.later;
-    this.#residencies = new Residencies(this.#extents, countStores, sweepPlaces);
+    const counts = typeof countStores === 'boolean' ? () => countStores : countStores;
+    this.#residencies = new Residencies(this.#extents, counts, sweepPlaces);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
     this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
     this.#cap = new IndexCap(this.#extents, this.#residencies, {

@@ -86,6 +86,22 @@ test('where stores are counted it takes as many removes', () => {
   expect(index.stats()).toMatchObject({ blocks: 0, unknownRemoves: 0 });
 });
 
+test('where counts are no longer trusted a remove undoes all, and what is stored from then on counts once', () => {
+  let isTrusted = true;
+  const index = createPrefixIndex({ hasher, countStores: (owner) => owner !== 0 || isTrusted });
+  for (let copy = 0; copy < 3; copy++) {
+    for (const owner of [0, 1]) index.store(owner, 'device', null, hashes(7, 1), hashes(1, 1));
+  }
+  isTrusted = false;
+  index.store(0, 'device', null, hashes(7, 1), hashes(1, 1));
+  for (const owner of [0, 1]) index.remove(owner, 'device', hashes(7, 1));
+  expect(index.stats().residencies).toBe(1);
+  isTrusted = true;
+  index.store(0, 'device', null, hashes(7, 1), hashes(1, 1));
+  expect(index.remove(0, 'device', hashes(7, 1))).toBe(1);
+  expect(index.remove(0, 'device', hashes(7, 1))).toBe(0);
+});
+
 test('bytes are those of the array buffers of the process', () => {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');

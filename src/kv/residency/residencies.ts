@@ -25,16 +25,16 @@ export class Residencies {
   readonly cleared: ClearedBlocks;
   readonly #copies = new StoreCopies();
   readonly #extents: Extents;
-  readonly #countStores: boolean;
+  readonly #countsStores: (owner: number) => boolean;
   readonly #states = new Map<number, OwnerState>();
   readonly #tables: ByteTally = { bytes: 0 };
   #probes = 0;
   #count = 0;
 
   /** @param sweepPlaces places that one `sweep` looks at. */
-  constructor(extents: Extents, countStores: boolean, sweepPlaces: number) {
+  constructor(extents: Extents, countsStores: (owner: number) => boolean, sweepPlaces: number) {
     this.#extents = extents;
-    this.#countStores = countStores;
+    this.#countsStores = countsStores;
     this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces, (state) =>
       this.#trim(state),
     );
@@ -130,7 +130,7 @@ export class Residencies {
     const offset = name & OFFSET_MASK;
     const tiers = this.columns.tiersOf(column, offset);
     if (((tiers >> tier) & 1) !== 0) {
-      if (this.#countStores) this.#copies.add(name, tier);
+      if (this.#countsStores(state.owner)) this.#copies.add(name, tier);
       return false;
     }
     const extent = this.columns.extentOf(column);
@@ -198,7 +198,9 @@ export class Residencies {
 
   /** Takes a name, or one copy of it, off a tier it lies on. */
   release(name: number, tier: number, state: OwnerState): void {
-    if (this.#countStores && this.#copies.take(name, tier)) return;
+    if (this.#countsStores(state.owner)) {
+      if (this.#copies.take(name, tier)) return;
+    } else this.#copies.forget(name, 1 << tier);
     const { columns } = this;
     const column = name >>> NAME_SHIFT;
     const offset = name & OFFSET_MASK;

@@ -21,13 +21,20 @@ export function followFleet(registry: IndexerRegistry, followed: FollowedFleet):
     for (let rank = ranks.first; rank < ranks.first + ranks.count; rank++) {
       const endpoint = kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
       const key = `${id}/${rank}`;
-      if (endpoint === null || blockSize === null || endpoints.get(key) === endpoint.connect) continue;
+      // Where the router listens itself, nobody else can.
+      if (
+        endpoint === null ||
+        endpoint.binds ||
+        blockSize === null ||
+        endpoints.get(key) === endpoint.address
+      )
+        continue;
       const routingGroup = routingGroupOf(model);
       if (endpoints.has(key)) registry.unregister(id, model, routingGroup, rank);
-      endpoints.set(key, endpoint.connect);
-      const { connect, replay: replayEndpoint } = endpoint;
+      endpoints.set(key, endpoint.address);
+      const { address, replay: replayEndpoint } = endpoint;
       registry
-        .register({ instance: id, rank, model, routingGroup, blockSize, endpoint: connect, replayEndpoint })
+        .register({ instance: id, rank, model, routingGroup, blockSize, endpoint: address, replayEndpoint })
         .catch((thrown: unknown) => {
           log.warn(`the indexer does not listen to a worker: ${errorText(thrown)}`, { worker: id, rank });
         });
