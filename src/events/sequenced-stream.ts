@@ -3,23 +3,11 @@
 // processes, and says what it could not make good. It knows no socket and no encoding, and its only timers are those of the
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
-import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
+import type { AskedReplay } from './asked-replay.ts';
+import { OrderedBatches } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
 import { type ReplayFailure, STREAM_LIMITS, type StreamLimits, type StreamPort } from './stream-port.ts';
-
-interface Asked {
-  readonly ticket: number;
-  /** The first batch asked for; unless it is the same in the answer, another process gives it. */
-  readonly anchor: StreamPosition;
-  /** The connection was lost meanwhile: only an answer that holds the anchor tells that the process is the same. */
-  readonly isCut: boolean;
-  /** The owner is forgotten when the answer begins. */
-  readonly rebuild: boolean;
-  /** Watermark when the answer began. */
-  before: number;
-  answers: number;
-}
 
 /** One stream. */
 export class SequencedStream<M> {
@@ -29,7 +17,7 @@ export class SequencedStream<M> {
   readonly #epoch = new StreamEpoch();
   readonly #batches: OrderedBatches<M>;
   readonly #pace: RebuildPace;
-  #asked: Asked | null = null;
+  #asked: AskedReplay | null = null;
   #ticket = 0;
   #attempts = 0;
   /** Something may have been missed without a trace in the numbers heard. */
@@ -249,7 +237,7 @@ export class SequencedStream<M> {
   }
 
   /** Fits the stream to the first batch of an answer. */
-  #beginAt(sequence: number, asked: Asked): void {
+  #beginAt(sequence: number, asked: AskedReplay): void {
     const { anchor, isCut, rebuild } = asked;
     if (!rebuild && sequence <= (isCut ? Math.max(0, anchor.sequence) : this.watermark + 1)) {
       if (this.watermark < 0) this.#batches.partial = false;
@@ -269,7 +257,7 @@ export class SequencedStream<M> {
   }
 
   /** An answer without any batch. */
-  #nothingHeld({ before, rebuild }: Asked): void {
+  #nothingHeld({ before, rebuild }: AskedReplay): void {
     if (rebuild) {
       if (this.#epoch.highest >= 0) this.#rebuildLater();
     } else if (before >= 0) {
