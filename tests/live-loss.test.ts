@@ -20,7 +20,7 @@ describe('a worker killed in the middle of a stream', () => {
     const running = await Promise.all(
       Array.from({ length: 6 }, (_, index) =>
         sdk.completions
-          .create({ model: 'tiny', prompt: words(100, index), max_tokens: 100_000, stream: true })
+          .create({ model: 'tiny', prompt: words(100, index), max_tokens: 1_000_000, stream: true })
           .withResponse(),
       ),
     );

@@ -31,6 +31,7 @@ export function eventsInto(
     hasher,
     blockHashSeed,
     isOwner: (owner) => fleet.slotWorkerId(owner) !== null,
+    isGivenUp: (owner) => fleet.workerOfSlot(owner)?.state === 'gone',
     blockSizeOf: (owner) => blockSizes.ofSlot(owner),
     learnBlockSize: (owner, blockSize) => blockSizes.learn(owner, blockSize),
     tokenPairs: {

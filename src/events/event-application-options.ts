@@ -13,6 +13,11 @@ export interface EventApplicationOptions {
     readonly loraName: string | null;
     readonly cacheSalt: string | null;
   }) => U64;
+  /**
+   * Whether the owner's engine is given up: what of its stream still waits to be read is left out, as the owner was cleared. Without
+   * it none is.
+   */
+  readonly isGivenUp?: (owner: OwnerSlot) => boolean;
   /** Tokens per block of the owner's model; null = not known yet. */
   readonly blockSizeOf: (owner: OwnerSlot) => number | null;
   /** Called with the block size of the first store with blocks while `blockSizeOf` is null; never with 1, the size of pages. */

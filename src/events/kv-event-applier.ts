@@ -90,11 +90,11 @@ class Applier implements KvEventApplier {
   }
 
   onBatch(owner: OwnerSlot, sequence: number, payload: Uint8Array): void {
-    this.#streamOf(owner)?.arrived(sequence, payload);
+    if (this.#options.isGivenUp?.(owner) !== true) this.#streamOf(owner)?.arrived(sequence, payload);
   }
 
   onDecodedBatch(owner: OwnerSlot, sequence: number, batch: KvEventBatch): void {
-    this.#streamOf(owner)?.arrived(sequence, batch);
+    if (this.#options.isGivenUp?.(owner) !== true) this.#streamOf(owner)?.arrived(sequence, batch);
   }
 
   askAt(owner: OwnerSlot, replay: KvEventReplay | null): void {
