@@ -11,6 +11,8 @@ export type RejectReason =
   | 'token_count'
   /** Dropped while it waited for its parent. */
   | 'unknown_parent'
+  /** Its parent is not known any more, as the index is full and evicts: no replay could change that. */
+  | 'evicted_parent'
   /** Its parent was left out, by what it says of itself. */
   | 'unusable_parent'
   /** Its hash, or its parent's, was seen under two cache salts. */

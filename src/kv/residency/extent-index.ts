@@ -212,6 +212,16 @@ class ExtentIndex implements CopyableIndex {
     return state !== undefined && this.#residencies.find(state, external.lo | 0, external.hi | 0) !== NONE;
   }
 
+  lacksRoomFor(owner: OwnerSlot): boolean {
+    requireOwner(owner);
+    return (this.#residencies.of(owner)?.evicted ?? 0) > 0;
+  }
+
+  leftOut(owner: OwnerSlot, blocks: number): void {
+    requireOwner(owner);
+    this.#residencies.toFill(owner).evicted += blocks;
+  }
+
   clear(owner: OwnerSlot, tier: Tier | 'all'): void {
     requireOwner(owner);
     if (this.#forget(owner, tier === 'all' ? ALL_TIERS : tierBit(tier))) this.#version++;
