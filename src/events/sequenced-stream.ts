@@ -7,7 +7,13 @@ import type { AskedReplay } from './asked-replay.ts';
 import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
-import { type ReplayFailure, STREAM_LIMITS, type StreamLimits, type StreamPort } from './stream-port.ts';
+import {
+  type ReplayFailure,
+  type ResumePoint,
+  STREAM_LIMITS,
+  type StreamLimits,
+  type StreamPort,
+} from './stream-port.ts';
 
 /** One stream. */
 export class SequencedStream<M> {
@@ -52,6 +58,16 @@ export class SequencedStream<M> {
     return this.#batches.partial;
   }
 
+  /** Blocks came from a copy since the last time that all were forgotten, so that nobody knows how many copies of each there are. */
+  get restored(): boolean {
+    return this.#batches.restored;
+  }
+
+  /** Time stamp of the batch at the watermark, seconds by the engine's clock; null = not known. */
+  get watermarkTime(): number | null {
+    return this.#batches.position.time;
+  }
+
   /** A replay is asked for or will be, so what is known is behind. */
   get isRecovering(): boolean {
     return this.#asked !== null || this.#cancelPause !== null;
@@ -69,7 +85,7 @@ export class SequencedStream<M> {
   /** A message of the live stream. */
   arrived(sequence: number, message: M): void {
     const timestamp = this.#port.timestamp(message);
-    if (this.#takesAnyNext) this.#goOnBehind(sequence - 1);
+    if (this.#takesAnyNext) this.#goOnBehind({ sequence: sequence - 1, time: null });
     const verdict = this.#epoch.judge(sequence, timestamp);
     if (verdict === 'foreign') {
       this.#port.happened('duplicate');
@@ -98,6 +114,7 @@ export class SequencedStream<M> {
       return;
     }
     asked.answers += 1;
+    this.#takesAnyNext = false;
     if (asked.answers === 1) this.#beginAt(sequence, asked);
     this.#epoch.note(sequence, timestamp);
     this.#batches.offer(sequence, message, true);
@@ -152,14 +169,18 @@ export class SequencedStream<M> {
   }
 
   /**
-   * Goes on behind a batch whose blocks are known from elsewhere: what the engine published since is asked for. Null = it is not known
-   * behind which: any next batch will do, and what was published in between may be missing.
+   * Goes on behind a batch whose blocks are known from elsewhere: what the engine published since is asked for. Where it is not known
+   * behind which, the engine's whole history is; until then any next batch will do.
    */
-  resume(watermark: number | null, stale: boolean): void {
+  resume({ sequence, time, stale, partial }: ResumePoint): void {
     this.#reset();
-    this.#takesAnyNext = watermark === null;
-    if (watermark !== null) this.#goOnBehind(watermark);
-    this.#batches.stale = stale || watermark === null;
+    this.#takesAnyNext = sequence === null;
+    if (sequence !== null) this.#goOnBehind({ sequence, time });
+    this.#batches.stale = stale || sequence === null;
+    this.#batches.partial = partial;
+    this.#batches.restored = true;
+    // The engine was not heard meanwhile: only an answer that holds the watermark's batch tells that the process is the same.
+    if (sequence !== null) this.#cutAt = this.#batches.position;
     this.connected();
   }
 
@@ -224,8 +245,9 @@ export class SequencedStream<M> {
     // The last known batch is asked for too: it tells whether the history reaches back, and whether it is that of this process.
     const anchor = this.#batches.position;
     const isCut = this.#cutAt !== null;
-    // What was heard between the cut and now may be of two processes.
-    const rebuild = this.#rebuild || (isCut && this.#cutAt?.sequence !== anchor.sequence);
+    // What was heard between the cut and now may be of two processes; what came from elsewhere may never have been right.
+    const isDoubtful = isCut && this.#cutAt?.sequence !== anchor.sequence;
+    const rebuild = this.#rebuild || isDoubtful || (this.restored && this.stale);
     if (rebuild) this.#pace.began();
     this.#rebuild = false;
     this.#doubt = false;
@@ -245,13 +267,11 @@ export class SequencedStream<M> {
     }
     if (rebuild) {
       this.#port.forget('rebuild');
-      this.#batches.partial = sequence > 0;
     } else {
-      this.#batches.partial = true;
       this.#port.happened('too_old');
       if (this.watermark >= 0) this.#port.forget('too_old');
     }
-    this.#batches.stale = false;
+    this.#batches.forgotten(!rebuild || sequence > 0);
     asked.before = sequence - 1;
     this.#batches.skipTo(sequence - 1, false);
   }
@@ -264,8 +284,7 @@ export class SequencedStream<M> {
       // Not even the last known batch: a new process, or an engine that keeps no history. The next answer tells which.
       this.#port.happened('too_old');
       this.#port.forget('too_old');
-      this.#batches.stale = false;
-      this.#batches.partial = true;
+      this.#batches.forgotten(true);
       this.#batches.rewind();
       this.#doubt = true;
     } else if (!this.#hasGap) {
@@ -313,10 +332,10 @@ export class SequencedStream<M> {
     return this.#batches.pending.lowest() ?? this.#epoch.highest + 1;
   }
 
-  #goOnBehind(watermark: number): void {
+  #goOnBehind(position: StreamPosition): void {
     this.#takesAnyNext = false;
-    this.#epoch.resumed(watermark);
-    this.#batches.skipTo(watermark, false);
+    this.#epoch.resumed(position);
+    this.#batches.resumeBehind(position);
   }
 
   #startAnew(timestamp: number | null): void {
