@@ -147,6 +147,7 @@ export class SequencedStream<M> {
 
   /** The connection is lost; perhaps with its process, whose successor may go on with any number. */
   disconnected(): void {
+    this.#keepCut();
     this.#cutAt ??= this.#batches.position;
     // What waits would be taken for the successor's.
     this.#batches.pending.clear();
@@ -220,9 +221,13 @@ export class SequencedStream<M> {
   #dropAsked(): void {
     const asked = this.#asked;
     this.#asked = null;
-    if (asked === null || asked.answers > 0) return;
-    this.#rebuild ||= asked.rebuild;
-    if (asked.isCut) this.#cutAt ??= asked.anchor;
+    if (asked !== null && asked.answers === 0) this.#rebuild ||= asked.rebuild;
+    this.#keepCut(asked);
+  }
+
+  /** Where the connection was lost stays open while the question about it is not answered. */
+  #keepCut(asked = this.#asked): void {
+    if (asked?.isCut && asked.answers === 0) this.#cutAt ??= asked.anchor;
   }
 
   #rebuildLater(): void {
@@ -247,9 +252,15 @@ export class SequencedStream<M> {
     const isCut = this.#cutAt !== null;
     // What was heard between the cut and now may be of two processes; what came from elsewhere may never have been right.
     const isDoubtful = isCut && this.#cutAt?.sequence !== anchor.sequence;
-    const rebuild = this.#rebuild || isDoubtful || (this.restored && this.stale);
-    if (rebuild) this.#pace.began();
+    const isWanted = this.#rebuild || isDoubtful || (this.restored && this.stale);
+    const rebuild = isWanted && this.#pace.isDue;
     this.#rebuild = false;
+    if (rebuild) this.#pace.began();
+    else if (isWanted) {
+      // A connection that flaps, or an engine that does not finish its answers.
+      this.#batches.stale ||= isDoubtful;
+      this.#rebuildLater();
+    }
     this.#doubt = false;
     this.#cutAt = null;
     this.#ticket += 1;
