@@ -141,8 +141,10 @@ class Applier implements KvEventApplier {
   restarted(owner: OwnerSlot): void {
     this.#application.forget(owner);
     const stream = this.#streams.get(owner);
-    stream?.otherOwners.clear();
-    stream?.sequenced.restarted();
+    if (stream === undefined) return;
+    stream.otherOwners.clear();
+    stream.mismatchedBlockSize = null;
+    stream.sequenced.restarted();
   }
 
   resume(owner: OwnerSlot, point: ResumePoint): void {
@@ -214,7 +216,10 @@ class Applier implements KvEventApplier {
       this.#options.index.clear(owner, 'all');
       this.#application.forget(owner);
     }
-    if (reason === 'restart') this.#options.onRestart?.(stream.owner);
+    if (reason !== 'restart') return;
+    // The new process may have other settings.
+    stream.mismatchedBlockSize = null;
+    this.#options.onRestart?.(stream.owner);
   }
 }
 
