@@ -77,6 +77,13 @@ export class OrderedBatches<M> {
     this.#time = position.time;
   }
 
+  /** The blocks come from a copy with these marks. */
+  wereRestored(stale: boolean, partial: boolean): void {
+    this.stale = stale;
+    this.partial = partial;
+    this.restored = true;
+  }
+
   /** All blocks are forgotten, so that nothing of what was missed before matters any more. */
   forgotten(partial: boolean): void {
     this.stale = false;

@@ -4,6 +4,7 @@
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
 import type { AskedReplay } from './asked-replay.ts';
+import { HoleRetries } from './hole-retries.ts';
 import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
@@ -18,14 +19,12 @@ import {
 /** One stream. */
 export class SequencedStream<M> {
   readonly #port: StreamPort<M>;
-  readonly #clock: Clock;
-  readonly #limits: StreamLimits;
   readonly #epoch = new StreamEpoch();
   readonly #batches: OrderedBatches<M>;
   readonly #pace: RebuildPace;
+  readonly #retries: HoleRetries;
   #asked: AskedReplay | null = null;
   #ticket = 0;
-  #attempts = 0;
   /** Something may have been missed without a trace in the numbers heard. */
   #doubt = false;
   #rebuild = false;
@@ -33,14 +32,12 @@ export class SequencedStream<M> {
   #takesAnyNext = false;
   /** Where the stream stood when its connection was lost. */
   #cutAt: StreamPosition | null = null;
-  #cancelPause: (() => void) | null = null;
 
   constructor(port: StreamPort<M>, clock: Clock, limits: StreamLimits = STREAM_LIMITS) {
     this.#port = port;
-    this.#clock = clock;
-    this.#limits = limits;
     this.#batches = new OrderedBatches(port, limits);
     this.#pace = new RebuildPace(clock, limits.rebuildPauseMs);
+    this.#retries = new HoleRetries(clock, limits, () => this.#seek());
   }
 
   /** Number of the last batch that was applied or given up; -1 = none. */
@@ -70,7 +67,7 @@ export class SequencedStream<M> {
 
   /** A replay is asked for or will be, so what is known is behind. */
   get isRecovering(): boolean {
-    return this.#asked !== null || this.#cancelPause !== null;
+    return this.#asked !== null || this.#retries.isWaiting;
   }
 
   /** Batches that wait for those before them, and their bytes. */
@@ -127,9 +124,9 @@ export class SequencedStream<M> {
     this.#asked = null;
     this.#port.happened('answered');
     if (asked.answers === 0) this.#nothingHeld(asked);
-    else if (!this.#hasGap) this.#attempts = 0;
+    else if (!this.#hasGap) this.#retries.over();
     // What is missing still is lost by the engine itself.
-    else if (!this.#tryAgain(this.watermark > asked.before)) this.#jump();
+    else if (!this.#retries.again(this.watermark > asked.before)) this.#jump();
     this.#seek();
   }
 
@@ -177,9 +174,7 @@ export class SequencedStream<M> {
     this.#reset();
     this.#takesAnyNext = sequence === null;
     if (sequence !== null) this.#goOnBehind({ sequence, time });
-    this.#batches.stale = stale || sequence === null;
-    this.#batches.partial = partial;
-    this.#batches.restored = true;
+    this.#batches.wereRestored(stale || sequence === null, partial);
     // The engine was not heard meanwhile: only an answer that holds the watermark's batch tells that the process is the same.
     if (sequence !== null) this.#cutAt = this.#batches.position;
     this.connected();
@@ -241,7 +236,7 @@ export class SequencedStream<M> {
   /** Asks for what is missing, if it may now. */
   #seek(): void {
     if (!this.#hasGap && !this.#doubt && !this.#rebuild) return;
-    if (this.#asked !== null || this.#cancelPause !== null) return;
+    if (this.#asked !== null || this.#retries.isWaiting) return;
     if (!this.#mayAsk) {
       this.#doubt = false;
       this.#giveUp();
@@ -276,12 +271,8 @@ export class SequencedStream<M> {
       if (this.watermark < 0) this.#batches.partial = false;
       return;
     }
-    if (rebuild) {
-      this.#port.forget('rebuild');
-    } else {
-      this.#port.happened('too_old');
-      if (this.watermark >= 0) this.#port.forget('too_old');
-    }
+    if (!rebuild) this.#port.happened('too_old');
+    if (rebuild || this.watermark >= 0) this.#port.forget(rebuild ? 'rebuild' : 'too_old');
     this.#batches.forgotten(!rebuild || sequence > 0);
     asked.before = sequence - 1;
     this.#batches.skipTo(sequence - 1, false);
@@ -299,28 +290,14 @@ export class SequencedStream<M> {
       this.#batches.rewind();
       this.#doubt = true;
     } else if (!this.#hasGap) {
-      this.#attempts = 0;
+      this.#retries.over();
     } else if (this.watermark < 0 && this.pendingBatches === 0) {
       // It has not published anything yet.
       this.#reset();
-    } else if (!this.#tryAgain(false)) {
+    } else if (!this.#retries.again(false)) {
       this.#batches.partial = true;
       this.#batches.skipTo(this.#nextKnown - 1, true);
     }
-  }
-
-  /** Asks again after a pause; false when that was done often enough. */
-  #tryAgain(progress: boolean): boolean {
-    this.#attempts = progress ? 0 : this.#attempts + 1;
-    if (this.#attempts >= this.#limits.attempts) {
-      this.#attempts = 0;
-      return false;
-    }
-    this.#cancelPause = this.#clock.schedule(this.#limits.pauseMs * 2 ** this.#attempts, () => {
-      this.#cancelPause = null;
-      this.#seek();
-    });
-    return true;
   }
 
   /** Hands on what is there, over all holes. */
@@ -330,7 +307,7 @@ export class SequencedStream<M> {
 
   /** Hands on what lies behind the first hole, which is lost. */
   #jump(): void {
-    this.#attempts = 0;
+    this.#retries.over();
     this.#batches.stale = true;
     const next = this.#nextKnown;
     const lost = next - 1 - this.watermark;
@@ -364,12 +341,10 @@ export class SequencedStream<M> {
 
   #stopAsking(): void {
     this.#asked = null;
-    this.#attempts = 0;
+    this.#retries.reset();
     this.#doubt = false;
     this.#rebuild = false;
     this.#cutAt = null;
-    this.#cancelPause?.();
-    this.#cancelPause = null;
     this.#pace.reset();
   }
 }
