@@ -14,10 +14,8 @@ export class FaultLane {
   close(): void;
   /** Plants a fault; the function returned takes it out again. */
   plant(fault: PlantedFault): () => void;
-  /** Runs tests; answers how each went, by `file: name`. `fresh`: in a process in which nothing ran. */
-  run(tests: readonly RuleTest[], fresh?: boolean): Promise<Map<string, TestVerdict>>;
-  /** Builds the program as it stands; answers what the compiler refuses, or null. */
-  build(): Promise<string | null>;
+  /** Runs tests; answers how each went, by `file: name`. */
+  run(tests: readonly RuleTest[]): Promise<Map<string, TestVerdict>>;
   /** Takes over what another lane has built. */
   takeBuild(other: FaultLane): void;
 }

@@ -54,12 +54,11 @@ export class FaultLane {
   /**
    * Runs tests and says how each went.
    * @param {readonly { file: string, name: string, by?: string }[]} tests
-   * @param {boolean} fresh in a process in which nothing ran
    * @returns {Promise<Map<string, { status: 'passed' | 'failed' | 'missing', reason: string }>>} by `file: name`
    */
-  async run(tests, fresh = false) {
-    const refused = tests.some(({ by }) => by === 'process') ? await this.build() : null;
-    const results = refused === null ? await this.#ask(tests, fresh) : refused;
+  async run(tests) {
+    const refused = tests.some(({ by }) => by === 'process') ? await this.#build() : null;
+    const results = refused === null ? await this.#ask(tests) : refused;
     return new Map(
       tests.map((test, at) => [
         `${test.file}: ${test.name}`,
@@ -69,7 +68,7 @@ export class FaultLane {
   }
 
   /** Has the runner run tests; answers how each went, or in words why none did. */
-  #ask(tests, fresh) {
+  #ask(tests) {
     const runner = this.#runner ?? this.#startRunner();
     const files = new Set(tests.map(({ file }) => file));
     const limitMs = RUN_LIMIT_MS + (files.size - 1) * FILE_LIMIT_MS;
@@ -91,7 +90,7 @@ export class FaultLane {
         this.#forget(runner);
         done(`the process that runs tests ended: ${lastLines(runner.output)}`);
       });
-      runner.send({ tests, changed, fresh });
+      runner.send({ tests, changed });
     });
   }
 
@@ -108,7 +107,7 @@ export class FaultLane {
   }
 
   /** Builds the program, only what changed after the first time; answers what the compiler refuses. */
-  async build() {
+  async #build() {
     const { code, output } = await this.#node(['scripts/build.mjs', ...(this.#built ? ['--if-stale'] : [])]);
     this.#built ||= code === 0;
     return code === 0 ? null : lastLines(output);

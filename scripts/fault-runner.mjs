@@ -1,10 +1,8 @@
 // Runs tests of a copy of the repository, run after run in one process: only what changed since the last run is read and compiled
-// anew. fault-lane.mjs starts it in the folder of the copy, sends `{ tests, changed, fresh }` and gets `{ results }`; `fresh` asks for a
-// process in which nothing ran.
+// anew. fault-lane.mjs starts it in the folder of the copy, sends `{ tests, changed }` and gets `{ results }`.
 import { join } from 'node:path';
 import ts from 'typescript';
 import { createVitest } from 'vitest/node';
-import { WarmProcesses } from './fault-worker.mjs';
 import { literal, testsOf } from './test-titles.mjs';
 
 const folder = process.cwd();
@@ -27,13 +25,11 @@ const reporter = {
   },
 };
 
-const processes = new WarmProcesses();
 let vitest = null;
 const sources = new Map();
 let program;
 
-process.on('message', async ({ tests, changed, fresh }) => {
-  if (fresh) processes.renew();
+process.on('message', async ({ tests, changed }) => {
   for (const file of changed) {
     sources.delete(join(folder, file));
     vitest?.invalidateFile(join(folder, file));
@@ -56,13 +52,7 @@ process.on('message', async ({ tests, changed, fresh }) => {
 process.on('disconnect', () => process.exit());
 
 async function runTests(tests) {
-  vitest ??= await createVitest('test', {
-    root: folder,
-    watch: false,
-    reporters: [reporter],
-    pool: processes.pool(),
-    maxWorkers: 1,
-  });
+  vitest ??= await createVitest('test', { root: folder, watch: false, reporters: [reporter] });
   found = new Map();
   broken = new Map();
   const project = vitest.getRootProject();

@@ -9,10 +9,6 @@ import { FaultLane } from './fault-lane.mjs';
 
 /** Each copy keeps a processor busy for two thirds of the time. */
 const LANES = 1 + Math.max(1, Math.min(2, availableParallelism()));
-/** Rules that are tried in one process at most. */
-const MOST_OF_GROUP = 12;
-/** How vitest says that a test was given up. */
-const TIMED_OUT = /timed out in \d+ms/;
 
 const { values } = parseArgs({ options: { only: { type: 'string' }, json: { type: 'boolean' } } });
 const say = (text) => process.stderr.write(`${text}\n`);
@@ -37,10 +33,19 @@ for (const [signal, code] of [
   process.once(signal, () => process.exit(code));
 
 const verdicts = new Map();
-for (let count = Math.min(LANES, rules.length); count > 0; count -= 1) lanes.push(new FaultLane(root));
-say(`trying ${rules.length} rules`);
-const groups = groupsOf(rules);
-const built = groups.some(({ by }) => by === 'process') ? build() : Promise.resolve();
+lanes.push(new FaultLane(root));
+say(`running the tests of ${rules.length} rules without a fault`);
+const sound = await baseline(lanes[0]);
+say(`${sound.size} of them pass their tests (${((performance.now() - startedAt) / 1000).toFixed(0)} s)`);
+const queue = rules
+  .filter((rule) => sound.has(rule))
+  // The slow ones first, so that no copy waits for another at the end.
+  .sort((a, b) => Number(b.test.by === 'process') - Number(a.test.by === 'process'));
+while (lanes.length < Math.min(LANES, queue.length)) {
+  const lane = new FaultLane(root);
+  lane.takeBuild(lanes[0]);
+  lanes.push(lane);
+}
 await Promise.all(lanes.map(work));
 end();
 
@@ -59,99 +64,36 @@ if (values.json) {
 }
 process.exitCode = failed.length === 0 ? 0 : 1;
 
-/** Rules whose tests stand in one file, a few at a time; those that take long first, so that no copy waits for another at the end. */
-function groupsOf(rules) {
-  const byFile = new Map();
+/** Rules whose test passes without the fault. */
+async function baseline(lane) {
+  const results = await lane.run(rules.map(({ test }) => test));
+  const passing = new Set();
   for (const rule of rules) {
-    const { file, by = 'run' } = rule.test;
-    const key = `${by} ${file}`;
-    byFile.set(key, [...(byFile.get(key) ?? []), rule]);
+    const { status, reason } = results.get(`${rule.test.file}: ${rule.test.name}`);
+    if (status === 'passed') passing.add(rule);
+    else if (status === 'failed') verdicts.set(rule.id, `its test fails without the fault too: ${reason}`);
+    else verdicts.set(rule.id, `its test did not run: ${reason}`);
   }
-  const order = ['run', 'compiler', 'process'];
-  const found = [...byFile.values()].flatMap((ofFile) => {
-    const by = ofFile[0].test.by ?? 'run';
-    const most = by === 'compiler' ? ofFile.length : MOST_OF_GROUP;
-    const parts = Math.ceil(ofFile.length / most);
-    return Array.from({ length: parts }, (_, part) => ({
-      by,
-      rules: ofFile.slice(part * most, (part + 1) * most),
-    }));
-  });
-  return found.sort((a, b) => order.indexOf(a.by) - order.indexOf(b.by) || a.rules.length - b.rules.length);
+  return passing;
 }
 
-/** Builds the program once; the other copies take it over. */
-async function build() {
-  const [first, ...others] = lanes;
-  const refused = await first.build();
-  if (refused !== null) throw new Error(`the program cannot be built: ${refused}`);
-  for (const lane of others) lane.takeBuild(first);
-}
-
-/** Tries one group of rules after the other in one copy, until none is left. */
+/** Tries one rule after the other in one copy, until none is left. */
 async function work(lane) {
-  if (lane === lanes[0]) await built;
-  for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
-    if (group.by === 'process') await built;
-    await tryGroup(lane, group.rules);
-  }
-}
-
-/**
- * Plants one fault after the other and runs its test, in one process; then all tests without a fault, in the same process: so what fails
- * fails because of its fault, and not because of what a test before it left behind.
- */
-async function tryGroup(lane, group) {
-  let tried = [];
-  let fresh = true;
-  for (const rule of group) {
+  for (let rule = queue.shift(); rule !== undefined; rule = queue.shift()) {
     const plantedAt = performance.now();
-    let result = await tryFault(lane, rule, fresh);
-    // Whoever says otherwise must say so undisturbed.
-    if (result.status !== 'failed') result = await tryFault(lane, rule, true);
-    tried.push({ rule, result, tookMs: performance.now() - plantedAt });
-    // What waits for ever goes on waiting after its test was given up: it gets no company.
-    fresh = TIMED_OUT.test(result.reason);
-    if (!fresh) continue;
-    await judge(lane, tried);
-    tried = [];
-  }
-  if (tried.length > 0) await judge(lane, tried);
-}
-
-async function tryFault(lane, { fault, test }, fresh) {
-  const restore = lane.plant(fault);
-  const results = await lane.run([test], fresh);
-  restore();
-  return results.values().next().value;
-}
-
-/** Judges rules that were tried in a process, by their tests without a fault in that process. */
-async function judge(lane, tried) {
-  const sound = await lane.run(tried.map(({ rule }) => rule.test));
-  for (const { rule, result, tookMs } of tried) {
-    let last = result;
-    let without = sound.get(`${rule.test.file}: ${rule.test.name}`);
-    if (without.status !== 'passed') {
-      [without] = (await lane.run([rule.test], true)).values();
-      last = await tryFault(lane, rule, true);
-    }
-    verdicts.set(rule.id, verdictOf(last, without));
+    const restore = lane.plant(rule.fault);
+    const results = await lane.run([rule.test]);
+    restore();
+    const [{ status, reason }] = results.values();
+    let verdict = null;
+    if (status === 'passed') verdict = 'its test passes although the fault is planted';
+    else if (status === 'missing')
+      verdict = `its test did not run with the fault, so it says nothing: ${reason}`;
+    verdicts.set(rule.id, verdict);
     const done = `${verdicts.size}/${rules.length}`.padStart(9);
-    const verdict = verdicts.get(rule.id) === null ? 'held    ' : 'NOT HELD';
-    say(`${done} ${verdict} ${rule.id} (${(tookMs / 1000).toFixed(1)} s)`);
-    if (verdicts.get(rule.id) !== null) say(verdicts.get(rule.id));
+    const took = ((performance.now() - plantedAt) / 1000).toFixed(1);
+    say(`${done} ${verdict === null ? 'held    ' : 'NOT HELD'} ${rule.id} (${took} s)`);
   }
-}
-
-/** Null = the test passes without the fault and fails with it. */
-function verdictOf(planted, without) {
-  if (without.status === 'failed') return `its test fails without the fault too: ${without.reason}`;
-  if (without.status === 'missing') return `its test did not run: ${without.reason}`;
-  if (planted.status === 'passed') return 'its test passes although the fault is planted';
-  if (planted.status === 'missing')
-    return `its test did not run with the fault, so it says nothing: ${planted.reason}`;
-  return null;
 }
 
 function wanted(known, ids) {
