@@ -109,9 +109,9 @@ ${worker(2)}
     return sent;
   };
   const reasons = () => router.fleet.workers().map(({ approximate }) => approximate?.get(0) ?? null);
-  const stored = (blockSize = 16) =>
+  const stored = (blockSize = 16, timestamp = 1) =>
     encodeEventBatch({
-      timestamp: 1,
+      timestamp,
       rank: null,
       events: [
         {
@@ -220,5 +220,22 @@ describe('a rank', () => {
     expect(reasons()).toEqual(['other_block_size', null]);
     router.events!.onBatch(slot, 1, stored(32));
     expect(reasons()).toEqual(['other_block_size', null]);
+  });
+
+  it('whose engine starts anew with blocks of the right size is known from its events again', async () => {
+    const { router, serve, reasons, stored } = await bench();
+    const slot = router.fleet.slotOf(1n, 0);
+    router.events!.onBatch(slot, 0, stored(32));
+    for (let seed = 1; seed <= 4; seed += 1) serve(seed);
+    expect(reasons()[0]).toBe('other_block_size');
+    expect(router.index!.blocksOf(slot)[0]).toBeGreaterThan(0);
+    router.events!.onBatch(slot, 0, stored(16, 2));
+    expect(reasons()[0]).toBeNull();
+    // Nothing that was believed stands beside what the engine tells.
+    expect(router.index!.blocksOf(slot)).toEqual([1, 0, 0, 0]);
+    router.events!.onBatch(slot, 0, stored(32, 3));
+    serve(5);
+    serve(6);
+    expect(reasons()[0]).toBe('other_block_size');
   });
 });

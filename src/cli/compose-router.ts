@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ConfigSource, RouterConfig } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
-import type { KvEventApplier } from '../events/index.ts';
+import { countsCopies, type KvEventApplier } from '../events/index.ts';
 import {
   BlockSizes,
   Fleet,
@@ -133,8 +133,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   let events: KvEventApplier | null = null;
   const wantsIndex = host.resolution().some(({ needs }) => needs.cache);
   const later = (work: () => void): void => void clock.schedule(0, work);
-  // Engines announce every copy of a block. Where batches were lost, counts no longer say how many there are.
-  const countStores = (slot: OwnerSlot): boolean => events?.feed(slot)?.stale !== true;
+  const countStores = (slot: OwnerSlot): boolean => countsCopies(events?.feed(slot) ?? null);
   const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
   const scheduler = new Scheduler({
     fleet,

@@ -48,7 +48,11 @@ export function eventsInto(
       return slot < 0 ? null : slot;
     },
     onHeard: (owner) => beliefs.heard(owner),
-    onRestart: (owner) => blockSizes.restarted(owner),
+    onRestart(owner) {
+      blockSizes.restarted(owner);
+      // Before the first batch of the new process is applied.
+      beliefs.heard(owner);
+    },
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,

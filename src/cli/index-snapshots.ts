@@ -140,7 +140,9 @@ export class IndexSnapshots {
     }
     const resume = (number: number, slot: OwnerSlot, isWhole: boolean): void => {
       const owner = snapshot.owners[number];
-      if (owner !== undefined) events.resume(slot, owner.watermark, owner.stale || owner.partial || !isWhole);
+      if (owner === undefined) return;
+      const { partial, stale, watermark: sequence, watermarkTime: time } = owner;
+      events.resume(slot, { sequence, time, stale, partial: partial || !isWhole });
     };
     // Before the rows: what the ranks were believed to hold until now is forgotten with it.
     for (const [number, slot] of slots) resume(number, slot, true);
@@ -241,7 +243,7 @@ export class IndexSnapshots {
 
   /** Worker ranks whose stream was heard, each with how far. */
   #owners(): Map<OwnerSlot, SnapshotOwner> {
-    const { blockSizes, events, fleet, routingGroupOf } = this.#options;
+    const { blockSizes, events, fleet, index: held, routingGroupOf } = this.#options;
     const owners = new Map<OwnerSlot, SnapshotOwner>();
     for (const { approximate, capabilities, slots, spec, state } of fleet.workers()) {
       if (state === 'gone') continue;
@@ -259,8 +261,10 @@ export class IndexSnapshots {
           blockSize,
           epoch: capabilities?.epoch ?? this.#unproved.get(spec.id) ?? null,
           watermark: feed.lastSequence,
+          watermarkTime: feed.lastTime,
           stale: feed.stale,
-          partial: false,
+          // What an index had no room for is missing after the restart too, when nobody knows of it any more.
+          partial: feed.partial || held.lacksRoomFor(slot),
         });
       }
     }

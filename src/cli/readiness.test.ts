@@ -6,6 +6,8 @@ import { type ReadinessFacts, readinessOf } from './readiness.ts';
 
 const FEED: EventFeed = {
   lastSequence: 3,
+  lastTime: null,
+  restored: false,
   lastBatchAt: 0,
   batches: 4,
   gaps: 0,

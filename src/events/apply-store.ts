@@ -6,6 +6,7 @@ import type { OwnerFeed, RejectReason } from './event-feed.ts';
 import type { HashMark } from './hash-marks.ts';
 import type { OwnerBlocks } from './owner-blocks.ts';
 import type { Rejections } from './rejections.ts';
+import { storeOrLeaveOut } from './store-or-leave-out.ts';
 import { storePages } from './store-pages.ts';
 import { repeatsHash } from './store-shape.ts';
 import type { BlockStoredEvent } from './types.ts';
@@ -49,6 +50,10 @@ export class StoreApplication {
     }
     if (parent !== null && !this.knows(owner, state, parent)) {
       if (repeatsHash(parent, external)) return 'self_reference';
+      if (index.lacksRoomFor(owner)) {
+        index.leftOut(owner, external.length / 2);
+        return 'evicted_parent';
+      }
       this.#park(owner, state, feed, event, parent);
       return null;
     }
@@ -71,7 +76,7 @@ export class StoreApplication {
     } else {
       const form = { bigrams, multimodal: event.multimodal, placeholder };
       const { local } = hashBlocks(hasher, event.tokenIds, blockSize, seed, form);
-      const outcome = index.store(owner, event.tier, parent, external, local);
+      const outcome = storeOrLeaveOut(index, owner, event.tier, parent, external, local);
       if (outcome === 'self-reference') return 'self_reference';
       if (outcome === 'unknown-parent') return 'unknown_parent';
     }

@@ -11,6 +11,8 @@ export type RejectReason =
   | 'token_count'
   /** Dropped while it waited for its parent. */
   | 'unknown_parent'
+  /** Its parent is not known any more, as the index is full and evicts: no replay could change that. */
+  | 'evicted_parent'
   /** Its parent was left out, by what it says of itself. */
   | 'unusable_parent'
   /** Its hash, or its parent's, was seen under two cache salts. */
@@ -46,6 +48,8 @@ export interface ReplayCounts {
 export interface EventFeed {
   /** Sequence number of the last batch that was applied or given up; -1 = none. */
   readonly lastSequence: number;
+  /** Time stamp of that batch, seconds by the engine's clock; null = not known. */
+  readonly lastTime: number | null;
   /** Clock time of the newest batch, ms. */
   readonly lastBatchAt: number;
   /** Live messages. */
@@ -62,6 +66,8 @@ export interface EventFeed {
   readonly stale: boolean;
   /** The engine's history did not reach back: what the index has is right, but the engine may hold more. */
   readonly partial: boolean;
+  /** Blocks came from a snapshot or a peer, so that it is not known how many copies of each the engine announced. */
+  readonly restored: boolean;
   /** A replay is under way, so what the index has is behind. */
   readonly isRecovering: boolean;
   /** Whether the engine can be asked for what was missed. */
@@ -94,6 +100,15 @@ export function streamState(feed: Pick<EventFeed, 'stale' | 'partial' | 'isRecov
   if (feed.stale) return 'stale';
   if (feed.isRecovering) return 'recovering';
   return feed.partial ? 'partial' : 'exact';
+}
+
+/**
+ * Whether the stores of an owner are counted, so that it takes as many removes to undo them: engines announce every copy of a block.
+ * Where batches were lost, or blocks came from a snapshot or a peer (which has the block of a store that is heard once more), counts
+ * do not say how many copies there are. Null = an owner without a stream.
+ */
+export function countsCopies(feed: Pick<EventFeed, 'stale' | 'restored'> | null): boolean {
+  return feed === null || !(feed.stale || feed.restored);
 }
 
 /** The counting part, in changeable form. */

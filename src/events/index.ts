@@ -1,7 +1,13 @@
 // From engines to the prefix index: sources, decoding, application.
 export { decodeEventBatch } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
-export { type EventFeed, type RejectReason, type StreamState, streamState } from './event-feed.ts';
+export {
+  countsCopies,
+  type EventFeed,
+  type RejectReason,
+  type StreamState,
+  streamState,
+} from './event-feed.ts';
 export {
   createKvEventApplier,
   type KvEventApplier,

@@ -9,7 +9,7 @@ import { decodeEventBatch } from './decode-batch.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
 import { type EventFeed, streamState } from './event-feed.ts';
 import { OwnerStream, type OwnerStreamPort, type StreamMessage } from './owner-stream.ts';
-import type { BatchOutcome, ForgetReason } from './stream-port.ts';
+import type { BatchOutcome, ForgetReason, ResumePoint } from './stream-port.ts';
 import type { KvEvent, KvEventBatch, KvEventReplay, KvEventSink } from './types.ts';
 
 /** What an applier works on. */
@@ -47,11 +47,8 @@ export interface KvEventApplier extends KvEventSink {
   recover(owner: OwnerSlot): void;
   /** The owner was cleared because its engine started anew; its stream is expected to begin with batch 0. */
   restarted(owner: OwnerSlot): void;
-  /**
-   * The index has this owner's blocks from a snapshot or a peer, up to batch `watermark`: the next batch with another number than the
-   * one behind it is a gap, or an engine that started anew. Null = it is not known up to which batch; any next one will do.
-   */
-  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void;
+  /** The index has this owner's blocks from a snapshot or a peer: the stream goes on where those were taken. */
+  resume(owner: OwnerSlot, point: ResumePoint): void;
   /** Forgets the stream of a slot that gets another owner; the index is left alone. */
   forget(owner: OwnerSlot): void;
 }
@@ -116,7 +113,9 @@ class Applier implements KvEventApplier {
     const stream = this.#streams.get(owner);
     if (stream === undefined) return null;
     // One that goes on from a snapshot has a position before it has batches.
-    return stream.batches + stream.replayedBatches === 0 && stream.lastSequence < 0 ? null : stream;
+    const isHeard =
+      stream.batches + stream.replayedBatches > 0 || stream.lastSequence >= 0 || stream.restored;
+    return isHeard ? stream : null;
   }
 
   orphanBlocks(owner: OwnerSlot): number {
@@ -142,15 +141,17 @@ class Applier implements KvEventApplier {
   restarted(owner: OwnerSlot): void {
     this.#application.forget(owner);
     const stream = this.#streams.get(owner);
-    stream?.otherOwners.clear();
-    stream?.sequenced.restarted();
+    if (stream === undefined) return;
+    stream.otherOwners.clear();
+    stream.mismatchedBlockSize = null;
+    stream.sequenced.restarted();
   }
 
-  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void {
+  resume(owner: OwnerSlot, point: ResumePoint): void {
     const stream = this.#streamOf(owner);
     if (stream === null) return;
     this.#options.onHeard?.(owner);
-    stream.sequenced.resume(watermark, stale);
+    stream.sequenced.resume(point);
   }
 
   forget(owner: OwnerSlot): void {
@@ -215,7 +216,10 @@ class Applier implements KvEventApplier {
       this.#options.index.clear(owner, 'all');
       this.#application.forget(owner);
     }
-    if (reason === 'restart') this.#options.onRestart?.(stream.owner);
+    if (reason !== 'restart') return;
+    // The new process may have other settings.
+    stream.mismatchedBlockSize = null;
+    this.#options.onRestart?.(stream.owner);
   }
 }
 

@@ -17,6 +17,8 @@ export class OrderedBatches<M> {
   stale = false;
   /** The engine's history did not reach back. */
   partial = false;
+  /** Blocks came from a copy, which does not tell how many copies of each the engine announced. */
+  restored = false;
   readonly pending: PendingBatches<M>;
   readonly #port: StreamPort<M>;
   #watermark = -1;
@@ -69,6 +71,26 @@ export class OrderedBatches<M> {
     this.drain(isFinal);
   }
 
+  /** Goes on behind a batch whose blocks came from a copy. */
+  resumeBehind(position: StreamPosition): void {
+    this.skipTo(position.sequence, false);
+    this.#time = position.time;
+  }
+
+  /** The blocks come from a copy with these marks. */
+  wereRestored(stale: boolean, partial: boolean): void {
+    this.stale = stale;
+    this.partial = partial;
+    this.restored = true;
+  }
+
+  /** All blocks are forgotten, so that nothing of what was missed before matters any more. */
+  forgotten(partial: boolean): void {
+    this.stale = false;
+    this.restored = false;
+    this.partial = partial;
+  }
+
   /** As if nothing had come; what waits stays. */
   rewind(): void {
     this.#watermark = -1;
@@ -79,8 +101,7 @@ export class OrderedBatches<M> {
   reset(): void {
     this.rewind();
     this.pending.clear();
-    this.stale = false;
-    this.partial = false;
+    this.forgotten(false);
   }
 
   /** Applies the next batch; false when it cannot be read. */
@@ -90,9 +111,7 @@ export class OrderedBatches<M> {
       if (!isFinal) return false;
       this.stale = true;
     } else if (outcome === 'cleared') {
-      // What was missed before matters no more.
-      this.stale = false;
-      this.partial = false;
+      this.forgotten(false);
     }
     this.#watermark = sequence;
     this.#time = outcome === 'undecodable' ? null : this.#port.timestamp(message);

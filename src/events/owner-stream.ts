@@ -52,6 +52,14 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     return this.sequenced.partial;
   }
 
+  get restored(): boolean {
+    return this.sequenced.restored;
+  }
+
+  get lastTime(): number | null {
+    return this.sequenced.watermarkTime;
+  }
+
   get isRecovering(): boolean {
     return this.sequenced.isRecovering;
   }

@@ -25,6 +25,11 @@ export class RebuildPace {
     return this.#clock.now() < this.#quietUntil;
   }
 
+  /** Whether the last rebuild is long enough ago. */
+  get isDue(): boolean {
+    return this.#clock.now() >= this.#lastAt + this.#pauseMs;
+  }
+
   /** Calls `begin` as soon as a rebuild may begin; at once if it may now. Asked again while it waits, it does nothing. */
   later(begin: () => void): void {
     if (this.#cancel !== null) return;

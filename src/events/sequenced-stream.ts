@@ -4,22 +4,27 @@
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
 import type { AskedReplay } from './asked-replay.ts';
+import { HoleRetries } from './hole-retries.ts';
 import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
-import { type ReplayFailure, STREAM_LIMITS, type StreamLimits, type StreamPort } from './stream-port.ts';
+import {
+  type ReplayFailure,
+  type ResumePoint,
+  STREAM_LIMITS,
+  type StreamLimits,
+  type StreamPort,
+} from './stream-port.ts';
 
 /** One stream. */
 export class SequencedStream<M> {
   readonly #port: StreamPort<M>;
-  readonly #clock: Clock;
-  readonly #limits: StreamLimits;
   readonly #epoch = new StreamEpoch();
   readonly #batches: OrderedBatches<M>;
   readonly #pace: RebuildPace;
+  readonly #retries: HoleRetries;
   #asked: AskedReplay | null = null;
   #ticket = 0;
-  #attempts = 0;
   /** Something may have been missed without a trace in the numbers heard. */
   #doubt = false;
   #rebuild = false;
@@ -27,14 +32,12 @@ export class SequencedStream<M> {
   #takesAnyNext = false;
   /** Where the stream stood when its connection was lost. */
   #cutAt: StreamPosition | null = null;
-  #cancelPause: (() => void) | null = null;
 
   constructor(port: StreamPort<M>, clock: Clock, limits: StreamLimits = STREAM_LIMITS) {
     this.#port = port;
-    this.#clock = clock;
-    this.#limits = limits;
     this.#batches = new OrderedBatches(port, limits);
     this.#pace = new RebuildPace(clock, limits.rebuildPauseMs);
+    this.#retries = new HoleRetries(clock, limits, () => this.#seek());
   }
 
   /** Number of the last batch that was applied or given up; -1 = none. */
@@ -52,9 +55,19 @@ export class SequencedStream<M> {
     return this.#batches.partial;
   }
 
+  /** Blocks came from a copy since the last time that all were forgotten, so that nobody knows how many copies of each there are. */
+  get restored(): boolean {
+    return this.#batches.restored;
+  }
+
+  /** Time stamp of the batch at the watermark, seconds by the engine's clock; null = not known. */
+  get watermarkTime(): number | null {
+    return this.#batches.position.time;
+  }
+
   /** A replay is asked for or will be, so what is known is behind. */
   get isRecovering(): boolean {
-    return this.#asked !== null || this.#cancelPause !== null;
+    return this.#asked !== null || this.#retries.isWaiting;
   }
 
   /** Batches that wait for those before them, and their bytes. */
@@ -69,7 +82,7 @@ export class SequencedStream<M> {
   /** A message of the live stream. */
   arrived(sequence: number, message: M): void {
     const timestamp = this.#port.timestamp(message);
-    if (this.#takesAnyNext) this.#goOnBehind(sequence - 1);
+    if (this.#takesAnyNext) this.#goOnBehind({ sequence: sequence - 1, time: null });
     const verdict = this.#epoch.judge(sequence, timestamp);
     if (verdict === 'foreign') {
       this.#port.happened('duplicate');
@@ -98,6 +111,7 @@ export class SequencedStream<M> {
       return;
     }
     asked.answers += 1;
+    this.#takesAnyNext = false;
     if (asked.answers === 1) this.#beginAt(sequence, asked);
     this.#epoch.note(sequence, timestamp);
     this.#batches.offer(sequence, message, true);
@@ -110,9 +124,9 @@ export class SequencedStream<M> {
     this.#asked = null;
     this.#port.happened('answered');
     if (asked.answers === 0) this.#nothingHeld(asked);
-    else if (!this.#hasGap) this.#attempts = 0;
+    else if (!this.#hasGap) this.#retries.over();
     // What is missing still is lost by the engine itself.
-    else if (!this.#tryAgain(this.watermark > asked.before)) this.#jump();
+    else if (!this.#retries.again(this.watermark > asked.before)) this.#jump();
     this.#seek();
   }
 
@@ -130,6 +144,7 @@ export class SequencedStream<M> {
 
   /** The connection is lost; perhaps with its process, whose successor may go on with any number. */
   disconnected(): void {
+    this.#keepCut();
     this.#cutAt ??= this.#batches.position;
     // What waits would be taken for the successor's.
     this.#batches.pending.clear();
@@ -152,14 +167,16 @@ export class SequencedStream<M> {
   }
 
   /**
-   * Goes on behind a batch whose blocks are known from elsewhere: what the engine published since is asked for. Null = it is not known
-   * behind which: any next batch will do, and what was published in between may be missing.
+   * Goes on behind a batch whose blocks are known from elsewhere: what the engine published since is asked for. Where it is not known
+   * behind which, the engine's whole history is; until then any next batch will do.
    */
-  resume(watermark: number | null, stale: boolean): void {
+  resume({ sequence, time, stale, partial }: ResumePoint): void {
     this.#reset();
-    this.#takesAnyNext = watermark === null;
-    if (watermark !== null) this.#goOnBehind(watermark);
-    this.#batches.stale = stale || watermark === null;
+    this.#takesAnyNext = sequence === null;
+    if (sequence !== null) this.#goOnBehind({ sequence, time });
+    this.#batches.wereRestored(stale || sequence === null, partial);
+    // The engine was not heard meanwhile: only an answer that holds the watermark's batch tells that the process is the same.
+    if (sequence !== null) this.#cutAt = this.#batches.position;
     this.connected();
   }
 
@@ -199,9 +216,13 @@ export class SequencedStream<M> {
   #dropAsked(): void {
     const asked = this.#asked;
     this.#asked = null;
-    if (asked === null || asked.answers > 0) return;
-    this.#rebuild ||= asked.rebuild;
-    if (asked.isCut) this.#cutAt ??= asked.anchor;
+    if (asked !== null && asked.answers === 0) this.#rebuild ||= asked.rebuild;
+    this.#keepCut(asked);
+  }
+
+  /** Where the connection was lost stays open while the question about it is not answered. */
+  #keepCut(asked = this.#asked): void {
+    if (asked?.isCut && asked.answers === 0) this.#cutAt ??= asked.anchor;
   }
 
   #rebuildLater(): void {
@@ -215,7 +236,7 @@ export class SequencedStream<M> {
   /** Asks for what is missing, if it may now. */
   #seek(): void {
     if (!this.#hasGap && !this.#doubt && !this.#rebuild) return;
-    if (this.#asked !== null || this.#cancelPause !== null) return;
+    if (this.#asked !== null || this.#retries.isWaiting) return;
     if (!this.#mayAsk) {
       this.#doubt = false;
       this.#giveUp();
@@ -224,10 +245,17 @@ export class SequencedStream<M> {
     // The last known batch is asked for too: it tells whether the history reaches back, and whether it is that of this process.
     const anchor = this.#batches.position;
     const isCut = this.#cutAt !== null;
-    // What was heard between the cut and now may be of two processes.
-    const rebuild = this.#rebuild || (isCut && this.#cutAt?.sequence !== anchor.sequence);
-    if (rebuild) this.#pace.began();
+    // What was heard between the cut and now may be of two processes; what came from elsewhere may never have been right.
+    const isDoubtful = isCut && this.#cutAt?.sequence !== anchor.sequence;
+    const isWanted = this.#rebuild || isDoubtful || (this.restored && this.stale);
+    const rebuild = isWanted && this.#pace.isDue;
     this.#rebuild = false;
+    if (rebuild) this.#pace.began();
+    else if (isWanted) {
+      // A connection that flaps, or an engine that does not finish its answers.
+      this.#batches.stale ||= isDoubtful;
+      this.#rebuildLater();
+    }
     this.#doubt = false;
     this.#cutAt = null;
     this.#ticket += 1;
@@ -243,15 +271,9 @@ export class SequencedStream<M> {
       if (this.watermark < 0) this.#batches.partial = false;
       return;
     }
-    if (rebuild) {
-      this.#port.forget('rebuild');
-      this.#batches.partial = sequence > 0;
-    } else {
-      this.#batches.partial = true;
-      this.#port.happened('too_old');
-      if (this.watermark >= 0) this.#port.forget('too_old');
-    }
-    this.#batches.stale = false;
+    if (!rebuild) this.#port.happened('too_old');
+    if (rebuild || this.watermark >= 0) this.#port.forget(rebuild ? 'rebuild' : 'too_old');
+    this.#batches.forgotten(!rebuild || sequence > 0);
     asked.before = sequence - 1;
     this.#batches.skipTo(sequence - 1, false);
   }
@@ -264,33 +286,18 @@ export class SequencedStream<M> {
       // Not even the last known batch: a new process, or an engine that keeps no history. The next answer tells which.
       this.#port.happened('too_old');
       this.#port.forget('too_old');
-      this.#batches.stale = false;
-      this.#batches.partial = true;
+      this.#batches.forgotten(true);
       this.#batches.rewind();
       this.#doubt = true;
     } else if (!this.#hasGap) {
-      this.#attempts = 0;
+      this.#retries.over();
     } else if (this.watermark < 0 && this.pendingBatches === 0) {
       // It has not published anything yet.
       this.#reset();
-    } else if (!this.#tryAgain(false)) {
+    } else if (!this.#retries.again(false)) {
       this.#batches.partial = true;
       this.#batches.skipTo(this.#nextKnown - 1, true);
     }
-  }
-
-  /** Asks again after a pause; false when that was done often enough. */
-  #tryAgain(progress: boolean): boolean {
-    this.#attempts = progress ? 0 : this.#attempts + 1;
-    if (this.#attempts >= this.#limits.attempts) {
-      this.#attempts = 0;
-      return false;
-    }
-    this.#cancelPause = this.#clock.schedule(this.#limits.pauseMs * 2 ** this.#attempts, () => {
-      this.#cancelPause = null;
-      this.#seek();
-    });
-    return true;
   }
 
   /** Hands on what is there, over all holes. */
@@ -300,7 +307,7 @@ export class SequencedStream<M> {
 
   /** Hands on what lies behind the first hole, which is lost. */
   #jump(): void {
-    this.#attempts = 0;
+    this.#retries.over();
     this.#batches.stale = true;
     const next = this.#nextKnown;
     const lost = next - 1 - this.watermark;
@@ -313,10 +320,10 @@ export class SequencedStream<M> {
     return this.#batches.pending.lowest() ?? this.#epoch.highest + 1;
   }
 
-  #goOnBehind(watermark: number): void {
+  #goOnBehind(position: StreamPosition): void {
     this.#takesAnyNext = false;
-    this.#epoch.resumed(watermark);
-    this.#batches.skipTo(watermark, false);
+    this.#epoch.resumed(position);
+    this.#batches.resumeBehind(position);
   }
 
   #startAnew(timestamp: number | null): void {
@@ -334,12 +341,10 @@ export class SequencedStream<M> {
 
   #stopAsking(): void {
     this.#asked = null;
-    this.#attempts = 0;
+    this.#retries.reset();
     this.#doubt = false;
     this.#rebuild = false;
     this.#cutAt = null;
-    this.#cancelPause?.();
-    this.#cancelPause = null;
     this.#pace.reset();
   }
 }

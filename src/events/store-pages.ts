@@ -10,6 +10,7 @@ import {
 } from '../kv/index.ts';
 import type { RejectReason } from './event-feed.ts';
 import type { BlockSink, PageTable } from './page-table.ts';
+import { storeOrLeaveOut } from './store-or-leave-out.ts';
 import { repeatsHash } from './store-shape.ts';
 import type { BlockStoredEvent } from './types.ts';
 
@@ -28,7 +29,7 @@ export function storePages(store: PageStore, event: BlockStoredEvent): RejectRea
   const { index, hasher, owner, pages, seed, placeholder } = store;
   const { external, tier, tokenIds } = event;
   if (repeatsHash(event.parent, external)) return 'self_reference';
-  let lostParent = false;
+  let lost: RejectReason | null = null;
   const sink: BlockSink = {
     complete(on, block) {
       const form = {
@@ -37,7 +38,10 @@ export function storePages(store: PageStore, event: BlockStoredEvent): RejectRea
         multimodal: block.items === null ? undefined : [block.items],
       };
       const { local } = hashBlocks(hasher, block.tokenIds, pages.blockSize, seed, form);
-      if (index.store(owner, on, block.parent, block.external, local) === 'unknown-parent') lostParent = true;
+      const outcome = storeOrLeaveOut(index, owner, on, block.parent, block.external, local);
+      if (outcome !== 'unknown-parent') return;
+      lost = index.lacksRoomFor(owner) ? 'evicted_parent' : 'unknown_parent';
+      if (lost === 'evicted_parent') index.leftOut(owner, 1);
     },
     broken: (on, last) => void index.remove(owner, on, last),
   };
@@ -50,5 +54,5 @@ export function storePages(store: PageStore, event: BlockStoredEvent): RejectRea
     if (outcome === 'full') return 'page_capacity';
     parent = page;
   }
-  return lostParent ? 'unknown_parent' : null;
+  return lost;
 }

@@ -1,6 +1,8 @@
 // Tells the batches of one engine process from those of the next. A publisher counts its batches from 0 and stamps them with its
 // clock; both begin anew with the process, and a repeated or late message must not look like that. See docs/decisions/007.
 
+import type { StreamPosition } from './ordered-batches.ts';
+
 /** What a live message is. */
 export type EpochVerdict =
   /** Later than all heard of this process. */
@@ -78,12 +80,13 @@ export class StreamEpoch {
     if (sequence === 0) this.#zero = timestamp;
   }
 
-  /** Batches of this process up to a number are known, but not when they were published. */
-  resumed(highest: number): void {
-    this.highest = highest;
-    this.#isTimed = false;
+  /** Batches of this process up to one are known from elsewhere, which tells when that one was published or not. */
+  resumed({ sequence, time }: StreamPosition): void {
+    this.highest = sequence;
+    this.#isTimed = time !== null;
+    if (time !== null) this.#newest = time;
     // Whoever publishes batch 0 now has begun since.
-    if (highest >= 0) this.#zero = Number.NEGATIVE_INFINITY;
+    if (sequence >= 0) this.#zero = Number.NEGATIVE_INFINITY;
   }
 
   /** Another process speaks from now on: beginning with a message of this time stamp, or not heard yet (absent). */

@@ -45,6 +45,17 @@ export interface StreamPort<M> {
   happened(incident: StreamIncident): void;
 }
 
+/** Where a stream stands whose blocks are known from elsewhere. */
+export interface ResumePoint {
+  /** Number of the last batch that the blocks have for certain; null = not known. */
+  readonly sequence: number | null;
+  /** Its time stamp, seconds by the engine's clock; null = not known: then an engine that started anew may be taken for the old one. */
+  readonly time: number | null;
+  /** Marks of the stream that the blocks were taken from. */
+  readonly stale: boolean;
+  readonly partial: boolean;
+}
+
 /** Bounds and pauses. */
 export interface StreamLimits {
   /** Batches, and their bytes, that wait for those before them. */

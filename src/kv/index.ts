@@ -23,7 +23,8 @@ export {
   u64ToBigInt,
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
-export { createPrefixIndex, type PrefixIndexOptions } from './residency/extent-index.ts';
+export { createPrefixIndex } from './residency/extent-index.ts';
+export type { PrefixIndexOptions } from './residency/prefix-index-options.ts';
 export {
   type CopyableIndex,
   type DumpedBlock,

@@ -467,7 +467,7 @@ export const ERROR_CODES = {
   PM_INDEXER_FULL: {
     status: 503,
     retryable: false,
-    meaning: 'The indexer has as many indexes, ranks or peers as it may.',
+    meaning: 'The indexer has as many indexes, ranks, peers or readers of dumps as it may.',
   },
   PM_INDEXER_PEER: {
     status: 500,

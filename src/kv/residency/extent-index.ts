@@ -18,6 +18,7 @@ import {
   requireSameLength,
 } from './index-arguments.ts';
 import { IndexCap } from './index-cap.ts';
+import type { PrefixIndexOptions } from './prefix-index-options.ts';
 import { Residencies } from './residencies.ts';
 import { restoreBlock } from './restore-block.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
@@ -45,36 +46,6 @@ const MOST_SWEEP_PLACES = 65_536 - 64;
 
 /** Look-ups and stores between which no extent counts as matched longer ago: 2^32 steps of so many are weeks. */
 const CALLS_PER_STEP = 16;
-/** Options of {@link createPrefixIndex}. */
-export interface PrefixIndexOptions {
-  /** Continues chains of sequence hashes; must be the hasher family that hashes prompts. */
-  readonly hasher: Pick<BlockHasher, 'chain'>;
-  /** Most (owner, engine hash) pairs held at once, 1 to 33,554,431, the default: about 50 bytes each in long chains. */
-  readonly maxHoldings?: number;
-  /**
-   * Most bytes of all arrays; default no cap. Beyond it, and beyond `maxHoldings`, blocks of the owners that hold most are evicted,
-   * those first that no look-up has gone through for longest. Tables may pass it by a few steps of their growth.
-   */
-  readonly maxBytes?: number;
-  /** Called with every engine hash that is evicted, before the store that it makes room for applies. */
-  readonly evicted?: (owner: OwnerSlot, external: U64) => void;
-  /** Called after a step of evicting with how many (owner, engine hash) pairs went. */
-  readonly onEvicted?: (names: number) => void;
-  /**
-   * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
-   * keep two copies of a block and announce both. Right only where no event is lost or told twice, which may differ by owner and
-   * change: while it says no, a store counts nothing and a remove undoes all. Default false.
-   */
-  readonly countStores?: boolean | ((owner: OwnerSlot) => boolean);
-  /**
-   * Runs `work` soon, never at once. With it clears are done in pieces: nothing sees cleared blocks from the clear on, but their
-   * memory and their part in `blocks` and `holdings` go piece by piece. Without it a clear returns when all is done.
-   */
-  readonly later?: (work: () => void) => void;
-  /** Places for blocks that one piece of a clear looks at, 1 to 65,472; default 8,192. */
-  readonly sweepPlaces?: number;
-}
-
 /**
  * An empty prefix index in typed arrays.
  * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
@@ -210,6 +181,16 @@ class ExtentIndex implements CopyableIndex {
     requireOwner(owner);
     const state = this.#residencies.of(owner);
     return state !== undefined && this.#residencies.find(state, external.lo | 0, external.hi | 0) !== NONE;
+  }
+
+  lacksRoomFor(owner: OwnerSlot): boolean {
+    requireOwner(owner);
+    return (this.#residencies.of(owner)?.evicted ?? 0) > 0;
+  }
+
+  leftOut(owner: OwnerSlot, blocks: number): void {
+    requireOwner(owner);
+    this.#residencies.toFill(owner).evicted += blocks;
   }
 
   clear(owner: OwnerSlot, tier: Tier | 'all'): void {

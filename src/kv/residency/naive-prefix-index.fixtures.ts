@@ -161,6 +161,14 @@ export class NaivePrefixIndex implements PrefixIndex {
     return this.#named(owner, u64ToBigInt(external)) !== undefined;
   }
 
+  lacksRoomFor(owner: number): boolean {
+    return (this.#owed.get(owner) ?? 0) > 0;
+  }
+
+  leftOut(owner: number, blocks: number): void {
+    this.#owed.set(owner, (this.#owed.get(owner) ?? 0) + blocks);
+  }
+
   clear(owner: number, tier: Tier | 'all'): void {
     this.#changed(this.#forget(owner, tier));
   }

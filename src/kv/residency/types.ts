@@ -111,6 +111,13 @@ export interface PrefixIndex {
   remove(owner: OwnerSlot, tier: Tier, external: HashPairs): number;
   /** Whether the owner holds a block under this engine hash, on any tier. */
   knows(owner: OwnerSlot, external: U64): boolean;
+  /**
+   * Whether the owner's engine has blocks that are not here for want of room: they were evicted, or left out, and not removed since. An
+   * unknown parent is most likely one of them then, and no sign of a lost event.
+   */
+  lacksRoomFor(owner: OwnerSlot): boolean;
+  /** So many blocks that an owner announced were not stored for want of room: they count as if they had been evicted at once. */
+  leftOut(owner: OwnerSlot, blocks: number): void;
   /** Forgets everything of one owner on one tier or all. */
   clear(owner: OwnerSlot, tier: Tier | 'all'): void;
   /** Binds a slot to a worker, so that `removeWorker` finds it. A slot that was another worker's forgets what it held. */

@@ -38,6 +38,8 @@ export interface SnapshotOwner {
   readonly epoch: string | null;
   /** Sequence number of the last batch of its event stream that the rows certainly have. */
   readonly watermark: number;
+  /** Time stamp of that batch, seconds by the engine's clock; null = not known. */
+  readonly watermarkTime: number | null;
   /** Batches were missed, so rows may be wrong. */
   readonly stale: boolean;
   /** Something is missing: its history was not complete, or it was cleared while the snapshot was taken. */

@@ -154,6 +154,7 @@ function readOwner(value: unknown): ReadOwner {
     blockSize: whole(value, 'block_size'),
     epoch: epoch === null ? null : name(epoch, 'epoch'),
     watermark: whole(value, 'watermark'),
+    watermarkTime: time(value, 'watermark_time'),
     stale: flag(value, 'stale'),
     partial: flag(value, 'partial'),
     isVoid: false,
@@ -167,6 +168,12 @@ function field(value: unknown, key: string): unknown {
 function whole(value: unknown, key: string): number {
   const found = field(value, key);
   if (typeof found !== 'number' || !Number.isSafeInteger(found) || found < 0) throw badField(key);
+  return found;
+}
+
+function time(value: unknown, key: string): number | null {
+  const found = field(value, key) ?? null;
+  if (found !== null && (typeof found !== 'number' || !Number.isFinite(found))) throw badField(key);
   return found;
 }
 

@@ -115,6 +115,7 @@ export class SnapshotWriter {
       block_size: owner.blockSize,
       epoch: owner.epoch,
       watermark: owner.watermark,
+      watermark_time: owner.watermarkTime,
       stale: owner.stale,
       partial: owner.partial,
     }));

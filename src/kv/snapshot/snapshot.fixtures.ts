@@ -88,6 +88,7 @@ export function ownerOf(slot: number, watermark = 0): SnapshotOwner {
     blockSize: 16,
     epoch: slot === 5 ? null : `life-${slot}`,
     watermark,
+    watermarkTime: null,
     stale: false,
     partial: false,
   };

@@ -48,6 +48,7 @@ export async function* dumpPartition(
         blockSize: partition.blockSize,
         epoch: null,
         watermark: Math.max(0, partition.events.feed(slot)?.lastSequence ?? 0),
+        watermarkTime: null,
         stale: false,
         partial: false,
       },

@@ -18,6 +18,12 @@ import { postRoutes } from './routes.ts';
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 1024;
+/** Each holds a copy of an index while it is read. */
+const MAX_DUMPS = 4;
+/** A reader of a dump that takes nothing for so long has gone away. */
+const STALLED_MS = 30_000;
+/** Running answers get so long when the server stops. */
+const STOP_MS = 5_000;
 const GETS = ['/health', '/metrics', '/workers', '/dump', '/peers'] as const;
 
 /** What the server answers from. */
@@ -38,13 +44,14 @@ export interface IndexerServerOptions {
 export interface IndexerServer {
   /** `http://host:port`, with the real port. */
   readonly url: string;
-  /** Lets running answers finish and frees the port. */
+  /** Lets running answers finish, within 5 s, and frees the port. */
   close(): Promise<void>;
 }
 
 /** Starts listening. @throws PM_LISTEN when the address cannot be had. */
 export async function listenIndexer(options: IndexerServerOptions): Promise<IndexerServer> {
   const { clock, host, log, metrics, port, registry } = options;
+  const dumps = { running: 0 };
   const posts = postRoutes(registry, () => undefined, options.testEndpoints);
   const running = new Set<Promise<void>>();
   const isLocal = isLoopback(host);
@@ -61,7 +68,7 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
         const { status, value } = await route(parseBody(await readBody(request)));
         send(response, status, 'application/json', exactJsonStringify(value));
       } else if (method === 'GET' && GETS.some((known) => known === path)) {
-        await get(options, path, new URLSearchParams(search), response);
+        await get(options, path, new URLSearchParams(search), response, dumps);
       } else {
         throw new PointsmanError('PM_INDEXER_UNKNOWN', `the indexer has no ${method} ${path.slice(0, 80)}`);
       }
@@ -97,7 +104,10 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`,
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      // Who sends half a request, or reads nothing, must not keep the program alive.
+      const cancel = clock.schedule(STOP_MS, () => server.closeAllConnections());
       await Promise.all(running);
+      cancel();
       server.closeAllConnections();
       await closed;
     },
@@ -105,11 +115,13 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
 }
 
 async function get(
-  { clock, hasher, metrics, registry }: IndexerServerOptions,
+  options: IndexerServerOptions,
   path: string,
   search: URLSearchParams,
   response: ServerResponse,
+  dumps: { running: number },
 ): Promise<void> {
+  const { metrics, registry } = options;
   switch (path) {
     case '/health':
       return send(response, 200, 'text/plain', '');
@@ -124,6 +136,24 @@ async function get(
     default:
       break;
   }
+  if (dumps.running >= MAX_DUMPS) {
+    throw new PointsmanError(
+      'PM_INDEXER_FULL',
+      `${MAX_DUMPS} dumps are being read, which is the most at once; ask again later`,
+    );
+  }
+  dumps.running += 1;
+  try {
+    await dump(options, response);
+  } finally {
+    dumps.running -= 1;
+  }
+}
+
+async function dump(
+  { clock, hasher, registry }: IndexerServerOptions,
+  response: ServerResponse,
+): Promise<void> {
   response.writeHead(200, { 'content-type': 'application/json' });
   const pause = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   let separator = '{';
@@ -133,15 +163,17 @@ async function get(
     for await (const text of dumpPartition(partition, hasher, clock.now(), pause)) {
       if (response.destroyed) return;
       // A slow reader holds the dump up, not memory.
-      if (!response.write(text)) await drained(response);
+      if (!response.write(text)) await drained(response, clock);
     }
   }
   response.end(separator === '{' ? '{}' : '}');
 }
 
-function drained(response: ServerResponse): Promise<void> {
+function drained(response: ServerResponse, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
+    const cancel = clock.schedule(STALLED_MS, () => response.destroy());
     const done = (): void => {
+      cancel();
       response.off('drain', done).off('close', done);
       resolve();
     };
@@ -184,8 +216,10 @@ function readBody(request: IncomingMessage): Promise<Buffer> {
       else parts.push(part);
     });
     request.on('end', () => resolve(Buffer.concat(parts)));
-    request.on('close', () => resolve(Buffer.concat(parts)));
-    request.on('error', () => resolve(Buffer.alloc(0)));
+    // What broke off may look whole.
+    const brokeOff = (): void => reject(new PointsmanError('PM_INDEXER_REQUEST', 'the body broke off'));
+    request.on('close', brokeOff);
+    request.on('error', brokeOff);
   });
 }
 

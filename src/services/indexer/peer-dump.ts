@@ -145,7 +145,8 @@ export function applyDump(partition: IndexerPartition, dumped: DumpedPartition):
     dumped.watermarks.map((entry) => [`${entry.instance}/${entry.rank}`, entry.sequence]),
   );
   for (const [slot, { instance, rank }] of partition.owners()) {
-    partition.events.resume(slot, known.get(`${instance}/${rank}`) ?? null, false);
+    const sequence = known.get(`${instance}/${rank}`) ?? null;
+    partition.events.resume(slot, { sequence, time: null, stale: false, partial: false });
   }
   return left;
 }
