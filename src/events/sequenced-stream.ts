@@ -4,7 +4,7 @@
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
 import type { AskedReplay } from './asked-replay.ts';
-import { OrderedBatches } from './ordered-batches.ts';
+import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
 import { type ReplayFailure, STREAM_LIMITS, type StreamLimits, type StreamPort } from './stream-port.ts';
