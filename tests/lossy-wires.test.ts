@@ -2,6 +2,7 @@
 // all the while, one of them killed and started again. What is asked for again makes the index true; where nothing can be asked, it
 // is said.
 import { afterEach, expect, it } from 'vitest';
+import { warningsOf, workersOf } from './support/event-streams.ts';
 import {
   complete,
   completeOn,
@@ -27,35 +28,6 @@ const PROMPTS = 30;
 /** The last of them are held by every engine, the first by none. */
 const HELD = 8;
 const WORKERS = [1, 2, 3];
-
-interface WorkerEvents {
-  readonly state: string;
-  readonly epoch: string | null;
-  readonly stream: {
-    readonly state: string | null;
-    readonly replay_endpoint: string | null;
-    readonly missed_batches: number;
-    readonly replayed_batches: number;
-  };
-}
-
-/** What `/workers` says, by place. */
-async function workersOf({ admin }: Serving): Promise<WorkerEvents[]> {
-  const said = JSON.parse(await (await fetch(`${admin}/workers`)).text()) as {
-    state: string;
-    capabilities: { epoch: string } | null;
-    ranks: { kv_events: WorkerEvents['stream'] }[];
-  }[];
-  return said.map(({ state, capabilities, ranks: [rank] }) => {
-    if (rank === undefined) throw new Error('a worker has no rank');
-    return { state, epoch: capabilities?.epoch ?? null, stream: rank.kv_events };
-  });
-}
-
-async function warningsOf({ admin }: Serving): Promise<readonly string[]> {
-  const { warnings } = (await (await fetch(`${admin}/ready`)).json()) as { warnings: string[] };
-  return warnings;
-}
 
 /** Serves once every stream stands. */
 async function serveHeard(yaml: string): Promise<Serving> {
