@@ -140,7 +140,8 @@ export class IndexSnapshots {
     }
     const resume = (number: number, slot: OwnerSlot, isWhole: boolean): void => {
       const owner = snapshot.owners[number];
-      if (owner !== undefined) events.resume(slot, owner.watermark, owner.stale || owner.partial || !isWhole);
+      if (owner === undefined) return;
+      events.resume(slot, owner.watermark, { stale: owner.stale || !isWhole, partial: owner.partial });
     };
     // Before the rows: what the ranks were believed to hold until now is forgotten with it.
     for (const [number, slot] of slots) resume(number, slot, true);
@@ -260,7 +261,7 @@ export class IndexSnapshots {
           epoch: capabilities?.epoch ?? this.#unproved.get(spec.id) ?? null,
           watermark: feed.lastSequence,
           stale: feed.stale,
-          partial: false,
+          partial: feed.partial,
         });
       }
     }

@@ -8,6 +8,7 @@ import { EventApplication } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
 import { type EventFeed, streamState } from './event-feed.ts';
+import type { StreamMarks } from './ordered-batches.ts';
 import { OwnerStream, type OwnerStreamPort, type StreamMessage } from './owner-stream.ts';
 import type { BatchOutcome, ForgetReason } from './stream-port.ts';
 import type { KvEvent, KvEventBatch, KvEventReplay, KvEventSink } from './types.ts';
@@ -50,8 +51,9 @@ export interface KvEventApplier extends KvEventSink {
   /**
    * The index has this owner's blocks from a snapshot or a peer, up to batch `watermark`: the next batch with another number than the
    * one behind it is a gap, or an engine that started anew. Null = it is not known up to which batch; any next one will do.
+   * The marks say how far these blocks can be trusted.
    */
-  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void;
+  resume(owner: OwnerSlot, watermark: number | null, marks: StreamMarks): void;
   /** Forgets the stream of a slot that gets another owner; the index is left alone. */
   forget(owner: OwnerSlot): void;
 }
@@ -146,11 +148,11 @@ class Applier implements KvEventApplier {
     stream?.sequenced.restarted();
   }
 
-  resume(owner: OwnerSlot, watermark: number | null, stale: boolean): void {
+  resume(owner: OwnerSlot, watermark: number | null, marks: StreamMarks): void {
     const stream = this.#streamOf(owner);
     if (stream === null) return;
     this.#options.onHeard?.(owner);
-    stream.sequenced.resume(watermark, stale);
+    stream.sequenced.resume(watermark, marks);
   }
 
   forget(owner: OwnerSlot): void {

@@ -3,6 +3,14 @@
 import { PendingBatches } from './pending-batches.ts';
 import type { StreamLimits, StreamPort } from './stream-port.ts';
 
+/** How far the index can be trusted about the owner. */
+export interface StreamMarks {
+  /** Batches are lost for good: it may err both ways. */
+  readonly stale: boolean;
+  /** The engine's history did not reach back: what is known is right, but the engine may hold more. */
+  readonly partial: boolean;
+}
+
 /** A batch that was applied: the engine's history must hold the same one under its number. */
 export interface StreamPosition {
   /** -1 = none. */

@@ -4,7 +4,7 @@
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
 import type { AskedReplay } from './asked-replay.ts';
-import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
+import { OrderedBatches, type StreamMarks, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
 import { StreamEpoch } from './stream-epoch.ts';
 import { type ReplayFailure, STREAM_LIMITS, type StreamLimits, type StreamPort } from './stream-port.ts';
@@ -153,13 +153,14 @@ export class SequencedStream<M> {
 
   /**
    * Goes on behind a batch whose blocks are known from elsewhere: what the engine published since is asked for. Null = it is not known
-   * behind which: any next batch will do, and what was published in between may be missing.
+   * behind which: any next batch will do, and what was published in between may be missing. The marks are those of the blocks.
    */
-  resume(watermark: number | null, stale: boolean): void {
+  resume(watermark: number | null, marks: StreamMarks): void {
     this.#reset();
     this.#takesAnyNext = watermark === null;
     if (watermark !== null) this.#goOnBehind(watermark);
-    this.#batches.stale = stale || watermark === null;
+    this.#batches.stale = marks.stale || watermark === null;
+    this.#batches.partial = marks.partial;
     this.connected();
   }
 

@@ -145,7 +145,7 @@ export function applyDump(partition: IndexerPartition, dumped: DumpedPartition):
     dumped.watermarks.map((entry) => [`${entry.instance}/${entry.rank}`, entry.sequence]),
   );
   for (const [slot, { instance, rank }] of partition.owners()) {
-    partition.events.resume(slot, known.get(`${instance}/${rank}`) ?? null, false);
+    partition.events.resume(slot, known.get(`${instance}/${rank}`) ?? null, { stale: false, partial: false });
   }
   return left;
 }
