@@ -83,6 +83,23 @@ it('hears an engine, hands its blocks to a second process, and ends in order', a
   expect(await first.closed).toEqual([0, null]);
 });
 
+it('asks the engine of a rank that names where for what it told before', async () => {
+  const { engines } = await simulators(1);
+  const [engine] = engines;
+  const body = JSON.stringify({ model: engine?.model, prompt: PROMPT, max_tokens: 1 });
+  await (await fetch(`${engine?.url}/v1/completions`, { method: 'POST', body })).text();
+  const { url } = await addressOf(indexer());
+  const rank = { instance_id: 1, model_name: 'tiny', block_size: 16, endpoint: engine?.kv_events };
+  const registered = await fetch(`${url}/register`, {
+    method: 'POST',
+    body: JSON.stringify({ ...rank, replay_endpoint: engine?.kv_events_replay }),
+  });
+  expect(registered.status).toBe(201);
+  await eventually('the blocks are known', async () =>
+    (await deviceTokens(url, 'tiny')) === 64 ? true : undefined,
+  );
+});
+
 it('inside serve it listens to the workers of the router', async () => {
   const { engines } = await simulators(1);
   const yaml = routerYaml(

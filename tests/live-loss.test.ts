@@ -7,8 +7,8 @@ const LONG = { model: 'tiny', max_tokens: 100_000, messages: [{ role: 'user' as 
 
 describe('a worker killed in the middle of a stream', () => {
   it('ends its streams with an error the SDK understands; others serve on; a restart brings it back', async () => {
-    const doomed = await engines(1, '--speed', '20');
-    const other = await engines(1, '--speed', '20');
+    const doomed = await engines(1, '--speed', '4');
+    const other = await engines(1, '--speed', '4');
     const url = doomed.engines[0]?.url ?? '';
     const on = await router(routerYaml([url, other.engines[0]?.url ?? '']));
     const sdk = client(on.url);
@@ -20,7 +20,7 @@ describe('a worker killed in the middle of a stream', () => {
     const running = await Promise.all(
       Array.from({ length: 6 }, (_, index) =>
         sdk.completions
-          .create({ model: 'tiny', prompt: words(100, index), max_tokens: 1_000_000, stream: true })
+          .create({ model: 'tiny', prompt: words(100, index), max_tokens: 100_000, stream: true })
           .withResponse(),
       ),
     );

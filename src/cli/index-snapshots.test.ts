@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { workerFixture } from '../../tests/gateway-fixtures.ts';
-import { createKvEventApplier } from '../events/index.ts';
+import { createKvEventApplier, encodeEventBatch, type KvReplayListener } from '../events/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities } from '../fleet/index.ts';
 import { blockHashSeed, createPrefixIndex, createReferenceHasher } from '../kv/index.ts';
 import { type MetricName, type Metrics, NO_METRICS } from '../observe/index.ts';
@@ -126,6 +126,30 @@ test('a restart finds its blocks again, and its streams go on behind the waterma
   hear(0, 0);
   expect(events.feed(0)).toMatchObject({ lastSequence: 0, restarts: 1 });
   expect(warned).toEqual([]);
+});
+
+test('what an engine no longer told before the snapshot is still marked as missing after it', async () => {
+  const path = join(folder, 'partial');
+  const first = setUp({ path });
+  let listener: KvReplayListener | null = null;
+  first.events.askAt(0, {
+    replay: (_, asking) => {
+      listener = asking;
+      return () => undefined;
+    },
+  });
+  first.hear(0, 5);
+  first.hear(1, 0);
+  const answer = listener as KvReplayListener | null;
+  // Its history begins with batch 4.
+  answer?.batch(4, encodeEventBatch({ timestamp: 0, events: [], rank: null }));
+  answer?.ended();
+  expect(first.events.feed(0)).toMatchObject({ lastSequence: 5, stale: false, partial: true });
+  await first.snapshots.close();
+  const { snapshots, events } = setUp({ path });
+  snapshots.restore();
+  expect(events.feed(0)).toMatchObject({ lastSequence: 5, stale: false, partial: true });
+  expect(events.feed(1)).toMatchObject({ lastSequence: 0, stale: false, partial: false });
 });
 
 test('a worker in another life is left out, at once or as soon as it says so', async () => {

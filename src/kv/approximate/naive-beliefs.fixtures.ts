@@ -45,8 +45,10 @@ export class NaiveBeliefs {
   /** Leading blocks of a chain that are believed to be there. */
   depth(owner: number, chain: readonly bigint[]): number {
     const blocks = this.#ranks.get(owner)?.blocks ?? [];
-    const missing = chain.findIndex((name) => !blocks.some((block) => block.name === name));
-    return missing < 0 ? chain.length : missing;
+    const names = new Set(blocks.map(({ name }) => name));
+    let depth = 0;
+    while (depth < chain.length && names.has(chain[depth]!)) depth += 1;
+    return depth;
   }
 
   setCapacity(owner: number, capacity: number | null): void {

@@ -1,13 +1,13 @@
 // One rank's subscription of the indexer, and what is known of it.
 import {
   type KvEventApplier,
-  type KvEventSink,
   type KvEventSource,
   subscribeZmq,
   type ZmqSubscription,
+  zmqReplay,
 } from '../../events/index.ts';
 import type { OwnerSlot } from '../../kv/index.ts';
-import { errorText, type Logger, PointsmanError } from '../../plugin/index.ts';
+import { type Clock, errorText, type Logger, PointsmanError } from '../../plugin/index.ts';
 
 /** How a subscription stands. */
 export type ListenerStatus = 'pending' | 'active' | 'paused' | 'failed';
@@ -15,12 +15,17 @@ export type ListenerStatus = 'pending' | 'active' | 'paused' | 'failed';
 /** Opens a subscription; {@link subscribeZmq} outside of tests. */
 export type Subscribe = (subscription: ZmqSubscription) => Promise<KvEventSource>;
 
+/** Where a subscription's messages and states go. */
+export type ListenerSink = Pick<KvEventApplier, 'onBatch' | 'onConnection' | 'askAt'>;
+
 /** What a listener is made of. */
 export interface ListenerOptions {
   readonly endpoint: string;
+  /** Where missed batches are asked for; null = nowhere. */
   readonly replayEndpoint: string | null;
   readonly slot: OwnerSlot;
-  readonly sink: KvEventSink;
+  readonly sink: ListenerSink;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly subscribe?: Subscribe;
 }
@@ -56,11 +61,19 @@ export class IndexerListener {
 
   /** Connects. @throws PM_INDEXER_REQUEST for what is no address. */
   async open(): Promise<void> {
-    const { log, sink, slot, subscribe = subscribeZmq } = this.#options;
+    const { clock, log, sink, slot, subscribe = subscribeZmq } = this.#options;
     this.#opening += 1;
     const opening = this.#opening;
     const isCurrent = (): boolean => opening === this.#opening;
     this.#status = 'pending';
+    const onError = (error: PointsmanError): void => {
+      this.#lastError = error.message;
+      // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
+      const messages = ++this.#messages;
+      if ((messages & (messages - 1)) === 0) log.warn(error.message, { code: error.code, messages });
+    };
+    const endpoint = this.replayEndpoint;
+    sink.askAt(slot, endpoint === null ? null : zmqReplay({ endpoint, clock, onError }));
     try {
       const source = await subscribe({
         endpoint: this.endpoint,
@@ -71,14 +84,11 @@ export class IndexerListener {
             if (isCurrent()) sink.onBatch(owner, sequence, payload);
           },
         },
-        onError: (error) => {
-          this.#lastError = error.message;
-          // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
-          const messages = ++this.#messages;
-          if ((messages & (messages - 1)) === 0) log.warn(error.message, { code: error.code, messages });
-        },
+        onError,
         onConnection: (connected) => {
-          if (isCurrent()) this.#status = connected ? 'active' : 'pending';
+          if (!isCurrent()) return;
+          this.#status = connected ? 'active' : 'pending';
+          sink.onConnection(slot, connected);
         },
       });
       if (isCurrent()) this.#source = source;
@@ -101,6 +111,9 @@ export class IndexerListener {
     this.#opening += 1;
     this.#source?.close();
     this.#source = null;
+    const { sink, slot } = this.#options;
+    sink.onConnection(slot, false);
+    sink.askAt(slot, null);
   }
 }
 
@@ -108,12 +121,22 @@ export class IndexerListener {
 export class EventGate {
   readonly #waiting: { events: KvEventApplier; owner: OwnerSlot; sequence: number; payload: Uint8Array }[] =
     [];
+  /** Owners whose connection stood meanwhile, which are asked what they published before. */
+  readonly #connected = new Map<KvEventApplier, Set<OwnerSlot>>();
   #bytes = 0;
   #isOpen = false;
 
   /** A sink that waits while the gate is closed. What has no room is dropped, and shows as a gap. */
-  before(events: KvEventApplier): KvEventSink {
+  before(events: KvEventApplier): ListenerSink {
+    const connected = this.#connected.get(events) ?? new Set();
+    this.#connected.set(events, connected);
     return {
+      askAt: (owner, replay) => events.askAt(owner, replay),
+      onConnection: (owner, isConnected) => {
+        if (this.#isOpen) events.onConnection(owner, isConnected);
+        else if (isConnected) connected.add(owner);
+        else connected.delete(owner);
+      },
       onBatch: (owner, sequence, payload) => {
         if (this.#isOpen) {
           events.onBatch(owner, sequence, payload);
@@ -133,6 +156,10 @@ export class EventGate {
       if (sequence > (events.feed(owner)?.lastSequence ?? -1)) events.onBatch(owner, sequence, payload);
     }
     this.#bytes = 0;
+    for (const [events, owners] of this.#connected) {
+      for (const owner of owners) events.onConnection(owner, true);
+    }
+    this.#connected.clear();
   }
 }
 

@@ -75,12 +75,13 @@ export class IndexerRegistry {
       );
     }
     const partition = this.partitionFor(wanted.model, wanted.routingGroup, blockSize);
-    const { log, subscribe } = this.#options;
+    const { clock, log, subscribe } = this.#options;
     const listener = new IndexerListener({
       endpoint: wanted.endpoint,
       replayEndpoint: wanted.replayEndpoint,
       slot: partition.slotFor(wanted),
       sink: this.gate.before(partition.events),
+      clock,
       log,
       ...(subscribe === undefined ? {} : { subscribe }),
     });
