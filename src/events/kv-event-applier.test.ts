@@ -1,20 +1,12 @@
 import { encode } from '@msgpack/msgpack';
 import { describe, expect, it } from 'vitest';
-import {
-  blockHashSeed,
-  createBlockHasher,
-  createPrefixIndex,
-  type OwnerSlot,
-  TIERS,
-  u64FromBigInt,
-} from '../kv/index.ts';
+import { blockHashSeed, createPrefixIndex, type OwnerSlot, TIERS, u64FromBigInt } from '../kv/index.ts';
 import type { MetricLabels, MetricName } from '../observe/index.ts';
 import { ManualClock } from '../plugin/index.ts';
+import { hasher, hashes, stored } from './applier.fixtures.ts';
 import { encodeEventBatch } from './encode-batch.ts';
 import { createKvEventApplier, type KvEventApplierOptions } from './kv-event-applier.ts';
-import type { BlockStoredEvent, KvEvent, KvHintOutcomeEvent, KvReplayListener } from './types.ts';
-
-const hasher = createBlockHasher();
+import type { KvEvent, KvHintOutcomeEvent, KvReplayListener } from './types.ts';
 
 function setUp(options: Partial<KvEventApplierOptions> = {}) {
   const clock = new ManualClock(1000);
@@ -48,28 +40,6 @@ function setUp(options: Partial<KvEventApplierOptions> = {}) {
     return match.depthPerTier.map((column) => (row < 0 ? 0 : (column[row] ?? 0)));
   };
   return { applier, index, sizes, outcomes, restarts, counts, clock, send, depth };
-}
-
-const hashes = (...values: number[]): Uint32Array => Uint32Array.from(values.flatMap((value) => [value, 9]));
-
-function stored(
-  external: number[],
-  tokens: number[],
-  more: Partial<BlockStoredEvent> & { after?: number } = {},
-): BlockStoredEvent {
-  const { after, ...rest } = more;
-  return {
-    kind: 'stored',
-    external: hashes(...external),
-    parent: after === undefined ? null : { lo: after, hi: 9 },
-    tokenIds: Uint32Array.from(tokens),
-    blockSize: 2,
-    tier: 'device',
-    loraName: null,
-    cacheSalt: null,
-    sessionId: null,
-    ...rest,
-  };
 }
 
 describe('createKvEventApplier', () => {
