@@ -186,7 +186,7 @@ export const CLASSIFIER_THREAD_RULES: ContractSection = {
       fault(
         WORK_SOURCE,
         "else task.verdict(id === culprit ? verdict : { kind: 'lost' });",
-        'else task.verdict(verdict);',
+        'else task.verdict(id === culprit ? verdict : verdict);',
       ),
     ),
     rule(
@@ -283,7 +283,7 @@ export const CLASSIFIER_THREAD_RULES: ContractSection = {
       fault(
         WORK_SOURCE,
         "else task.verdict(id === culprit ? verdict : { kind: 'lost' });",
-        'else task.verdict(verdict);',
+        'else task.verdict(id === culprit ? verdict : verdict);',
       ),
     ),
   ],
