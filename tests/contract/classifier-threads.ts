@@ -158,6 +158,12 @@ export const CLASSIFIER_THREAD_RULES: ContractSection = {
       fault(PROXY_SOURCE, 'if (failed !== null) this.#options.eventFailed(new Error(failed));', ''),
     ),
     rule(
+      'isolate-classifier-waits',
+      'An answer that is put off is waited for up to `max_wait`, whatever the deadline: that is for taking a request, not for answering it.',
+      isolated('is given up by a request after max_wait alone'),
+      fault(WORK_SOURCE, 'return this.#taken(message.task);', 'return this.#untaken.has(message.task);'),
+    ),
+    rule(
       'isolate-classifier-late-answer',
       'An answer to a request that was left is for nobody, and is not held against the thread.',
       isolated('may answer late whom nobody waits for any more, however many'),
