@@ -79,37 +79,35 @@ export function readCandidates(
 ): CandidateRecord[] {
   const ranks = ranksOf(from, start, count);
   return Array.from({ length: count }, (_, index): CandidateRecord => {
-    const row = from.subarray(start + index * ROW_STRIDE, start + (index + 1) * ROW_STRIDE);
-    const [device = 0, host = 0, disk = 0, prefill = 0, decode = 0, additional = 0, requests = 0, taint = 1] =
-      row;
-    const code = row[11] ?? 0;
+    const at = start + index * ROW_STRIDE;
+    const code = from[at + 11] ?? 0;
     const reason = REASONS[code % 16] ?? null;
-    const worker = { worker_id: workerIdAt(row, 0), dp_rank: Math.floor(code / 16) };
+    const worker = { worker_id: workerIdAt(from, at), dp_rank: Math.floor(code / 16) };
     if (reason !== null) {
       const filter = reading.filters?.[index] ?? null;
       return { ...worker, eligible: false, reason, ...(filter === null ? {} : { filter }) };
     }
-    const cost = row[8] ?? Number.NaN;
-    const shared = row[12] ?? 0;
+    const cost = from[at + 8] ?? Number.NaN;
     const inputs = {
-      device,
-      host,
-      disk,
-      shared,
-      activePrefillTokens: prefill,
-      activeDecodeBlocks: decode,
-      additionalBlocks: additional,
-      activeRequests: requests,
-      taint,
+      device: from[at] ?? 0,
+      host: from[at + 1] ?? 0,
+      disk: from[at + 2] ?? 0,
+      shared: from[at + 12] ?? 0,
+      activePrefillTokens: from[at + 3] ?? 0,
+      activeDecodeBlocks: from[at + 4] ?? 0,
+      additionalBlocks: from[at + 5] ?? 0,
+      activeRequests: from[at + 6] ?? 0,
+      taint: from[at + 7] ?? 1,
     };
+    const { device, host, disk, shared } = inputs;
     return {
       ...worker,
       eligible: true,
       overlap_blocks: { device, host, disk, shared },
-      active_prefill_tokens: prefill,
-      active_decode_blocks: decode,
-      additional_blocks: additional,
-      active_requests: requests,
+      active_prefill_tokens: inputs.activePrefillTokens,
+      active_decode_blocks: inputs.activeDecodeBlocks,
+      additional_blocks: inputs.additionalBlocks,
+      active_requests: inputs.activeRequests,
       terms: reading.weights === null ? null : costTerms(reading.weights, reading.facts, inputs),
       cost: Number.isNaN(cost) ? null : cost,
       rank: ranks[index] ?? count,
