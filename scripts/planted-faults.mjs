@@ -1,5 +1,6 @@
 // Breaks each rule of the plugin contract in a copy of the repository and demands that the test named for it fails.
-// Usage: node scripts/planted-faults.mjs [--only ID,ID…] [--json]; an ID that ends in `*` stands for all that begin so.
+// Usage: node scripts/planted-faults.mjs [--only ID,ID…] [--share K/N] [--json]; an ID that ends in `*` stands for all that begin so.
+// --share 2/3 tries every third rule, from the second on: the shares 1/3, 2/3 and 3/3 are all of them.
 // --json writes a report in the form of vitest's to stdout, one test per rule. Exit 1: a rule is not held; 2: a fault or test is not there.
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -10,11 +11,13 @@ import { FaultLane } from './fault-lane.mjs';
 /** Each copy keeps a processor busy for two thirds of the time. */
 const LANES = 1 + Math.max(1, Math.min(2, availableParallelism()));
 
-const { values } = parseArgs({ options: { only: { type: 'string' }, json: { type: 'boolean' } } });
+const { values } = parseArgs({
+  options: { only: { type: 'string' }, share: { type: 'string' }, json: { type: 'boolean' } },
+});
 const say = (text) => process.stderr.write(`${text}\n`);
 
 const all = (await readContract()).flatMap(({ rules }) => rules);
-const rules = wanted(all, values.only?.split(',') ?? null);
+const rules = shareOf(wanted(all, values.only?.split(',') ?? null), values.share ?? '1/1');
 const problems = contractProblems(root, rules);
 if (rules.length === 0) problems.push('there is no rule to try');
 for (const problem of problems) say(problem);
@@ -94,6 +97,15 @@ async function work(lane) {
     const took = ((performance.now() - plantedAt) / 1000).toFixed(1);
     say(`${done} ${verdict === null ? 'held    ' : 'NOT HELD'} ${rule.id} (${took} s)`);
   }
+}
+
+function shareOf(known, share) {
+  const [, which, of] = /^([1-9]\d{0,3})\/([1-9]\d{0,3})$/.exec(share) ?? [];
+  if (which === undefined || Number(which) > Number(of)) {
+    say(`--share must be K/N with K from 1 to N, such as 2/3, not "${share}"`);
+    process.exit(2);
+  }
+  return known.filter((_, at) => at % Number(of) === Number(which) - 1);
 }
 
 function wanted(known, ids) {

@@ -151,4 +151,18 @@ describe('planted-faults.mjs', () => {
       'no rule is named no-such-rule; docs/plugin-contract.md lists them\n',
     ]);
   });
+
+  it('tries a share of the rules, and says so when there is none in it or no such share', () => {
+    const words = (...args: string[]) => {
+      const { status, stderr } = run(...args);
+      return [status, stderr];
+    };
+    expect(words('--only', 'type-reserved', '--share', '2/2')).toEqual([2, 'there is no rule to try\n']);
+    for (const share of ['0/3', '4/3', '2', '1/2/3', '1/x']) {
+      expect(words('--share', share)).toEqual([
+        2,
+        `--share must be K/N with K from 1 to N, such as 2/3, not "${share}"\n`,
+      ]);
+    }
+  });
 });
