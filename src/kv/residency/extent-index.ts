@@ -183,6 +183,14 @@ class ExtentIndex implements CopyableIndex {
     return state !== undefined && this.#residencies.find(state, external.lo | 0, external.hi | 0) !== NONE;
   }
 
+  hasRow(owner: OwnerSlot, tier: Tier, external: U64): boolean {
+    requireOwner(owner);
+    const state = this.#residencies.of(owner);
+    if (state === undefined) return false;
+    const name = this.#residencies.find(state, external.lo | 0, external.hi | 0);
+    return name !== NONE && (this.#residencies.tiersOf(name) & tierBit(tier)) !== 0;
+  }
+
   lacksRoomFor(owner: OwnerSlot): boolean {
     requireOwner(owner);
     return (this.#residencies.of(owner)?.evicted ?? 0) > 0;

@@ -4,9 +4,9 @@ import type { WorkerId } from '../../plugin/index.ts';
 import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
 import { fromBigUint64Array, toBigUint64Array, u64FromBigInt, u64ToBigInt } from '../hashing/u64.ts';
 import {
+  type CopyableIndex,
   type DumpedBlock,
   type DumpPage,
-  type PrefixIndex,
   type PrefixIndexStats,
   type PrefixMatch,
   type StoreOutcome,
@@ -39,7 +39,7 @@ interface Counters {
 }
 
 /** A prefix index for tests: slow, small and obviously right. Sizes in bytes, probes and sets of holders are 0. */
-export class NaivePrefixIndex implements PrefixIndex {
+export class NaivePrefixIndex implements CopyableIndex {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
   readonly #workers = new Map<number, WorkerId>();
   readonly #counters: Counters = {
@@ -159,6 +159,32 @@ export class NaivePrefixIndex implements PrefixIndex {
 
   knows(owner: number, external: U64): boolean {
     return this.#named(owner, u64ToBigInt(external)) !== undefined;
+  }
+
+  hasRow(owner: number, tier: Tier, external: U64): boolean {
+    return this.#named(owner, u64ToBigInt(external))?.tiers.has(tier) ?? false;
+  }
+
+  /** Nothing is told: a copy is taken while nothing changes. */
+  watch(): () => void {
+    return () => undefined;
+  }
+
+  restoreBlock(row: DumpedBlock): boolean {
+    const external = u64ToBigInt(row.external);
+    const sequence = u64ToBigInt(row.sequence);
+    const parent = row.parent === null ? null : u64ToBigInt(row.parent);
+    const { owner, position } = row;
+    let holding = this.#named(owner, external);
+    if (holding === undefined) {
+      const local = u64ToBigInt(row.local);
+      holding = { owner, external, sequence, local, parent, position, tiers: new Map() };
+      this.#holdings.push(holding);
+    }
+    if (holding.sequence !== sequence) return false;
+    holding.tiers.set(row.tier, 1);
+    this.#changed(true);
+    return true;
   }
 
   lacksRoomFor(owner: number): boolean {

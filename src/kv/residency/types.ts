@@ -162,6 +162,8 @@ export interface IndexWatcher {
 export interface CopyableIndex extends PrefixIndex {
   /** Tells `watcher` from now on; the function returned ends it. */
   watch(watcher: IndexWatcher): () => void;
+  /** Whether the owner has this engine hash on this tier, so that a dump has a row of it. */
+  hasRow(owner: OwnerSlot, tier: Tier, external: U64): boolean;
   /**
    * Puts one row of a dump in without its parent, which the owner need not hold: the row says where it stands. Right only for rows
    * whose sequence hash is that of their place.

@@ -10,7 +10,7 @@ import type { Snapshot, SnapshotRows } from './snapshot-reader.ts';
 export interface RestoredRows {
   /** Rows that are in the index now. */
   readonly restored: number;
-  /** Rows that were not taken: the index is full, or an engine hash stood for two contents. */
+  /** Rows that are not: the index is full, or evicted them for others, or an engine hash stood for two contents. */
   readonly left: number;
 }
 
@@ -26,26 +26,40 @@ export function restoreSnapshot(
 ): RestoredRows {
   const slots = owners.map((owner, number) => (owner.isVoid ? null : slotOf(number)));
   const runs = new OrderedRuns(rows, hasher, (owner) => (slots[owner] ?? null) !== null);
-  let restored = 0;
-  let left = 0;
   let isFull = false;
   for (const run of runs) {
     const slot = slots[rows.owner(run.first)] ?? null;
     if (slot === null) continue;
-    const taken = isFull ? 0 : tryRun(() => restoreRun(run, slot, rows, runs, index, slots));
-    if (taken === null) isFull = true;
-    restored += taken ?? 0;
-    left += run.count - (taken ?? 0);
+    isFull ||= !hasRoom(() => restoreRun(run, slot, rows, runs, index, slots));
+    if (isFull) break;
+  }
+  return counted(rows, index, slots);
+}
+
+/** Counts at the end: what went in may have been evicted by what came later. */
+function counted(
+  rows: SnapshotRows,
+  index: CopyableIndex,
+  slots: readonly (OwnerSlot | null)[],
+): RestoredRows {
+  let restored = 0;
+  let left = 0;
+  for (let row = 0; row < rows.count; row++) {
+    const slot = slots[rows.owner(row)] ?? null;
+    if (slot === null) continue;
+    if (index.hasRow(slot, rows.tier(row), rows.hash(row, ROW.EXTERNAL))) restored++;
+    else left++;
   }
   return { restored, left };
 }
 
-/** Null when the index is full. */
-function tryRun(work: () => number): number | null {
+/** False when the index is full. */
+function hasRoom(work: () => void): boolean {
   try {
-    return work();
+    work();
+    return true;
   } catch (thrown) {
-    if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_INDEX_FULL') return null;
+    if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_INDEX_FULL') return false;
     throw thrown;
   }
 }
@@ -57,10 +71,11 @@ function restoreRun(
   runs: OrderedRuns,
   index: CopyableIndex,
   slots: readonly (OwnerSlot | null)[],
-): number {
+): void {
   const tier = rows.tier(run.first);
   if (!run.hole) {
-    return storeRows(index, owner, rows, run.first, run.count, run.parent) ? run.count : 0;
+    storeRows(index, owner, rows, run.first, run.count, run.parent);
+    return;
   }
   const anyBefore = runs.anyBefore(run.first);
   const other = anyBefore < 0 ? null : (slots[rows.owner(anyBefore)] ?? null);
@@ -76,13 +91,10 @@ function restoreRun(
     },
     other === null ? null : { owner: other, external: rows.hash(anyBefore, ROW.EXTERNAL) },
   );
-  if (!isIn) return 0;
-  if (run.count === 1) return 1;
-  const parent = rows.hash(run.first, ROW.EXTERNAL);
-  return storeRows(index, owner, rows, run.first + 1, run.count - 1, parent) ? run.count : 1;
+  if (!isIn || run.count === 1) return;
+  storeRows(index, owner, rows, run.first + 1, run.count - 1, rows.hash(run.first, ROW.EXTERNAL));
 }
 
-/** Whether the rows are in the index. A row that is there already, as one written twice, counts. */
 function storeRows(
   index: CopyableIndex,
   owner: OwnerSlot,
@@ -90,11 +102,10 @@ function storeRows(
   first: number,
   count: number,
   parent: Parameters<CopyableIndex['store']>[2],
-): boolean {
+): void {
   const external = hashesOf(rows, first, count, ROW.EXTERNAL);
   const local = hashesOf(rows, first, count, ROW.LOCAL);
-  const outcome = index.store(owner, rows.tier(first), parent, external, local);
-  return outcome === 'stored' || outcome === 'duplicate';
+  index.store(owner, rows.tier(first), parent, external, local);
 }
 
 /** One of the hashes of rows that follow each other. */

@@ -162,6 +162,22 @@ describe('a snapshot', () => {
     expect(holdings).toBeLessThanOrEqual(4);
   });
 
+  it('counts as restored what the index has at the end, not what it evicted on the way', () => {
+    const live = emptyIndex();
+    for (let content = 1; content <= 60; content++) {
+      const chain = [content, 1, 2, 1];
+      apply(live, { kind: 'store', owner: OWNERS[content % 3]!, tier: 'device', chain, from: 0 });
+      apply(live, { kind: 'store', owner: OWNERS[content % 3]!, tier: 'host', chain, from: 1 });
+    }
+    const snapshot = readSnapshot(snapshotOf(live));
+    for (const options of [{ maxHoldings: 100 }, { maxBytes: 60_000 }, { maxBytes: 20_000 }, {}]) {
+      const small = createPrefixIndex({ hasher, ...options });
+      const { restored, left } = restoreSnapshot(snapshot, small, hasher, slotOf);
+      expect(restored).toBe(rowsOf(small).length);
+      expect(restored + left).toBe(snapshot.rows.count);
+    }
+  });
+
   it('listens to the index only while it is written', () => {
     const live = emptyIndex();
     const writer = writerOf(live, 1);
