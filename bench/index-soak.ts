@@ -1,54 +1,95 @@
 // Long random lives of the prefix index beside the radix model, and hours of churn under a cap, for `npm run soak -- --index`. No
 // benchmark: it measures nothing.
-import { createBlockHasher, createPrefixIndex, u64ToBigInt } from '../src/kv/index.ts';
+import { Worker } from 'node:worker_threads';
 import { type ChurnState, churn } from '../src/kv/residency/index-churn.fixtures.ts';
-import { type IndexLifeOptions, leadIndexLife } from '../src/kv/residency/random-index-ops.fixtures.ts';
+import { type IndexLifeTally, noTally } from '../src/kv/residency/index-life-options.fixtures.ts';
+import { LIFE_KINDS, nameOf } from '../tests/index-lives.fixtures.ts';
 
-/** Kinds of lives, in turn: few and many owners, shallow and deep chains, with caps and without. */
-const KINDS = [
-  { owners: 3, depth: 12, countStores: true, inPieces: true, caps: {} },
-  { owners: 3, depth: 12, countStores: true, inPieces: true, caps: { maxHoldings: 90 } },
-  { owners: 12, depth: 30, countStores: false, inPieces: true, caps: {} },
-  { owners: 12, depth: 30, countStores: true, inPieces: false, caps: { maxBytes: 160_000 } },
-  { owners: 70, depth: 24, countStores: true, inPieces: false, caps: {} },
-  { owners: 70, depth: 24, countStores: false, inPieces: true, caps: { maxHoldings: 700 } },
-  { owners: 70, depth: 150, countStores: false, inPieces: true, caps: {} },
-  { owners: 70, depth: 150, countStores: true, inPieces: true, caps: { maxBytes: 500_000 } },
-] as const;
-/** Operations of one life: then a new one begins, of another kind and seed. */
+/** Operations of one life: then a new one begins, of the next kind and seed. */
 const LIFE = 250_000;
 
-/**
- * Leads lives of so many operations in all.
- * @returns operations done.
- * @throws IndexDiffers with operation and seed where the index and the model first say different things.
- */
-export function soakIndex(operations: number, seed: number, report: (done: number) => void): number {
-  let done = 0;
-  for (let life = 0; done < operations; life++) {
-    const { inPieces, caps, ...kind } = KINDS[life % KINDS.length]!;
-    const pieces: (() => void)[] = [];
-    const evicted: { owner: number; external: bigint }[] = [];
-    const options: IndexLifeOptions = {
-      ...kind,
-      evicted,
-      seed: seed + life,
-      operations: Math.min(LIFE, operations - done),
-      pieces,
-      progress: (ofLife) => report(done + ofLife),
-    };
-    const index = createPrefixIndex({
-      hasher: createBlockHasher(),
-      countStores: kind.countStores,
-      evicted: (owner, external) => void evicted.push({ owner, external: u64ToBigInt(external) }),
-      ...caps,
-      ...(inPieces ? { later: (work: () => void) => void pieces.push(work), sweepPlaces: 64 } : {}),
+/** What a thread is told to do. */
+export interface LifeOrder {
+  readonly life: number;
+  readonly seed: number;
+  readonly operations: number;
+}
+
+/** What it says: how far it came, and at the end what happened or what differs. */
+export interface LifeReport {
+  readonly life: number;
+  readonly done: number;
+  readonly tally?: IndexLifeTally;
+  readonly fault?: string;
+}
+
+/** What became of a soak: the same for the same operations and seed, however many threads led its lives. */
+export interface SoakReport {
+  readonly tally: IndexLifeTally;
+  /** Of the first life in which the index and the model say different things; null = none. */
+  readonly fault: string | null;
+}
+
+/** Leads lives of so many operations in all, on so many threads. */
+export async function soakIndex(
+  operations: number,
+  seed: number,
+  threads: number,
+  report: (done: number) => void,
+): Promise<SoakReport> {
+  const lives = Math.ceil(operations / LIFE);
+  const done = new Map<number, number>();
+  const ended: LifeReport[] = [];
+  let next = 0;
+  const lead = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const thread = new Worker(new URL('./index-soak-thread.js', import.meta.url));
+      const goOn = (): void => {
+        // After a fault only the lives that are under way, all of them earlier ones than those left, go on to their end.
+        if (next >= lives || ended.some(({ fault }) => fault !== undefined)) {
+          void thread.terminate().then(() => resolve(), reject);
+          return;
+        }
+        const life = next++;
+        const order: LifeOrder = {
+          life,
+          seed: seed + life,
+          operations: Math.min(LIFE, operations - life * LIFE),
+        };
+        thread.postMessage(order);
+      };
+      thread.on('message', (said: LifeReport) => {
+        done.set(said.life, said.done);
+        report([...done.values()].reduce((sum, of) => sum + of, 0));
+        if (said.tally === undefined && said.fault === undefined) return;
+        ended.push(said);
+        goOn();
+      });
+      thread.on('error', reject);
+      goOn();
     });
-    leadIndexLife(index, options);
-    done += options.operations;
-    report(done);
-  }
-  return done;
+  await Promise.all(Array.from({ length: Math.min(threads, lives) }, lead));
+  ended.sort((a, b) => a.life - b.life);
+  const faulty = ended.find(({ fault }) => fault !== undefined);
+  return {
+    tally: summed(ended.flatMap(({ tally }) => tally ?? [])),
+    fault:
+      faulty === undefined
+        ? null
+        : `life ${faulty.life}, ${nameOf(LIFE_KINDS[faulty.life % LIFE_KINDS.length]!)}: ${faulty.fault}`,
+  };
+}
+
+function summed(tallies: readonly IndexLifeTally[]): IndexLifeTally {
+  const sum = noTally();
+  for (const tally of tallies) for (const name of tallyNames(sum)) sum[name] += tally[name];
+  return sum;
+}
+
+/** Names of what is counted. */
+export function tallyNames(tally: IndexLifeTally): (keyof IndexLifeTally)[] {
+  const isName = (name: string): name is keyof IndexLifeTally => name in tally;
+  return Object.keys(tally).filter(isName);
 }
 
 /** Sizes of the churn: pools hold half as much again as 64 MiB of index do. */

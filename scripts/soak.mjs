@@ -37,7 +37,7 @@ if (values.help) {
     ([name, [value, meaning]]) => `  --${name} <x>  ${meaning} (default: ${value})`,
   );
   const index =
-    'or  npm run soak -- --index [--operations 1e8] [--seed 1]  for the prefix index alone,\n    npm run soak -- --index --churn [--events 5e7] [--seed 1]  for hours of churn under a cap';
+    'or  npm run soak -- --index [--operations 1e8] [--threads 1] [--seed 1]  for the prefix index alone,\n    npm run soak -- --index --churn [--events 5e7] [--seed 1]  for hours of churn under a cap';
   process.stdout.write(`Usage: npm run soak -- [options]\n\n${lines.join('\n')}\n\n${index}\n`);
 } else {
   process.exitCode = (await soak(readOptions())) ? 0 : 1;

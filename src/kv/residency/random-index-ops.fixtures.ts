@@ -1,151 +1,146 @@
 // A long random life of a prefix index beside the radix model: up to 70 owners over a universe of forking chains, with stores of
-// every length, tier moves, tail and middle removes, unknown and repeated names, clears and lost workers. Every call is compared.
+// every length, tier moves, tail and middle removes, unknown and repeated names, clears, lost workers and snapshots that the life
+// goes on from. Every call is compared.
 import { type Rng, seededRng, type WorkerId } from '../../plugin/index.ts';
-import { createBlockHasher } from '../hashing/block-hasher.ts';
-import type { HashPairs } from '../hashing/types.ts';
-import { fromBigUint64Array, toBigUint64Array, u64FromBigInt } from '../hashing/u64.ts';
-import { RadixPrefixIndex } from './radix-prefix-index.fixtures.ts';
-import { type PrefixIndex, TIERS, type Tier } from './types.ts';
+import { u64ToBigInt } from '../hashing/u64.ts';
+import { checkedCopy } from './index-copies.fixtures.ts';
+import {
+  IndexDiffers,
+  type IndexLifeOptions,
+  type IndexLifeTally,
+  noTally,
+  slotOf,
+} from './index-life-options.fixtures.ts';
+import { type EventRoad, INDEX_ROADS, type ModelRoad } from './index-roads.fixtures.ts';
+import { type Chain, IndexUniverse } from './index-universe.fixtures.ts';
+import { RadixPrefixIndex, ROOT } from './radix-prefix-index.fixtures.ts';
+import { type CopyableIndex, TIERS } from './types.ts';
 
-/** How a life is led. */
-export interface IndexLifeOptions {
-  readonly seed: number;
-  readonly operations: number;
-  /** Owners, at most 70. */
-  readonly owners: number;
-  /** Blocks of the longest chain. */
-  readonly depth: number;
-  /** Whether the index counts stores. */
-  readonly countStores: boolean;
-  /** Pieces of clears that the index left for later; some are done now and then. */
-  readonly pieces?: (() => void)[];
-  /** Names that the index evicted and the model was not yet told of, where the index has a cap. */
-  readonly evicted?: { readonly owner: number; readonly external: bigint }[];
-  /** Called now and then with how many operations are done. */
-  readonly progress?: (done: number) => void;
-}
+const ALL_TIERS = TIERS.length;
+const MANY_TIERS = [[0], [0, 1, 2, 3], [0, 1], [2, 3]].map((tiers) => ({
+  tiers,
+  // The order in which tiers are asked for means nothing.
+  names: tiers.map((tier) => TIERS[tier]!).reverse(),
+}));
 
-interface Chain {
-  readonly contents: bigint[];
-  readonly local: HashPairs;
-  readonly sequence: HashPairs;
-  readonly sequences: bigint[];
-}
-
-const MASK = 2n ** 64n - 1n;
-const TRUNKS = 4;
-const BRANCHES = 10;
-const MANY_TIERS: readonly (readonly Tier[])[] = [
-  ['device'],
-  TIERS,
-  ['host', 'device'],
-  ['external', 'disk'],
-];
-
-function mixed(...parts: number[]): bigint {
-  let hash = 0x9e3779b97f4a7c15n;
-  for (const part of parts) hash = ((hash ^ BigInt(part)) * 0xff51afd7ed558ccdn + 0x1234567n) & MASK;
-  return hash ^ (hash >> 29n);
-}
-
-/** Trunks with branches that leave at any depth, also within and at the end of what a branch of their own shares. */
-function universe(depth: number): Chain[] {
-  const hasher = createBlockHasher();
-  const rng = seededRng(depth);
-  const chains: Chain[] = [];
-  for (let trunk = 0; trunk < TRUNKS; trunk++) {
-    for (let branch = 0; branch <= BRANCHES; branch++) {
-      const fork = branch === 0 ? depth : rng.integer(depth);
-      const length = branch === 0 ? depth : fork + 1 + rng.integer(depth - fork);
-      const contents = Array.from({ length }, (_, at) =>
-        at < fork ? mixed(trunk, at) : mixed(trunk, fork, branch % 3, at),
-      );
-      const local = fromBigUint64Array(BigUint64Array.from(contents));
-      const sequence = new Uint32Array(local.length);
-      hasher.chain(null, local, sequence);
-      chains.push({ contents, local, sequence, sequences: [...toBigUint64Array(sequence)] });
-    }
-  }
-  return chains;
-}
-
-/** What differs, in words. */
-export class IndexDiffers extends Error {}
-
-/** Leads an index through a random life. @throws IndexDiffers where it and the model first say different things. */
-export function leadIndexLife(index: PrefixIndex, options: IndexLifeOptions): void {
-  new IndexLife(index, options).lead();
+/**
+ * Leads an index through a random life.
+ * @param make gives an empty index; all are made alike.
+ * @throws IndexDiffers where an index and the model first say different things.
+ */
+export function leadIndexLife(make: () => CopyableIndex, options: IndexLifeOptions): IndexLifeTally {
+  return new IndexLife(make, options).lead();
 }
 
 class IndexLife {
-  readonly #index: PrefixIndex;
+  readonly #make: () => CopyableIndex;
   readonly #options: IndexLifeOptions;
   readonly #model: RadixPrefixIndex;
   readonly #rng: Rng;
-  readonly #chains: readonly Chain[];
+  readonly #universe: IndexUniverse;
   readonly #out: BigUint64Array;
+  readonly #outPairs: Uint32Array;
+  readonly #tally = noTally();
+  readonly #modelRoad: ModelRoad;
+  #index: CopyableIndex;
+  #road: EventRoad;
   #done = 0;
 
-  constructor(index: PrefixIndex, options: IndexLifeOptions) {
-    this.#index = index;
+  constructor(make: () => CopyableIndex, options: IndexLifeOptions) {
+    const { depth, roads = INDEX_ROADS, seed } = options;
+    this.#make = make;
     this.#options = options;
-    this.#model = new RadixPrefixIndex(options);
-    this.#rng = seededRng(options.seed);
-    this.#chains = universe(options.depth);
-    this.#out = new BigUint64Array(options.depth);
+    this.#universe = new IndexUniverse(depth);
+    this.#model = new RadixPrefixIndex({ ...options, names: this.#universe.names });
+    this.#rng = seededRng(seed);
+    this.#out = new BigUint64Array(depth);
+    this.#outPairs = new Uint32Array(this.#out.buffer);
+    this.#index = make();
+    this.#road = roads.ofIndex(this.#index);
+    this.#modelRoad = roads.ofModel(this.#model, options.owners);
   }
 
-  lead(): void {
-    while (this.#done < this.#options.operations) {
+  lead(): IndexLifeTally {
+    const { copyEvery, operations, pieces, progress } = this.#options;
+    while (this.#done < operations) {
       this.#done++;
-      const chain = this.#pick(this.#chains);
+      const chain = this.#pick(this.#universe.chains);
       const owner = this.#owner();
       this.#step(owner, chain);
-      const asked = this.#rng.integer(3) === 0 ? this.#pick(this.#chains) : chain;
+      const asked = this.#rng.integer(3) === 0 ? this.#pick(this.#universe.chains) : chain;
       this.#find(asked);
       if (this.#rng.integer(4) === 0) this.#names(owner, asked);
-      if (this.#rng.integer(8) === 0) this.#options.pieces?.shift()?.();
+      if (this.#rng.integer(8) === 0) pieces?.shift()?.();
+      if (copyEvery !== undefined && this.#rng.integer(copyEvery) === 0) this.#copy();
       if (this.#done % 1000 === 0) this.#stats();
-      if (this.#done % 100_000 === 0) this.#options.progress?.(this.#done);
+      if (this.#done % 10_000 === 0) progress?.(this.#done);
     }
     this.#stats();
+    const { waited, repaired } = this.#modelRoad;
+    return { ...this.#tally, operations: this.#done, waited, repaired };
   }
 
   #step(owner: number, chain: Chain): void {
     const dice = this.#rng.integer(10_000);
-    if (dice < 5200) this.#store(owner, chain);
-    else if (dice < 9970) this.#remove(owner, chain);
-    else if (dice < 9985) this.#both('clear', (to) => to.clear(owner, this.#tierOrAll(dice)));
-    else if (dice < 9993) this.#both('bindOwner', (to) => to.bindOwner(owner, this.#worker(dice)));
-    else this.#both('removeWorker', (to) => to.removeWorker(this.#worker(dice)));
+    if (dice < 5000) this.#store(owner, chain);
+    else if (dice < 9670) this.#remove(owner, chain);
+    else if (dice < 9970) this.#move(owner, chain);
+    else if (dice < 9985) this.#clear(owner, dice % 8);
+    else if (dice < 9993) this.#bind(owner, this.#worker(dice));
+    else this.#loseWorker(this.#worker(dice));
+    this.#counts(owner);
   }
 
   #store(owner: number, chain: Chain): void {
     const { length } = chain.contents;
     const held = this.#rng.integer(2) === 0 ? this.#model.names(owner, chain.contents, 0).length : 0;
-    const from = this.#rng.integer(20) === 0 ? this.#rng.integer(length) : Math.min(held, length - 1);
+    // Where stores can wait for their parent more of them are without one.
+    const isAnywhere = this.#rng.integer(this.#options.roads === undefined ? 20 : 6) === 0;
+    const from = isAnywhere ? this.#rng.integer(length) : Math.min(held, length - 1);
     const to = Math.min(length, from + this.#length());
     const tier = this.#tier();
     const names = this.#namesOf(owner, chain, from, to);
-    const held0 = from === 0 ? null : this.#model.names(owner, chain.contents, from - 1)[0];
-    const parent = from === 0 ? null : (held0 ?? this.#namesOf(owner, chain, from - 1, from)[0]!);
-    const contents = chain.contents.slice(from, to);
-    const said = this.#index.store(
-      owner,
-      tier,
-      parent === null ? null : u64FromBigInt(parent),
-      fromBigUint64Array(BigUint64Array.from(names)),
-      chain.local.slice(2 * from, 2 * to),
+    let parent = ROOT;
+    if (from > 0) {
+      const before = this.#model.names(owner, chain.contents, from - 1, from);
+      parent = before[0] ?? this.#namesOf(owner, chain, from - 1, from)[0]!;
+    }
+    this.#tellStore(owner, tier, parent, names, chain, from);
+  }
+
+  #tellStore(
+    owner: number,
+    tier: number,
+    parent: number,
+    names: Int32Array,
+    chain: Chain,
+    from: number,
+  ): void {
+    const to = from + names.length;
+    this.#tally.stores++;
+    const said = this.#road.store(
+      slotOf(owner),
+      TIERS[tier]!,
+      parent === ROOT ? null : this.#universe.name(parent),
+      this.#universe.pairs(names),
+      chain,
+      from,
     );
     this.#tellOfEvicted();
-    this.#same('store', said, this.#model.store(owner, tier, parent, names, contents));
+    const before = this.#model.stats.duplicateStores;
+    const expected = this.#modelRoad.store(owner, tier, parent, names, chain.contents.subarray(from, to));
+    if (this.#model.stats.duplicateStores > before) this.#tally.duplicates++;
+    this.#same('store', said, expected);
   }
 
   /** Evictions come before the store that needs the room. */
   #tellOfEvicted(): void {
     const { evicted } = this.#options;
     if (evicted === undefined || evicted.length === 0) return;
-    for (const { owner, external } of evicted.splice(0)) this.#model.evict(owner, external);
+    for (const { owner, external } of evicted.splice(0)) {
+      this.#tally.evicted++;
+      this.#model.evict(owner / slotOf(1), this.#universe.number(external));
+    }
     // Whatever it evicts, an event raises the version once for it.
     this.#model.stats.version++;
   }
@@ -157,24 +152,79 @@ class IndexLife {
       0,
       (this.#rng.integer(3) > 0 ? held.length : this.#rng.integer(length)) - this.#length(),
     );
-    const names =
-      held.length > from
-        ? held.slice(from, from + this.#length())
-        : this.#namesOf(owner, chain, from, length);
-    if (this.#rng.integer(8) === 0) names.push(names[0]!, mixed(this.#done));
-    const tier = this.#tier();
-    const said = this.#index.remove(owner, tier, fromBigUint64Array(BigUint64Array.from(names)));
-    this.#same('remove', said, this.#model.remove(owner, tier, names));
+    let names: Int32Array;
+    if (held.length > from) names = held.slice(from, from + this.#length());
+    else names = this.#namesOf(owner, chain, from, length);
+    if (held.length > from + names.length) this.#tally.middleRemoves++;
+    if (this.#rng.integer(8) === 0) {
+      this.#tally.repeatedNames++;
+      this.#tally.unknownNames++;
+      names = Int32Array.of(...names, names[0]!, this.#universe.names);
+    }
+    this.#tellRemove(owner, this.#tier(), names);
+  }
+
+  #tellRemove(owner: number, tier: number, names: Int32Array): void {
+    this.#tally.removes++;
+    const said = this.#road.remove(slotOf(owner), TIERS[tier]!, this.#universe.pairs(names));
+    this.#same('remove', said, this.#modelRoad.remove(owner, tier, names));
+  }
+
+  /** Held blocks go to another tier: they come there before they leave the first, or after. */
+  #move(owner: number, chain: Chain): void {
+    const held = this.#model.names(owner, chain.contents, 0);
+    if (held.length === 0) {
+      this.#store(owner, chain);
+      return;
+    }
+    const from = this.#rng.integer(held.length);
+    const names = held.slice(from, from + this.#length());
+    const away = this.#tier();
+    const to = (away + 1 + this.#rng.integer(TIERS.length - 1)) % TIERS.length;
+    const parent = from === 0 ? ROOT : held[from - 1]!;
+    this.#tally.tierMoves++;
+    const isStoredFirst = this.#rng.integer(2) === 0;
+    if (isStoredFirst) this.#tellStore(owner, to, parent, names, chain, from);
+    this.#tellRemove(owner, away, names);
+    if (!isStoredFirst) this.#tellStore(owner, to, parent, names, chain, from);
+  }
+
+  #clear(owner: number, tier: number): void {
+    this.#tally.clears++;
+    this.#road.clear(slotOf(owner), TIERS[tier] ?? 'all');
+    this.#modelRoad.clear(owner, Math.min(tier, ALL_TIERS));
+  }
+
+  #bind(owner: number, worker: WorkerId): void {
+    this.#index.bindOwner(slotOf(owner), worker);
+    if (!this.#model.bindOwner(owner, worker)) return;
+    this.#tally.reboundSlots++;
+    this.#forget([owner]);
+  }
+
+  #loseWorker(worker: WorkerId): void {
+    this.#tally.lostWorkers++;
+    this.#index.removeWorker(worker);
+    this.#forget(this.#model.removeWorker(worker));
+  }
+
+  #forget(owners: readonly number[]): void {
+    for (const owner of owners) {
+      this.#road.forget(slotOf(owner));
+      this.#modelRoad.forget(owner);
+    }
   }
 
   #find(chain: Chain): void {
-    const tiers = this.#pick(MANY_TIERS);
-    const match = this.#index.find(chain.local, chain.sequence, tiers);
-    const rows = this.#model.find(chain.contents, tiers);
-    this.#same('rows', match.count, rows.length);
-    for (const [at, row] of rows.entries()) {
-      this.#same('owner', match.owners[at], row.owner);
-      for (const [t, depth] of row.depths.entries()) this.#same(TIERS[t]!, match.depthPerTier[t]![at], depth);
+    const { tiers, names } = this.#pick(MANY_TIERS);
+    const match = this.#index.find(chain.local, chain.sequence, names);
+    const expected = this.#model.find(chain.contents, tiers);
+    this.#same('rows', match.count, expected.count);
+    for (let row = 0; row < match.count; row++) {
+      const owner = expected.owners[row]!;
+      this.#same('owner', match.owners[row], slotOf(owner));
+      for (let tier = 0; tier < TIERS.length; tier++)
+        this.#same(TIERS[tier]!, match.depthPerTier[tier]![row], expected.depths[tier]![owner]);
     }
     this.#same('version', match.version, this.#model.stats.version);
   }
@@ -183,29 +233,54 @@ class IndexLife {
     const { length } = chain.contents;
     const from = this.#rng.integer(2) === 0 ? 0 : this.#rng.integer(length);
     const names = this.#model.names(owner, chain.contents, from);
-    this.#same(
-      'names',
-      this.#index.externalHashes(owner, chain.sequence, from, length, this.#out),
-      names.length,
-    );
-    for (const [at, name] of names.entries()) this.#same('name', this.#out[at], name);
-    const held = this.#index.holds(owner, 'device', chain.sequence, 0);
-    const row = this.#model.find(chain.contents.slice(0, 1), ['device']).some((of) => of.owner === owner);
-    this.#same('holds', held, row);
+    const slot = slotOf(owner);
+    const said = this.#index.externalHashes(slot, chain.sequence, from, length, this.#out);
+    this.#same('names', said, names.length);
+    for (let at = 0; at < names.length; at++) {
+      if (!this.#universe.isName(names[at]!, this.#outPairs, at))
+        this.#same('name', this.#out[at], u64ToBigInt(this.#universe.name(names[at]!)));
+    }
+    const tier = this.#tier();
+    const held = this.#index.holds(slot, TIERS[tier]!, chain.sequence, from);
+    this.#same('holds', held, this.#model.holds(owner, tier, chain.contents, from));
   }
 
   #stats(): void {
     for (const pieces = this.#options.pieces ?? []; pieces.length > 0; ) pieces.shift()?.();
-    const stats = this.#index.stats();
-    for (const [name, count] of Object.entries(this.#model.stats)) {
-      this.#same(name, Object.entries(stats).find(([of]) => of === name)?.[1], count);
-    }
+    const stats: Partial<Record<string, number>> = { ...this.#index.stats() };
+    for (const [name, expected] of Object.entries(this.#model.stats)) this.#same(name, stats[name], expected);
   }
 
-  #both(what: string, call: (to: PrefixIndex | RadixPrefixIndex) => void): void {
-    call(this.#index);
-    call(this.#model);
-    this.#same(what, this.#index.stats().version, this.#model.stats.version);
+  /** What the roads say of an owner beside what is in the index. */
+  #counts(owner: number): void {
+    const expected = this.#modelRoad.counts(owner);
+    const said = this.#road.counts(slotOf(owner));
+    for (const [name, count] of Object.entries(expected)) this.#same(name, said[name], count);
+  }
+
+  /** The life goes on with an index filled from a snapshot of this one, if everything has room there. */
+  #copy(): void {
+    const { evicted = [], isCapped = false, owners, pieces = [] } = this.#options;
+    const { copy, left } = checkedCopy({
+      index: this.#index,
+      make: this.#make,
+      model: this.#model,
+      universe: this.#universe,
+      owners,
+      isCapped,
+      rowsPerPiece: 1 + this.#rng.integer(3000),
+      same: (what, said, expected) => this.#same(what, said, expected),
+    });
+    evicted.length = 0;
+    this.#tally.snapshots++;
+    this.#tally.rowsLeft += left;
+    if (copy === null) return;
+    this.#tally.takenUp++;
+    pieces.length = 0;
+    this.#index = copy;
+    this.#road = this.#road.onto(copy);
+    this.#modelRoad.restarted();
+    this.#stats();
   }
 
   #same(what: string, said: unknown, expected: unknown): void {
@@ -215,16 +290,8 @@ class IndexLife {
     );
   }
 
-  /** An owner's engine names blocks by a hash of its own, by the router's, or by one and sometimes another; few names clash. */
-  #namesOf(owner: number, chain: Chain, from: number, to: number): bigint[] {
-    const dice = this.#rng.integer(100);
-    const way = owner % 3 === 2 ? dice % 3 : owner % 3;
-    const clash = dice < 2;
-    return chain.sequences.slice(from, to).map((sequence, i) => {
-      if (clash) return BigInt(from + i);
-      if (way === 1) return sequence;
-      return (sequence * 0x9e3779b97f4a7c15n + BigInt(way + (owner % 2))) & MASK;
-    });
+  #namesOf(owner: number, chain: Chain, from: number, to: number): Int32Array {
+    return this.#universe.namesOf(owner, chain, from, to, this.#rng);
   }
 
   #length(): number {
@@ -235,19 +302,13 @@ class IndexLife {
   }
 
   #owner(): number {
-    // Few owners do most, so that their chains get long; slots are far apart.
+    // Few owners do most, so that their chains get long.
     const { owners } = this.#options;
-    const number =
-      this.#rng.integer(3) === 0 ? this.#rng.integer(owners) : this.#rng.integer(Math.min(owners, 5));
-    return number * 936;
+    return this.#rng.integer(3) === 0 ? this.#rng.integer(owners) : this.#rng.integer(Math.min(owners, 5));
   }
 
-  #tier(): Tier {
-    return this.#rng.integer(4) > 0 ? 'device' : this.#pick(TIERS);
-  }
-
-  #tierOrAll(dice: number): Tier | 'all' {
-    return TIERS[dice % 8] ?? 'all';
+  #tier(): number {
+    return this.#rng.integer(4) > 0 ? 0 : this.#rng.integer(TIERS.length);
   }
 
   #worker(dice: number): WorkerId {
