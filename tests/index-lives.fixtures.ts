@@ -33,26 +33,26 @@ export const LIFE_KINDS: readonly LifeKind[] = [
   { owners: 12, depth: 30, countStores: false, inPieces: true, copyEvery: 4000 },
   { owners: 12, depth: 30, countStores: true, inPieces: false, copyEvery: 4000, caps: { maxBytes: 160_000 } },
   { owners: 12, depth: 30, countStores: true, inPieces: true, copyEvery: 4000, isApplied: true },
-  { owners: 70, depth: 24, countStores: true, inPieces: false, copyEvery: 16_000 },
+  { owners: 70, depth: 24, countStores: true, inPieces: false, copyEvery: 60_000 },
   {
     owners: 70,
     depth: 24,
     countStores: false,
     inPieces: true,
-    copyEvery: 16_000,
+    copyEvery: 60_000,
     caps: { maxHoldings: 700 },
   },
-  { owners: 70, depth: 24, countStores: true, inPieces: true, copyEvery: 16_000, isApplied: true },
-  { owners: 70, depth: 150, countStores: false, inPieces: true, copyEvery: 40_000 },
+  { owners: 70, depth: 24, countStores: true, inPieces: true, copyEvery: 60_000, isApplied: true },
+  { owners: 70, depth: 150, countStores: false, inPieces: true, copyEvery: 60_000 },
   {
     owners: 70,
     depth: 150,
     countStores: true,
     inPieces: true,
-    copyEvery: 40_000,
+    copyEvery: 60_000,
     caps: { maxBytes: 500_000 },
   },
-  { owners: 70, depth: 150, countStores: false, inPieces: true, copyEvery: 40_000, isApplied: true },
+  { owners: 70, depth: 150, countStores: false, inPieces: true, copyEvery: 60_000, isApplied: true },
 ];
 
 /** How long a life is, and which. */

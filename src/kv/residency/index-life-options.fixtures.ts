@@ -41,6 +41,8 @@ export interface IndexLifeTally {
   reboundSlots: number;
   lostWorkers: number;
   evicted: number;
+  /** Stores that an index with a cap found no room for, however much it evicted. */
+  refused: number;
   snapshots: number;
   /** Snapshots that the life went on from. */
   takenUp: number;
@@ -65,6 +67,7 @@ export const noTally = (): IndexLifeTally => ({
   reboundSlots: 0,
   lostWorkers: 0,
   evicted: 0,
+  refused: 0,
   snapshots: 0,
   takenUp: 0,
   rowsLeft: 0,

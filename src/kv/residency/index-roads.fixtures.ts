@@ -10,7 +10,7 @@ export type RoadCounts = Readonly<Record<string, number>>;
 
 /** Takes events to an index. Outcomes are null where it says none. */
 export interface EventRoad {
-  /** Blocks of a chain from `from` on, as many as there are names. */
+  /** Blocks of a chain from `from` on, as many as there are names. @throws PM_KV_INDEX_FULL as the index. */
   store(
     owner: OwnerSlot,
     tier: Tier,

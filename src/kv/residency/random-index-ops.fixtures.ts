@@ -1,9 +1,10 @@
 // A long random life of a prefix index beside the radix model: up to 70 owners over a universe of forking chains, with stores of
 // every length, tier moves, tail and middle removes, unknown and repeated names, clears, lost workers and snapshots that the life
 // goes on from. Every call is compared.
-import { type Rng, seededRng, type WorkerId } from '../../plugin/index.ts';
+import { PointsmanError, type WorkerId } from '../../plugin/index.ts';
 import { u64ToBigInt } from '../hashing/u64.ts';
 import { checkedCopy } from './index-copies.fixtures.ts';
+import { LifeDice } from './index-life-dice.fixtures.ts';
 import {
   IndexDiffers,
   type IndexLifeOptions,
@@ -36,7 +37,7 @@ class IndexLife {
   readonly #make: () => CopyableIndex;
   readonly #options: IndexLifeOptions;
   readonly #model: RadixPrefixIndex;
-  readonly #rng: Rng;
+  readonly #dice: LifeDice;
   readonly #universe: IndexUniverse;
   readonly #out: BigUint64Array;
   readonly #outPairs: Uint32Array;
@@ -47,12 +48,12 @@ class IndexLife {
   #done = 0;
 
   constructor(make: () => CopyableIndex, options: IndexLifeOptions) {
-    const { depth, roads = INDEX_ROADS, seed } = options;
+    const { depth, roads = INDEX_ROADS } = options;
     this.#make = make;
     this.#options = options;
     this.#universe = new IndexUniverse(depth);
     this.#model = new RadixPrefixIndex({ ...options, names: this.#universe.names });
-    this.#rng = seededRng(seed);
+    this.#dice = new LifeDice(options);
     this.#out = new BigUint64Array(depth);
     this.#outPairs = new Uint32Array(this.#out.buffer);
     this.#index = make();
@@ -64,14 +65,14 @@ class IndexLife {
     const { copyEvery, operations, pieces, progress } = this.#options;
     while (this.#done < operations) {
       this.#done++;
-      const chain = this.#pick(this.#universe.chains);
-      const owner = this.#owner();
+      const chain = this.#dice.pick(this.#universe.chains);
+      const owner = this.#dice.owner();
       this.#step(owner, chain);
-      const asked = this.#rng.integer(3) === 0 ? this.#pick(this.#universe.chains) : chain;
+      const asked = this.#dice.integer(3) === 0 ? this.#dice.pick(this.#universe.chains) : chain;
       this.#find(asked);
-      if (this.#rng.integer(4) === 0) this.#names(owner, asked);
-      if (this.#rng.integer(8) === 0) pieces?.shift()?.();
-      if (copyEvery !== undefined && this.#rng.integer(copyEvery) === 0) this.#copy();
+      if (this.#dice.integer(4) === 0) this.#names(owner, asked);
+      if (this.#dice.integer(8) === 0) pieces?.shift()?.();
+      if (copyEvery !== undefined && this.#dice.integer(copyEvery) === 0) this.#copy();
       if (this.#done % 1000 === 0) this.#stats();
       if (this.#done % 10_000 === 0) progress?.(this.#done);
     }
@@ -81,24 +82,24 @@ class IndexLife {
   }
 
   #step(owner: number, chain: Chain): void {
-    const dice = this.#rng.integer(10_000);
+    const dice = this.#dice.integer(10_000);
     if (dice < 5000) this.#store(owner, chain);
     else if (dice < 9670) this.#remove(owner, chain);
     else if (dice < 9970) this.#move(owner, chain);
     else if (dice < 9985) this.#clear(owner, dice % 8);
-    else if (dice < 9993) this.#bind(owner, this.#worker(dice));
-    else this.#loseWorker(this.#worker(dice));
+    else if (dice < 9993) this.#bind(owner, this.#dice.worker(dice));
+    else this.#loseWorker(this.#dice.worker(dice));
     this.#counts(owner);
   }
 
   #store(owner: number, chain: Chain): void {
     const { length } = chain.contents;
-    const held = this.#rng.integer(2) === 0 ? this.#model.names(owner, chain.contents, 0).length : 0;
+    const held = this.#dice.integer(2) === 0 ? this.#model.names(owner, chain.contents, 0).length : 0;
     // Where stores can wait for their parent more of them are without one.
-    const isAnywhere = this.#rng.integer(this.#options.roads === undefined ? 20 : 6) === 0;
-    const from = isAnywhere ? this.#rng.integer(length) : Math.min(held, length - 1);
-    const to = Math.min(length, from + this.#length());
-    const tier = this.#tier();
+    const isAnywhere = this.#dice.integer(this.#options.roads === undefined ? 20 : 6) === 0;
+    const from = isAnywhere ? this.#dice.integer(length) : Math.min(held, length - 1);
+    const to = Math.min(length, from + this.#dice.length());
+    const tier = this.#dice.tier();
     const names = this.#namesOf(owner, chain, from, to);
     let parent = ROOT;
     if (from > 0) {
@@ -118,19 +119,29 @@ class IndexLife {
   ): void {
     const to = from + names.length;
     this.#tally.stores++;
-    const said = this.#road.store(
-      slotOf(owner),
-      TIERS[tier]!,
-      parent === ROOT ? null : this.#universe.name(parent),
-      this.#universe.pairs(names),
-      chain,
-      from,
+    const external = this.#universe.pairs(names);
+    const behind = parent === ROOT ? null : this.#universe.name(parent);
+    const said = this.#orRefused(() =>
+      this.#road.store(slotOf(owner), TIERS[tier]!, behind, external, chain, from),
     );
     this.#tellOfEvicted();
+    if (said === 'refused') return;
     const before = this.#model.stats.duplicateStores;
     const expected = this.#modelRoad.store(owner, tier, parent, names, chain.contents.subarray(from, to));
     if (this.#model.stats.duplicateStores > before) this.#tally.duplicates++;
     this.#same('store', said, expected);
+  }
+
+  /** What a store says, or that a full index refused it. */
+  #orRefused<T>(store: () => T): T | 'refused' {
+    try {
+      return store();
+    } catch (thrown) {
+      const isFull = thrown instanceof PointsmanError && thrown.code === 'PM_KV_INDEX_FULL';
+      if (!isFull || this.#options.isCapped !== true) throw thrown;
+      this.#tally.refused++;
+      return 'refused';
+    }
   }
 
   /** Evictions come before the store that needs the room. */
@@ -150,18 +161,18 @@ class IndexLife {
     const { length } = chain.contents;
     const from = Math.max(
       0,
-      (this.#rng.integer(3) > 0 ? held.length : this.#rng.integer(length)) - this.#length(),
+      (this.#dice.integer(3) > 0 ? held.length : this.#dice.integer(length)) - this.#dice.length(),
     );
     let names: Int32Array;
-    if (held.length > from) names = held.slice(from, from + this.#length());
+    if (held.length > from) names = held.slice(from, from + this.#dice.length());
     else names = this.#namesOf(owner, chain, from, length);
     if (held.length > from + names.length) this.#tally.middleRemoves++;
-    if (this.#rng.integer(8) === 0) {
+    if (this.#dice.integer(8) === 0) {
       this.#tally.repeatedNames++;
       this.#tally.unknownNames++;
       names = Int32Array.of(...names, names[0]!, this.#universe.names);
     }
-    this.#tellRemove(owner, this.#tier(), names);
+    this.#tellRemove(owner, this.#dice.tier(), names);
   }
 
   #tellRemove(owner: number, tier: number, names: Int32Array): void {
@@ -177,13 +188,13 @@ class IndexLife {
       this.#store(owner, chain);
       return;
     }
-    const from = this.#rng.integer(held.length);
-    const names = held.slice(from, from + this.#length());
-    const away = this.#tier();
-    const to = (away + 1 + this.#rng.integer(TIERS.length - 1)) % TIERS.length;
+    const from = this.#dice.integer(held.length);
+    const names = held.slice(from, from + this.#dice.length());
+    const away = this.#dice.tier();
+    const to = (away + 1 + this.#dice.integer(TIERS.length - 1)) % TIERS.length;
     const parent = from === 0 ? ROOT : held[from - 1]!;
     this.#tally.tierMoves++;
-    const isStoredFirst = this.#rng.integer(2) === 0;
+    const isStoredFirst = this.#dice.integer(2) === 0;
     if (isStoredFirst) this.#tellStore(owner, to, parent, names, chain, from);
     this.#tellRemove(owner, away, names);
     if (!isStoredFirst) this.#tellStore(owner, to, parent, names, chain, from);
@@ -216,7 +227,7 @@ class IndexLife {
   }
 
   #find(chain: Chain): void {
-    const { tiers, names } = this.#pick(MANY_TIERS);
+    const { tiers, names } = this.#dice.pick(MANY_TIERS);
     const match = this.#index.find(chain.local, chain.sequence, names);
     const expected = this.#model.find(chain.contents, tiers);
     this.#same('rows', match.count, expected.count);
@@ -231,7 +242,7 @@ class IndexLife {
 
   #names(owner: number, chain: Chain): void {
     const { length } = chain.contents;
-    const from = this.#rng.integer(2) === 0 ? 0 : this.#rng.integer(length);
+    const from = this.#dice.integer(2) === 0 ? 0 : this.#dice.integer(length);
     const names = this.#model.names(owner, chain.contents, from);
     const slot = slotOf(owner);
     const said = this.#index.externalHashes(slot, chain.sequence, from, length, this.#out);
@@ -240,7 +251,7 @@ class IndexLife {
       if (!this.#universe.isName(names[at]!, this.#outPairs, at))
         this.#same('name', this.#out[at], u64ToBigInt(this.#universe.name(names[at]!)));
     }
-    const tier = this.#tier();
+    const tier = this.#dice.tier();
     const held = this.#index.holds(slot, TIERS[tier]!, chain.sequence, from);
     this.#same('holds', held, this.#model.holds(owner, tier, chain.contents, from));
   }
@@ -268,7 +279,7 @@ class IndexLife {
       universe: this.#universe,
       owners,
       isCapped,
-      rowsPerPiece: 1 + this.#rng.integer(3000),
+      rowsPerPiece: 1 + this.#dice.integer(3000),
       same: (what, said, expected) => this.#same(what, said, expected),
     });
     evicted.length = 0;
@@ -291,31 +302,6 @@ class IndexLife {
   }
 
   #namesOf(owner: number, chain: Chain, from: number, to: number): Int32Array {
-    return this.#universe.namesOf(owner, chain, from, to, this.#rng);
-  }
-
-  #length(): number {
-    const dice = this.#rng.integer(10);
-    if (dice < 4) return 1;
-    if (dice < 8) return 1 + this.#rng.integer(20);
-    return 1 + this.#rng.integer(this.#options.depth);
-  }
-
-  #owner(): number {
-    // Few owners do most, so that their chains get long.
-    const { owners } = this.#options;
-    return this.#rng.integer(3) === 0 ? this.#rng.integer(owners) : this.#rng.integer(Math.min(owners, 5));
-  }
-
-  #tier(): number {
-    return this.#rng.integer(4) > 0 ? 0 : this.#rng.integer(TIERS.length);
-  }
-
-  #worker(dice: number): WorkerId {
-    return BigInt(dice % 4);
-  }
-
-  #pick<T>(list: readonly T[]): T {
-    return list[this.#rng.integer(list.length)]!;
+    return this.#universe.namesOf(owner, chain, from, to, this.#dice.rng);
   }
 }
