@@ -1,6 +1,6 @@
 // One thread of the soak of the prefix index: leads the lives it is told to.
 import { parentPort } from 'node:worker_threads';
-import { LIFE_KINDS, leadLife } from '../tests/index-lives.fixtures.ts';
+import { LIFE_KINDS, leadLife } from './index-lives.ts';
 import type { LifeOrder, LifeReport } from './index-soak.ts';
 
 parentPort?.on('message', ({ life, operations, seed }: LifeOrder) => {

@@ -3,7 +3,7 @@
 import { Worker } from 'node:worker_threads';
 import { type ChurnState, churn } from '../src/kv/residency/index-churn.fixtures.ts';
 import { type IndexLifeTally, noTally } from '../src/kv/residency/index-life-options.fixtures.ts';
-import { LIFE_KINDS, nameOf } from '../tests/index-lives.fixtures.ts';
+import { LIFE_KINDS, nameOf } from './index-lives.ts';
 
 /** Operations of one life: then a new one begins, of the next kind and seed. */
 const LIFE = 250_000;

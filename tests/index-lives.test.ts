@@ -1,9 +1,8 @@
 // A million operations of random lives beside the radix model, a share of them led by the naive index too; `npm run soak -- --index` leads far longer ones.
 import { describe, expect, it } from 'vitest';
-import { createReferenceHasher } from '../src/kv/index.ts';
-import type { IndexLifeTally } from '../src/kv/residency/index-life-options.fixtures.ts';
-import { NaivePrefixIndex } from '../src/kv/residency/naive-prefix-index.fixtures.ts';
-import { LIFE_KINDS, type LifeKind, leadLife, nameOf } from './index-lives.fixtures.ts';
+import { LIFE_KINDS, type LifeKind, leadLife, nameOf } from '../bench/index-lives.ts';
+
+type Tally = ReturnType<typeof leadLife>;
 
 /** Operations of each kind, most of those that are led fastest; and between two snapshots, where the kind's are too far apart. */
 const LENGTHS: readonly { readonly operations: number; readonly copyEvery?: number }[] = [
@@ -37,9 +36,9 @@ const ALWAYS = [
   'tierMoves',
   'clears',
   'lostWorkers',
-] as const satisfies readonly (keyof IndexLifeTally)[];
+] as const satisfies readonly (keyof Tally)[];
 
-function expectLived(tally: IndexLifeTally, { caps, isApplied = false }: LifeKind, operations: number): void {
+function expectLived(tally: Tally, { caps, isApplied = false }: LifeKind, operations: number): void {
   expect(tally.operations).toBe(operations);
   for (const name of ALWAYS) expect(tally[name], name).toBeGreaterThan(0);
   expect(tally.snapshots).toBeGreaterThan(0);
@@ -69,11 +68,10 @@ describe('the naive index and the same tree agree', () => {
   for (const seed of NAIVE_KINDS) {
     const kind = LIFE_KINDS[seed]!;
     const length = { seed, operations: NAIVE_LENGTH };
-    const make = () => new NaivePrefixIndex(createReferenceHasher(), kind.countStores);
     const title = `through ${NAIVE_LENGTH} of ${nameOf(kind)}`;
     it(
       title,
-      () => expectLived(leadLife(kind, { ...length, copyEvery: 500, make }), kind, NAIVE_LENGTH),
+      () => expectLived(leadLife(kind, { ...length, copyEvery: 500, isNaive: true }), kind, NAIVE_LENGTH),
       PATIENCE,
     );
 
@@ -82,7 +80,7 @@ describe('the naive index and the same tree agree', () => {
       `${title}, without snapshots the very life of the index`,
       () => {
         const whole = { ...length, copyEvery: Number.MAX_SAFE_INTEGER };
-        expect(leadLife(kind, { ...whole, make })).toEqual(leadLife(kind, whole));
+        expect(leadLife(kind, { ...whole, isNaive: true })).toEqual(leadLife(kind, whole));
       },
       PATIENCE,
     );

@@ -19,7 +19,7 @@ import {
 import type { EventRoad, LifeRoads, RoadCounts } from '../src/kv/residency/index-roads.fixtures.ts';
 import { BLOCK_TOKENS, type Chain } from '../src/kv/residency/index-universe.fixtures.ts';
 import { ManualClock } from '../src/plugin/index.ts';
-import { RadixOrphans } from './radix-orphans.fixtures.ts';
+import { RadixOrphans } from './radix-orphans.ts';
 
 /** Every so many batches go as bytes, the others decoded: an applier takes both. */
 const EVERY_BYTES = 4;

@@ -1,15 +1,17 @@
 // The kinds of random lives that prefix indexes are led through beside the radix model: few and many owners, shallow and deep chains,
 // counted stores or not, clears in pieces or at once; without caps, under one, and behind the event applier.
 import {
+  type CopyableIndex,
   createBlockHasher,
   createPrefixIndex,
+  createReferenceHasher,
   type PrefixIndexOptions,
   u64ToBigInt,
 } from '../src/kv/index.ts';
 import type { IndexLifeTally } from '../src/kv/residency/index-life-options.fixtures.ts';
+import { NaivePrefixIndex } from '../src/kv/residency/naive-prefix-index.fixtures.ts';
 import { leadIndexLife } from '../src/kv/residency/random-index-ops.fixtures.ts';
-import type { CopyableIndex } from '../src/kv/residency/types.ts';
-import { APPLIER_ROADS } from './index-events.fixtures.ts';
+import { APPLIER_ROADS } from './index-life-applier.ts';
 
 /** One kind. */
 export interface LifeKind {
@@ -61,8 +63,8 @@ export interface LifeLength {
   readonly operations: number;
   /** Operations between two snapshots on average; default the kind's. */
   readonly copyEvery?: number;
-  /** Gives an empty index of another build. */
-  readonly make?: () => CopyableIndex;
+  /** The naive index leads it instead. */
+  readonly isNaive?: boolean;
   readonly progress?: (done: number) => void;
 }
 
@@ -73,7 +75,7 @@ export function nameOf({ caps, depth, isApplied = false, owners }: LifeKind): st
 }
 
 /** Leads one life. @throws IndexDiffers with operation and seed where the index and the model first say different things. */
-export function leadLife(kind: LifeKind, { make, ...length }: LifeLength): IndexLifeTally {
+export function leadLife(kind: LifeKind, { isNaive = false, ...length }: LifeLength): IndexLifeTally {
   const { caps, inPieces, isApplied = false, ...shape } = kind;
   const pieces: (() => void)[] = [];
   const evicted: { owner: number; external: bigint }[] = [];
@@ -86,7 +88,8 @@ export function leadLife(kind: LifeKind, { make, ...length }: LifeLength): Index
       ...caps,
       ...(inPieces ? { later, sweepPlaces: 64 } : {}),
     });
-  return leadIndexLife(make ?? makeIndex, {
+  const makeNaive = (): CopyableIndex => new NaivePrefixIndex(createReferenceHasher(), kind.countStores);
+  return leadIndexLife(isNaive ? makeNaive : makeIndex, {
     ...shape,
     ...length,
     evicted,
