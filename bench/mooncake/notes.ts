@@ -60,7 +60,7 @@ export function settingsInWords(options: MooncakeOptions, trace: string): string
     `Longest calls: processor time, collections of V8 that fall into them included, of ${PAUSE_PASSES} passes the least.`,
   ];
   const open = [
-    'Open loop: operations fall due in the proportions of the trace, in which many requests share a millisecond, and are done in order by one thread; medians of 3 passes from empty. Wall time: what else the machine does is in it. No ratio where a side fell behind.',
+    'Open loop: operations fall due in the proportions of the trace, in which many requests share a millisecond, and are done in order by one thread; medians of 3 passes from empty. Wall time: what else the machine does is in it. No ratio where a side fell behind by more than 10 %. The rates of a sweep double, and so does the highest that a side keeps up with.',
   ];
   return [
     `Trace: ${trace}${grown.length > 0 ? `; ${grown.join(', ')}` : ''}.`,
