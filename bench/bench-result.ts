@@ -19,8 +19,13 @@ export interface BenchResult {
   readonly notes: readonly string[];
 }
 
-/** The default export of a benchmark file. */
-export interface Benchmark {
+/** The default export of a benchmark file. `Options` are read in `scripts/bench.mjs`; most have none. */
+export interface Benchmark<Options = undefined> {
   readonly name: string;
-  run(): Promise<BenchResult> | BenchResult;
+  run(options: Options): Promise<BenchResult> | BenchResult;
+}
+
+/** What was given cannot be run; the runner prints the text and exits 2. */
+export class BenchOptionError extends Error {
+  readonly code = 'BENCH_OPTION';
 }

@@ -57,7 +57,7 @@ export const bigints = (pairs: HashPairs): bigint[] =>
 const hasher = createBlockHasher();
 
 /** Engine hashes of an owner: other values than the router's, equal for equal content, or the router's own. */
-function engineHashes(sequence: HashPairs, owner: number, named: boolean): HashPairs {
+export function engineHashes(sequence: HashPairs, owner: number, named: boolean): HashPairs {
   if (!named) return sequence;
   return sequence.map((word, i) => (Math.imul(word, 0x9e3779b1) ^ (owner * 77 + (i & 1))) >>> 0);
 }
@@ -111,15 +111,16 @@ export function workload(blocks: number, owners: number, named: boolean): Worklo
   return { events, chains };
 }
 
+/** An event as the tree takes it. */
+export const treeEvent = ({ owner, parent, external, local }: StoreEvent): TreeEvent => ({
+  owner,
+  parentName: parent === null ? null : (BigInt(parent.hi) << 32n) | BigInt(parent.lo),
+  names: bigints(external),
+  contents: bigints(local),
+});
+
 /** The events for the tree, to be made when it is its turn: marking so many bigints is not to be the index's cost. */
-export function treeEvents(events: readonly StoreEvent[]): TreeEvent[] {
-  return events.map(({ owner, parent, external, local }) => ({
-    owner,
-    parentName: parent === null ? null : (BigInt(parent.hi) << 32n) | BigInt(parent.lo),
-    names: bigints(external),
-    contents: bigints(local),
-  }));
-}
+export const treeEvents = (events: readonly StoreEvent[]): TreeEvent[] => events.map(treeEvent);
 
 interface TreeNode {
   readonly content: bigint;
@@ -152,7 +153,7 @@ export class MapTree {
     }
   }
 
-  remove(event: TreeEvent): void {
+  remove(event: Pick<TreeEvent, 'owner' | 'names'>): void {
     const named = this.#named.get(event.owner);
     for (const name of event.names) {
       let node = named?.get(name);

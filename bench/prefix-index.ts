@@ -4,6 +4,7 @@
 import { createBlockHasher, createPrefixIndex, type PrefixIndex } from '../src/kv/index.ts';
 import { seededRng } from '../src/plugin/index.ts';
 import type { BenchResult, BenchRow } from './bench-result.ts';
+import { memoryRows } from './index-memory.ts';
 import {
   bigints,
   CHAIN,
@@ -17,6 +18,7 @@ import {
   type Workload,
   workload,
 } from './index-workload.ts';
+import { busy, median, processorTime } from './processor-time.ts';
 
 const OWNERS = 16;
 const MANY_OWNERS = 1000;
@@ -34,17 +36,6 @@ function timed(work: () => void): number {
   work();
   return performance.now() - start;
 }
-
-/** Milliseconds of processor time that `work` takes, garbage collector threads included. */
-function processorTime(work: () => void): number {
-  globalThis.gc?.();
-  const start = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(start);
-  return (user + system) / 1000;
-}
-
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
 function store(index: PrefixIndex, event: StoreEvent): void {
   const outcome = index.store(event.owner, 'device', event.parent, event.external, event.local);
@@ -104,38 +95,6 @@ function findRows(size: string, work: Workload): BenchRow[] {
   return rows;
 }
 
-/** Bytes of the JavaScript heap; exact where the process exposes its collector. */
-function heapBytes(): number {
-  // The second time waits until what the first found unused is given back.
-  globalThis.gc?.();
-  globalThis.gc?.();
-  return process.memoryUsage().heapUsed;
-}
-
-/** Memory per block; refuses to say so when the index counts other bytes than the process does. */
-function memoryRows(name: string, { events }: Workload): BenchRow[] {
-  const heap = heapBytes();
-  const arrays = process.memoryUsage().arrayBuffers;
-  const index = createPrefixIndex({ hasher });
-  for (const event of events) store(index, event);
-  const growth = heapBytes() - heap;
-  const held = process.memoryUsage().arrayBuffers - arrays;
-  const { bytes, blocks } = index.stats();
-  if (Math.abs(held / bytes - 1) > 0.02)
-    throw new Error(`the index counts ${bytes} bytes, but holds ${held}`);
-  const tree = new MapTree();
-  const forTree = treeEvents(events);
-  const before = heapBytes();
-  for (const event of forTree) tree.store(event);
-  const treeBytes = heapBytes() - before;
-  if (tree.root.children.size === 0) throw new Error('the tree of Maps is empty');
-  return [
-    row(`memory, ${name}`, 'bytes/block', bytes / blocks, treeBytes / bytes),
-    row(`memory, ${name}, map tree`, 'bytes/block', treeBytes / blocks, null),
-    row(`memory on the JavaScript heap, ${name}`, 'bytes/block', Math.max(0, growth) / blocks, null),
-  ];
-}
-
 function sizeRows(size: string, work: Workload, named: boolean): BenchRow[] {
   const { events } = work;
   const times = {
@@ -182,7 +141,11 @@ function sizeRows(size: string, work: Workload, named: boolean): BenchRow[] {
   return [
     ...rate(`store, ${what}`, times.store, times.treeStore),
     ...rate(`remove, ${what}`, times.remove, times.treeRemove),
-    ...memoryRows(what, work),
+    ...memoryRows(what, {
+      index: (index) => events.forEach((event) => void store(index, event)),
+      prepare: () => treeEvents(events),
+      tree: (tree, prepared) => prepared.forEach((event) => void tree.store(event)),
+    }),
     ...(named ? findRows(size, work) : []),
   ];
 }
@@ -208,14 +171,6 @@ function ownerRows(few: Workload, many: Workload): BenchRow[] {
   const [ofFew, ofMany] = sides.map(({ times }) => (median(times) * 1000) / FINDS);
   const name = `find, ${CHAIN} matching of 1M blocks, ${MANY_OWNERS} owners`;
   return [{ case: name, unit: 'µs', value: ofMany!, ratio: ofFew! / ofMany!, against: `${OWNERS} owners` }];
-}
-
-/** Milliseconds of processor time of one short call: while it waits for a processor, others are to blame. */
-function busy(work: () => void): number {
-  const start = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(start);
-  return (user + system) / 1000;
 }
 
 /** Longest time that one call keeps the thread: the least of several builds, for the collector's threads add to it by chance. */

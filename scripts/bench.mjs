@@ -1,4 +1,4 @@
-// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write] [--json]
+// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write] [--json], or node scripts/bench.mjs mooncake [OPTIONS]
 // Compiles bench/ into .bench, runs each file that default-exports { name, run } in a process of its own, prints its table, and
 // keeps its figures in bench/results/NAME.json. --json prints them as one JSON array instead of tables. --write also puts the figures of
 // this run into docs/benchmarks.md, whose other sections stay as they are.
@@ -7,19 +7,26 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { readMooncakeArguments } from './mooncake-options.mjs';
 
 const script = fileURLToPath(import.meta.url);
 const root = dirname(dirname(script));
 const results = join(root, 'bench/results');
+/** Of benchmarks with options of their own: how these are read. */
+const READ_ARGUMENTS = { mooncake: (args) => readMooncakeArguments(args, join(root, '../shared/data')) };
+const USAGE = 2;
 const [first, ...rest] = process.argv.slice(2);
 
-if (first === '--child') await runChild(rest[0], rest[1]);
+if (first === '--child') await runChild(...rest);
 else await main(process.argv.slice(2));
 
 async function main(args) {
   const write = args.includes('--write');
   const json = args.includes('--json');
-  const wanted = args.filter((arg) => arg !== '--write' && arg !== '--json');
+  const others = args.filter((arg) => arg !== '--write' && arg !== '--json');
+  const firstOption = others.findIndex((arg) => arg.startsWith('-'));
+  const wanted = firstOption < 0 ? others : others.slice(0, firstOption);
+  const options = optionsOf(wanted, firstOption < 0 ? [] : others.slice(firstOption));
   rmSync(join(root, '.bench'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
   const { status } = spawnSync(process.execPath, [compiler, '-p', 'bench/tsconfig.json'], {
@@ -44,7 +51,10 @@ async function main(args) {
     const output = join(results, `${benchmark.name}.json`);
     // A process of its own: what one benchmark made the engine compile does not help or hurt the next.
     const child = ['--expose-gc', script, '--child', join(compiled, file), output];
+    const own = options.get(benchmark.name);
+    if (own !== undefined) child.push(JSON.stringify(own));
     const run = spawnSync(process.execPath, child, { cwd: root, stdio: 'inherit' });
+    if (run.status === USAGE) process.exit(USAGE);
     if (run.status !== 0) {
       failed += 1;
       continue;
@@ -61,16 +71,49 @@ async function main(args) {
   if (write) writePage(wanted.length > 0 ? wanted : [...names]);
 }
 
-async function runChild(file, output) {
+/** Options by benchmark, of each that has some; those given are of the only one named. */
+function optionsOf(wanted, given) {
+  if (given.length > 0 && !(wanted.length === 1 && Object.hasOwn(READ_ARGUMENTS, wanted[0]))) {
+    const known = Object.keys(READ_ARGUMENTS).join(', ');
+    fail(
+      `${given[0]}: only a benchmark named alone takes options of its own; those that do: ${known}`,
+      USAGE,
+    );
+  }
+  const entries = Object.entries(READ_ARGUMENTS).map(([name, read]) => {
+    const { help, options, problem } = read(given);
+    if (problem !== undefined) fail(problem, USAGE);
+    if (help === undefined) return [name, options];
+    process.stdout.write(help);
+    return process.exit(0);
+  });
+  return new Map(entries);
+}
+
+async function runChild(file, output, options) {
   const { default: benchmark } = await import(pathToFileURL(file).href);
-  const result = await benchmark.run();
+  let result;
+  try {
+    result = await benchmark.run(...(options === undefined ? [] : [JSON.parse(options)]));
+  } catch (thrown) {
+    // What was given cannot be run, said in words; of anything else it matters where it was thrown.
+    if (!['BENCH_OPTION', 'PM_REPLAY_TRACE'].includes(thrown?.code)) throw thrown;
+    fail(thrown.message, USAGE);
+  }
   const machine = {
     node: process.version,
     cpu: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,
     memory: totalmem(),
+    commit: commitOf(root),
   };
   writeFileSync(output, `${JSON.stringify({ ...result, machine }, null, 2)}\n`);
+}
+
+/** What was measured; null outside a clone. */
+function commitOf(folder) {
+  const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: folder, encoding: 'utf8' });
+  return status === 0 ? stdout.trim() : null;
 }
 
 /** Cases with aligned figures, notes below. */
@@ -129,7 +172,8 @@ function writePage(measured) {
     '',
     'To run them again: `npm run bench` (all), `npm run bench -- hashing selection` (by name), with `--write` to put what was measured into',
     'this page as well. It compiles `bench/`, runs each file in a process of its own and keeps the figures in `bench/results/`, which git',
-    'ignores. With `gcc` present the hashing table has rows of native C.',
+    'ignores. With `gcc` present the hashing table has rows of native C. `npm run bench:mooncake -- --help` tells how to run the Mooncake',
+    'table with other traces, workers, block sizes and rates.',
   ].join('\n');
   const inOrder = [...sections].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, text]) => text);
   writeFileSync(page, `${[intro, ...inOrder].join('\n\n')}\n`);
@@ -143,7 +187,7 @@ function figure(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-function fail(message) {
+function fail(message, code = 1) {
   process.stderr.write(`${message}\n`);
-  process.exit(1);
+  process.exit(code);
 }
