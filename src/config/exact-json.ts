@@ -1,6 +1,7 @@
 // Reads JSON without rounding 64-bit integers. JSON.parse does the work, at its speed: where the text holds long integers
 // outside its strings, they travel through it as marked strings. The writer is exactJsonStringify of the plugin room.
 import { randomUUID } from 'node:crypto';
+import { endOfString } from './json-strings.ts';
 
 /**
  * Parses JSON; an integer beyond ±(2⁵³ − 1) comes back as an exact `bigint`, every other number as a `number`, and so does an
@@ -85,16 +86,4 @@ function unmarked(member: unknown, later: object[]): unknown {
 function integer(digits: string): number | bigint {
   const value = Number(digits);
   return Number.isSafeInteger(value) ? value : BigInt(digits);
-}
-
-/** Index just after the string that opens at `quote`; the end of the text when it never closes. */
-function endOfString(text: string, quote: number): number {
-  let close = text.indexOf('"', quote + 1);
-  while (close >= 0) {
-    let backslashes = 0;
-    while (text[close - 1 - backslashes] === '\\') backslashes += 1;
-    if (backslashes % 2 === 0) return close + 1;
-    close = text.indexOf('"', close + 1);
-  }
-  return text.length;
 }

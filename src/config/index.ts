@@ -3,6 +3,7 @@ export { ConfigError } from './config-error.ts';
 export { isLoopback } from './cross-checks.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
+export { nestsDeeperThan } from './json-depth.ts';
 export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.ts';
 export { didYouMean, nameList } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';

@@ -158,6 +158,8 @@ describe('parseBody', () => {
     ['[1]', 'the body must be a JSON object'],
     ['"secret', 'the body is not valid JSON'],
     [`{"a":${'['.repeat(200)}${']'.repeat(200)}}`, 'the body nests deeper than 128 levels'],
+    // Told before it is parsed.
+    ['['.repeat(200), 'the body nests deeper than 128 levels'],
   ])('refuses %j', (text, message) => {
     expect(() => parseBody(Buffer.from(text))).toThrow(message);
   });

@@ -1,7 +1,7 @@
 // The HTTP side of the indexer: paths, caps, who may call, metrics.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { isLoopback, parseExactJson } from '../../config/index.ts';
+import { isLoopback, nestsDeeperThan, parseExactJson } from '../../config/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import type { ScrapableMetrics } from '../../observe/index.ts';
 import {
@@ -16,6 +16,8 @@ import type { IndexerRegistry } from './registry.ts';
 import { postRoutes } from './routes.ts';
 
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
+/** No request needs more, and parsing millions of levels takes seconds. */
+const MAX_BODY_DEPTH = 32;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 1024;
 /** Each holds a copy of an index while it is read. */
@@ -196,8 +198,12 @@ function guard({ headers, method }: IncomingMessage): void {
 
 function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return {};
+  const text = bytes.toString('utf8');
+  if (nestsDeeperThan(text, MAX_BODY_DEPTH)) {
+    throw new PointsmanError('PM_INDEXER_REQUEST', `the body nests deeper than ${MAX_BODY_DEPTH} levels`);
+  }
   try {
-    return parseExactJson(bytes.toString('utf8'));
+    return parseExactJson(text);
   } catch {
     throw new PointsmanError('PM_INDEXER_REQUEST', 'the body is not JSON');
   }

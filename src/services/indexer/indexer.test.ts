@@ -231,6 +231,8 @@ describe('the standalone indexer', () => {
       ],
       ['/register', '{', 400, 'the body is not JSON'],
       ['/register', [], 400, 'the body must be a JSON object'],
+      // Refused before it is parsed, which would take seconds.
+      ['/query', '['.repeat(8 * 1024 * 1024), 400, 'the body nests deeper than 32 levels'],
       ['/unregister', { instance_id: 9, model_name: 'tiny' }, 404, 'instance 9 is not registered for tiny'],
       [
         '/query',

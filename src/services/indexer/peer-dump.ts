@@ -1,11 +1,14 @@
 // Takes a peer's dump, of this program or of the Rust service, into the partitions of this indexer: read whole first, then applied; a dump
 // with an event that does not apply leaves nothing behind.
-import { parseExactJson } from '../../config/index.ts';
+import { nestsDeeperThan, parseExactJson } from '../../config/index.ts';
 import { type HashPairs, TIERS, type Tier, type U64, u64FromBigInt } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { DUMP_TIERS } from './dump-events.ts';
 import { type Fields, listOf, objectOf, u64Of, wholeOf } from './json-fields.ts';
 import type { IndexerPartition, PartitionOwner } from './partition.ts';
+
+/** A dump has 8 levels. */
+const MAX_DEPTH = 32;
 
 /** Ranks of a worker. */
 export const MAX_RANK = 4095;
@@ -29,6 +32,7 @@ export interface DumpedPartition {
 
 /** Reads a dump. @throws PM_INDEXER_PEER naming what is wrong. */
 export function readDump(text: string): readonly DumpedPartition[] {
+  if (nestsDeeperThan(text, MAX_DEPTH)) throw unusable(`it nests deeper than ${MAX_DEPTH} levels`);
   try {
     return Object.entries(objectOf(parseExactJson(text), 'the dump')).map(([key, value]) =>
       readPartition(key, value),

@@ -259,6 +259,10 @@ describe('bad requests', () => {
       return `${response.status} ${error.type} ${error.message}`;
     };
     expect(await refused('{')).toBe('400 BadRequestError the body is not valid JSON');
+    // Told before it is parsed, which would take seconds.
+    expect(await refused('['.repeat(1024 * 1024))).toBe(
+      '400 BadRequestError the body nests deeper than 128 levels',
+    );
     expect(await refused([])).toBe('400 BadRequestError the body must be a JSON object');
     expect(await refused({ prompt: '' })).toBe('400 BadRequestError the prompt must hold at least one token');
     expect(await refused({ prompt: [1, -1] })).toBe(

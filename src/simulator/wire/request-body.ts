@@ -1,7 +1,10 @@
 // Reads a request's body up to a cap and parses it as JSON with exact 64-bit integers.
 import type { IncomingMessage } from 'node:http';
-import { parseExactJson } from '../../config/index.ts';
+import { nestsDeeperThan, parseExactJson } from '../../config/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
+
+/** Parsing millions of levels would hold up every engine of the process for seconds. */
+const MAX_DEPTH = 128;
 
 /**
  * The parsed body.
@@ -10,6 +13,9 @@ import { PointsmanError } from '../../plugin/index.ts';
  */
 export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
   const text = await readText(request, maxBytes);
+  if (nestsDeeperThan(text, MAX_DEPTH)) {
+    throw new PointsmanError('PM_SIM_INVALID', `the body nests deeper than ${MAX_DEPTH} levels`);
+  }
   try {
     return parseExactJson(text);
   } catch {
