@@ -14,6 +14,7 @@ export {
   type KvEventApplierOptions,
 } from './kv-event-applier.ts';
 export { rankEndpoint } from './rank-endpoint.ts';
+export type { ResumePoint } from './stream-port.ts';
 export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,

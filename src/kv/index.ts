@@ -38,7 +38,7 @@ export {
   type Tier,
 } from './residency/types.ts';
 export { type ReadOwner, ROW, type SnapshotOwner } from './snapshot/layout.ts';
-export { OrderedRuns } from './snapshot/ordered-runs.ts';
+export { OrderedRuns, type SnapshotRun } from './snapshot/ordered-runs.ts';
 export { type RestoredRows, restoreSnapshot } from './snapshot/restore-snapshot.ts';
-export { readSnapshot, type Snapshot } from './snapshot/snapshot-reader.ts';
+export { readSnapshot, type Snapshot, type SnapshotRows } from './snapshot/snapshot-reader.ts';
 export { type SnapshotSource, SnapshotWriter } from './snapshot/snapshot-writer.ts';

@@ -21,6 +21,7 @@ import {
   type SnapshotOwner,
   VERSION,
 } from './layout.ts';
+import { SnapshotRows } from './snapshot-reader.ts';
 
 /** Rows of a piece: about a millisecond of work. */
 const ROWS_PER_PIECE = 2048;
@@ -35,6 +36,14 @@ export interface SnapshotSource {
   /** Wall clock, ms since 1970. */
   readonly takenAtMs: number;
   readonly rowsPerPiece?: number;
+}
+
+/** Rows that were copied. */
+export interface CopiedRows {
+  /** An owner's number is its place in the source's list. */
+  readonly rows: SnapshotRows;
+  /** Whether an owner was cleared meanwhile, or lost more than could be kept: its rows do not count. */
+  isVoid(slot: OwnerSlot): boolean;
 }
 
 /** A snapshot under way. It hears every change of the index from its construction until `close`. */
@@ -85,18 +94,43 @@ export class SnapshotWriter {
     };
     try {
       yield checked(this.#header());
-      const limit = this.#source.rowsPerPiece ?? ROWS_PER_PIECE;
-      for (let cursor: number | null = 0; cursor !== null; ) {
-        const page = this.#source.index.dump(cursor, limit);
-        cursor = page.cursor;
-        // What went before this page was read comes first.
-        const piece = this.#encode([...this.#removed.splice(0), ...page.blocks]);
-        if (piece.length > 0) yield checked(piece);
-      }
+      for (const piece of this.#rowPieces()) yield checked(piece);
       yield checked(this.#trailer());
       yield checksum.digest();
     } finally {
       this.close();
+    }
+  }
+
+  /** The rows alone, step by step, for those who read them in this process; the index may change between two steps. */
+  *copyRows(): Generator<void, CopiedRows> {
+    const pieces: Uint8Array[] = [];
+    try {
+      for (const piece of this.#rowPieces()) {
+        pieces.push(piece);
+        yield;
+      }
+    } finally {
+      this.close();
+    }
+    const bytes = new Uint8Array(this.#rows * ROW_BYTES);
+    let at = 0;
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+      yield;
+    }
+    return { rows: new SnapshotRows(bytes), isVoid: (slot) => this.#void.has(slot) };
+  }
+
+  *#rowPieces(): Generator<Uint8Array, void> {
+    const limit = this.#source.rowsPerPiece ?? ROWS_PER_PIECE;
+    for (let cursor: number | null = 0; cursor !== null; ) {
+      const page = this.#source.index.dump(cursor, limit);
+      cursor = page.cursor;
+      // What went before this page was read comes first.
+      const piece = this.#encode([...this.#removed.splice(0), ...page.blocks]);
+      if (piece.length > 0) yield piece;
     }
   }
 

@@ -313,7 +313,7 @@ describe('a dump', () => {
     expect(await get(first.url, '/dump')).toEqual({
       'tiny:default': {
         block_size: 4,
-        watermarks: [{ worker_id: BIG, dp_rank: 0, sequence: 1 }],
+        watermarks: [{ worker_id: BIG, dp_rank: 0, sequence: 1, time: null, stale: false, partial: false }],
         events: [
           event(0, 'device', null, [block(NAMES[0], numbers(a)), block(NAMES[1], numbers(b))]),
           event(1, 'host_pinned', NAMES[1] ?? null, [block(7, numbers(c))]),

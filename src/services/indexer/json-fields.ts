@@ -52,6 +52,20 @@ export function optionalNameOf(value: unknown, name: string): string | null {
   return value === undefined || value === null ? null : nameOf(value, name);
 }
 
+/** A yes or no; no where it is absent. */
+export function flagOf(value: unknown, name: string): boolean {
+  if (value === undefined) return false;
+  if (typeof value === 'boolean') return value;
+  throw badField(name, 'true or false');
+}
+
+/** Seconds of some clock; null where it is absent or null. */
+export function optionalTimeOf(value: unknown, name: string): number | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw badField(name, 'a number of seconds');
+}
+
 /** A list. */
 export function listOf(value: unknown, name: string): readonly unknown[] {
   if (Array.isArray(value)) return value;

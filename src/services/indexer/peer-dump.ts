@@ -1,10 +1,11 @@
 // Takes a peer's dump, of this program or of the Rust service, into the partitions of this indexer: read whole first, then applied; a dump
 // with an event that does not apply leaves nothing behind.
 import { nestsDeeperThan, parseExactJson } from '../../config/index.ts';
+import type { ResumePoint } from '../../events/index.ts';
 import { type HashPairs, TIERS, type Tier, type U64, u64FromBigInt } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { DUMP_TIERS } from './dump-events.ts';
-import { type Fields, listOf, objectOf, u64Of, wholeOf } from './json-fields.ts';
+import { type Fields, flagOf, listOf, objectOf, optionalTimeOf, u64Of, wholeOf } from './json-fields.ts';
 import type { IndexerPartition, PartitionOwner } from './partition.ts';
 
 /** A dump has 8 levels. */
@@ -12,6 +13,9 @@ const MAX_DEPTH = 32;
 
 /** Ranks of a worker. */
 export const MAX_RANK = 4095;
+
+/** Where the stream of a rank stands of which the peer does not say it. */
+const NOT_TOLD: ResumePoint = { sequence: null, time: null, stale: false, partial: false };
 
 interface StoredEvent extends PartitionOwner {
   readonly tier: Tier;
@@ -27,7 +31,7 @@ export interface DumpedPartition {
   readonly blockSize: number;
   readonly events: readonly StoredEvent[];
   /** Empty when the peer does not say. */
-  readonly watermarks: readonly (PartitionOwner & { readonly sequence: number })[];
+  readonly watermarks: readonly (PartitionOwner & ResumePoint)[];
 }
 
 /** Reads a dump. @throws PM_INDEXER_PEER naming what is wrong. */
@@ -57,16 +61,21 @@ function readPartition(key: string, value: unknown): DumpedPartition {
       readEvent(event, `${key}.events[${index}]`),
     ),
     watermarks: (watermarks === undefined ? [] : listOf(watermarks, `${key}.watermarks`)).map(
-      (entry, index) => {
-        const name = `${key}.watermarks[${index}]`;
-        const { dp_rank: rank, sequence, worker_id: instance } = objectOf(entry, name);
-        return {
-          instance: u64Of(instance, `${name}.worker_id`),
-          rank: wholeOf(rank, `${name}.dp_rank`, 0, MAX_RANK, 0),
-          sequence: wholeOf(sequence, `${name}.sequence`, 0, Number.MAX_SAFE_INTEGER),
-        };
-      },
+      (entry, index) => readWatermark(entry, `${key}.watermarks[${index}]`),
     ),
+  };
+}
+
+/** Indexers of earlier versions say neither time nor marks. */
+function readWatermark(value: unknown, name: string): PartitionOwner & ResumePoint {
+  const { dp_rank: rank, partial, sequence, stale, time, worker_id: instance } = objectOf(value, name);
+  return {
+    instance: u64Of(instance, `${name}.worker_id`),
+    rank: wholeOf(rank, `${name}.dp_rank`, 0, MAX_RANK, 0),
+    sequence: wholeOf(sequence, `${name}.sequence`, 0, Number.MAX_SAFE_INTEGER),
+    time: optionalTimeOf(time, `${name}.time`),
+    stale: flagOf(stale, `${name}.stale`),
+    partial: flagOf(partial, `${name}.partial`),
   };
 }
 
@@ -145,12 +154,12 @@ export function applyDump(partition: IndexerPartition, dumped: DumpedPartition):
       }
     }
   }
-  const known = new Map(
-    dumped.watermarks.map((entry) => [`${entry.instance}/${entry.rank}`, entry.sequence]),
-  );
+  const known = new Map(dumped.watermarks.map((point) => [`${point.instance}/${point.rank}`, point]));
+  const incomplete = new Set([...waiting.values()].flat().map(({ instance, rank }) => `${instance}/${rank}`));
   for (const [slot, { instance, rank }] of partition.owners()) {
-    const sequence = known.get(`${instance}/${rank}`) ?? null;
-    partition.events.resume(slot, { sequence, time: null, stale: false, partial: false });
+    const key = `${instance}/${rank}`;
+    const point = known.get(key) ?? NOT_TOLD;
+    partition.events.resume(slot, { ...point, partial: point.partial || incomplete.has(key) });
   }
   return left;
 }
