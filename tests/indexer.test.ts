@@ -1,6 +1,9 @@
 // `pointsman indexer` as a process, and the indexer inside `serve`.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, it } from 'vitest';
@@ -24,7 +27,9 @@ interface Started {
 }
 
 const children: Started[] = [];
+const folders: string[] = [];
 afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true });
   for (const { child } of children.splice(0)) child.kill('SIGKILL');
   await stopAll();
 });
@@ -100,6 +105,49 @@ it('asks the engine of a rank that names where for what it told before', async (
   );
 });
 
+it('asks the engines of --replay-endpoints, and writes requests down in its access log', async () => {
+  const { engines } = await simulators(1);
+  const [engine] = engines;
+  const body = JSON.stringify({ model: engine?.model, prompt: PROMPT, max_tokens: 1 });
+  await (await fetch(`${engine?.url}/v1/completions`, { method: 'POST', body })).text();
+  const folder = await mkdtemp(join(tmpdir(), 'pointsman-indexer-'));
+  folders.push(folder);
+  const [log, moved] = [join(folder, 'access.log'), join(folder, 'access.log.1')];
+  const { child, closed, line } = indexer(
+    ...['--block-size', '16', '--model-name', 'tiny', '--workers', `1=${engine?.kv_events}`],
+    ...['--replay-endpoints', `1:0=${engine?.kv_events_replay}`],
+    ...['--access-log', log, '--access-log-local-time', '--trace-id-header', 'X-My-Trace'],
+  );
+  const { url } = JSON.parse(String((await line)[0])) as { url: string };
+  await eventually('the blocks are known', async () =>
+    (await deviceTokens(url, 'tiny')) === 64 ? true : undefined,
+  );
+  await fetch(`${url}/workers?model_name=tiny`, { headers: { 'x-my-trace': 'abc' } });
+  const post = (path: string) => fetch(`${url}${path}`, { method: 'POST', body: '{}' });
+  await rename(log, moved);
+  expect((await post('/reopen_logs')).status).toBe(200);
+  await fetch(`${url}/nowhere?secret`);
+  child.kill('SIGTERM');
+  expect(await closed).toEqual([0, null]);
+  const linesOf = async (file: string): Promise<Record<string, unknown>[]> =>
+    (await readFile(file, 'utf8'))
+      .trimEnd()
+      .split('\n')
+      .map((text) => JSON.parse(text) as Record<string, unknown>);
+  expect((await linesOf(moved)).at(-1)).toMatchObject({
+    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]{12}[+-]\d\d:\d\d$/),
+    remote: '127.0.0.1',
+    method: 'GET',
+    path: '/workers',
+    status: 200,
+    trace_id: 'abc',
+  });
+  expect((await linesOf(log)).map(({ path, status }) => [path, status])).toEqual([
+    ['/reopen_logs', 200],
+    ['/nowhere', 404],
+  ]);
+});
+
 it('inside serve it listens to the workers of the router', async () => {
   const { engines } = await simulators(1);
   const yaml = routerYaml(
@@ -129,6 +177,9 @@ it('refuses workers without a block size and lists that are none, with exit code
     ['--workers', '1=tcp://127.0.0.1:1'],
     ['--workers', 'x'],
     ['--peers', 'nowhere'],
+    ['--workers', '1=tcp://127.0.0.1:1', '--block-size', '4', '--replay-endpoints', '2=tcp://127.0.0.1:1'],
+    ['--access-log', '/nowhere/at/all'],
+    ['--trace-id-header', 'no header'],
   ]) {
     expect(await indexer(...args).closed).toEqual([2, null]);
   }

@@ -357,6 +357,11 @@ export const METRICS = {
     labels: ['endpoint'],
     buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5],
   },
+  pointsman_indexer_access_log_dropped_total: {
+    kind: 'counter',
+    help: 'Lines of the access log of the standalone indexer that were dropped, as its file could not be written fast enough or at all.',
+    labels: [],
+  },
   pointsman_indexer_models: {
     kind: 'gauge',
     help: 'Indexes of the standalone indexer, one per model and routing group.',

@@ -464,6 +464,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The body of a request to the indexer is too large.',
   },
+  PM_INDEXER_ACCESS_LOG: {
+    status: 500,
+    retryable: false,
+    meaning: 'The access log of the indexer cannot be written.',
+  },
   PM_INDEXER_FULL: {
     status: 503,
     retryable: false,

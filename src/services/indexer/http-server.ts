@@ -11,6 +11,7 @@ import {
   type Logger,
   PointsmanError,
 } from '../../plugin/index.ts';
+import type { AccessLog } from './access-log.ts';
 import { dumpPartition } from './dump-events.ts';
 import type { IndexerRegistry } from './registry.ts';
 import { postRoutes } from './routes.ts';
@@ -40,6 +41,10 @@ export interface IndexerServerOptions {
   readonly log: Logger;
   /** Mounts `/test/pause_listener` and `/test/resume_listener`. */
   readonly testEndpoints: boolean;
+  /** Null = none. */
+  readonly accessLog: AccessLog | null;
+  /** Header with the caller's name for a request, in lower case. */
+  readonly traceIdHeader: string;
 }
 
 /** A listening server. */
@@ -52,9 +57,9 @@ export interface IndexerServer {
 
 /** Starts listening. @throws PM_LISTEN when the address cannot be had. */
 export async function listenIndexer(options: IndexerServerOptions): Promise<IndexerServer> {
-  const { clock, host, log, metrics, port, registry } = options;
+  const { accessLog, clock, host, log, metrics, port, registry } = options;
   const dumps = { running: 0 };
-  const posts = postRoutes(registry, () => undefined, options.testEndpoints);
+  const posts = postRoutes(registry, () => accessLog?.reopen(), options.testEndpoints);
   const running = new Set<Promise<void>>();
   const isLocal = isLoopback(host);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -63,6 +68,7 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
     const isKnown = posts.has(path) || GETS.some((known) => known === path);
     const endpoint = isKnown ? path : 'other';
     const startedAt = clock.now();
+    const remote = request.socket.remoteAddress ?? '';
     try {
       if (isLocal) guard(request);
       const route = method === 'POST' ? posts.get(path) : undefined;
@@ -83,8 +89,17 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
       const statusClass = `${Math.floor(statusCode / 100)}xx`;
       metrics.count('pointsman_indexer_errors_total', { endpoint, status_class: statusClass });
     }
-    metrics.observe('pointsman_indexer_request_duration_seconds', (clock.now() - startedAt) / 1000, {
-      endpoint,
+    const durationMs = clock.now() - startedAt;
+    metrics.observe('pointsman_indexer_request_duration_seconds', durationMs / 1000, { endpoint });
+    const traceId = request.headers[options.traceIdHeader];
+    accessLog?.write({
+      atMs: startedAt,
+      remote,
+      method,
+      path,
+      status: statusCode,
+      durationMs,
+      traceId: typeof traceId === 'string' ? traceId : null,
     });
   };
   const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {

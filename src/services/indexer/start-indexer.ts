@@ -2,6 +2,7 @@
 import { type BlockHasher, createBlockHasher } from '../../kv/index.ts';
 import type { ScrapableMetrics } from '../../observe/index.ts';
 import type { Clock, Logger } from '../../plugin/index.ts';
+import type { AccessLog } from './access-log.ts';
 import { type IndexerServer, listenIndexer } from './http-server.ts';
 import { recoverFromPeers } from './recovery.ts';
 import { IndexerRegistry, type Registration } from './registry.ts';
@@ -19,6 +20,10 @@ export interface StartIndexerOptions {
   readonly peers: readonly string[];
   readonly indexBytes: number;
   readonly testEndpoints: boolean;
+  /** Where answered requests are written down; absent = nowhere. Closed with the indexer. */
+  readonly accessLog?: AccessLog;
+  /** Header with the caller's name for a request; default `x-trace-id`. */
+  readonly traceIdHeader?: string;
   readonly clock: Clock;
   readonly metrics: ScrapableMetrics;
   readonly log: Logger;
@@ -51,9 +56,21 @@ export async function startIndexer(options: StartIndexerOptions): Promise<Runnin
       if (recoveredFrom === null) log.warn('no peer gave its blocks: the indexer starts empty');
     }
     registry.gate.open();
-    server = await listenIndexer({ host, port, registry, hasher, metrics, clock, log, testEndpoints });
+    server = await listenIndexer({
+      host,
+      port,
+      registry,
+      hasher,
+      metrics,
+      clock,
+      log,
+      testEndpoints,
+      accessLog: options.accessLog ?? null,
+      traceIdHeader: (options.traceIdHeader ?? 'x-trace-id').toLowerCase(),
+    });
   } catch (thrown) {
     registry.close();
+    await options.accessLog?.close();
     throw thrown;
   }
   return {
@@ -63,6 +80,7 @@ export async function startIndexer(options: StartIndexerOptions): Promise<Runnin
     async stop() {
       await server.close();
       registry.close();
+      await options.accessLog?.close();
     },
   };
 }
