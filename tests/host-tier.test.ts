@@ -77,7 +77,7 @@ test('a prefix in host memory is seen, credited at its weight, predicted and fou
   const seen = overlapsOf(last).get(home)!;
   expect(seen.overlap).toEqual({ device: 0, host: 4, disk: 0, shared: 0 });
   expect(seen.terms?.credit).toBe(3);
-  expect(last.prediction?.cached_tokens).toBe(2048);
+  expect(last.prediction).toMatchObject({ cached_tokens: 2048, cached_by_tier: { device: 0, host: 2048 } });
   expect(last.report?.cached_tokens).toBe(2048);
   expect(report.workers.reduce((sum, worker) => sum + (worker.onboarded_blocks ?? 0), 0)).toBe(4);
   const picked =
@@ -85,6 +85,9 @@ test('a prefix in host memory is seen, credited at its weight, predicted and fou
       .split('\n')
       .find((line) => line.includes('<- picked')) ?? '';
   // place, worker, rank, cost, device, host
+  expect(renderDecision(last)).toMatch(
+    /cached tokens: predicted 2048 \([\d.]+ %\): 0 on the device, 2048 in host memory/,
+  );
   expect(picked.trim().split(/\s+/).slice(4, 6)).toEqual(['0', '4']);
 });
 

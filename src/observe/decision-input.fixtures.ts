@@ -97,6 +97,7 @@ export function decisionInput(
     prefillTokens: 896,
     decodeBlocks: 256,
     predictedTokens: 3200,
+    predictedHostTokens: 640,
     tokenizeMicros: 812,
     hashMicros: 6,
     lookupMicros: 11,

@@ -96,6 +96,8 @@ export interface DecisionInput {
   readonly decodeBlocks: number;
   /** Null = no prediction, for example without an index. */
   readonly predictedTokens: number | null;
+  /** Of these, tokens that lie in host memory; the others are on the device. */
+  readonly predictedHostTokens: number;
   readonly tokenizeMicros: number;
   readonly hashMicros: number;
   readonly lookupMicros: number;

@@ -164,7 +164,12 @@ export interface DecisionRecord {
     }[];
     readonly commit: CommitRecord | null;
   } | null;
-  readonly prediction: { readonly cached_tokens: number; readonly with_hints_tokens: number } | null;
+  readonly prediction: {
+    readonly cached_tokens: number;
+    /** Where these lie. */
+    readonly cached_by_tier: { readonly device: number; readonly host: number };
+    readonly with_hints_tokens: number;
+  } | null;
   readonly report: {
     readonly cached_tokens: number | null;
     readonly prompt_tokens: number | null;

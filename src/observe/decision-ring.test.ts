@@ -157,7 +157,11 @@ describe('a decision record', () => {
         policies: [{ name: 'kv_fetch', result: 'sent', actions: 1, us: 48 }],
         commit: null,
       },
-      prediction: { cached_tokens: 3200, with_hints_tokens: 3840 },
+      prediction: {
+        cached_tokens: 3200,
+        cached_by_tier: { device: 2560, host: 640 },
+        with_hints_tokens: 3840,
+      },
       report: { cached_tokens: 3840, prompt_tokens: 4096, output_tokens: 96, source: 'usage' },
       outcome: { status: 200, finish: 'stop', ttft_ms: 61.5, e2e_ms: 843, retries: 0 },
       wall: { tokenize_us: 812, hash_us: 6, lookup_us: 11, select_us: 3, hint_us: 60 },

@@ -104,7 +104,11 @@ const RECORD: DecisionRecord = {
     ],
     commit: null,
   },
-  prediction: { cached_tokens: 3200, with_hints_tokens: 3840 },
+  prediction: {
+    cached_tokens: 3200,
+    cached_by_tier: { device: 2560, host: 640 },
+    with_hints_tokens: 3840,
+  },
   report: { cached_tokens: 3840, prompt_tokens: 4096, output_tokens: 96, source: 'usage' },
   outcome: { status: 200, finish: 'stop', ttft_ms: 61.2, e2e_ms: 843.2, retries: 0 },
   wall: { tokenize_us: 812, hash_us: 6, lookup_us: 11, select_us: 3, hint_us: 60 },
@@ -137,7 +141,7 @@ kv_fetch  sent           1  48
 action  type          policy    bytes  outcome   blocks done
 a1      kv.fetch@1.0  kv_fetch   4213  accepted           40
 
-cached tokens: predicted 3200 (78.125 %), with hints 3840 (93.75 %); reported 3840 (93.75 %) from usage
+cached tokens: predicted 3200 (78.125 %): 2560 on the device, 640 in host memory, with hints 3840 (93.75 %); reported 3840 (93.75 %) from usage
 outcome: status 200, stop, first token after 61.2 ms, ended after 843.2 ms, 96 output tokens, 0 retries
 
 wall: tokenize 812 µs, hash 6 µs, lookup 11 µs, select 3 µs, hint 60 µs`,

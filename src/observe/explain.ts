@@ -181,7 +181,8 @@ function outcome({ outcome: end, prediction, prompt, report }: DecisionRecord): 
   const share = (tokens: number): string =>
     prompt.tokens > 0 ? `${tokens} (${number((100 * tokens) / prompt.tokens)} %)` : String(tokens);
   if (prediction !== null || report !== null) {
-    const predicted = prediction === null ? 'nothing' : share(prediction.cached_tokens);
+    const predicted =
+      prediction === null ? 'nothing' : `${share(prediction.cached_tokens)}${tiers(prediction)}`;
     const withHints = prediction === null ? '' : `, with hints ${share(prediction.with_hints_tokens)}`;
     const cached = report?.cached_tokens ?? null;
     const reported = cached === null ? 'nothing' : `${share(cached)} from ${report?.source}`;
@@ -196,6 +197,12 @@ function outcome({ outcome: end, prediction, prompt, report }: DecisionRecord): 
     `outcome: status ${end.status}, ${end.finish ?? 'no finish reason'}, ${ttft}, ended after ${number(end.e2e_ms)} ms${tokens}, ${end.retries} retries`,
   );
   return [lines.join('\n')];
+}
+
+/** Where the tokens lie, unless all are on the device. A router of an earlier version does not say. */
+function tiers({ cached_by_tier: found }: NonNullable<DecisionRecord['prediction']>): string {
+  const { device, host }: { device?: number; host?: number } = found ?? {};
+  return host === undefined || host === 0 ? '' : `: ${device} on the device, ${host} in host memory`;
 }
 
 function number(value: number): string {

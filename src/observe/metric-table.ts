@@ -55,6 +55,11 @@ export const METRICS = {
     help: 'Prompt tokens of finished requests that the router expected the engine to find cached, hints included.',
     labels: ['model'],
   },
+  pointsman_predicted_cached_tokens_by_tier_total: {
+    kind: 'counter',
+    help: 'The tokens of pointsman_predicted_cached_tokens_total by where they were expected: device, host, or hint for what a hint was to bring.',
+    labels: ['model', 'tier'],
+  },
   pointsman_reported_cached_tokens_total: {
     kind: 'counter',
     help: 'Prompt tokens of finished requests that engines reported as cached.',

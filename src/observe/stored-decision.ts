@@ -212,7 +212,14 @@ export class StoredDecision {
       prediction:
         predicted === null
           ? null
-          : { cached_tokens: predicted, with_hints_tokens: this.#withHintsTokens ?? predicted },
+          : {
+              cached_tokens: predicted,
+              cached_by_tier: {
+                device: predicted - input.predictedHostTokens,
+                host: input.predictedHostTokens,
+              },
+              with_hints_tokens: this.#withHintsTokens ?? predicted,
+            },
       report: this.#report,
       outcome: this.#outcome,
       wall: {

@@ -6,19 +6,24 @@ import type { RoadRequest } from './types.ts';
 
 /** @param predictedTokens cached tokens that were expected; null = no prediction. */
 export function countReport(
-  { metrics, computedBlocks, modelLabels }: RoadState,
+  { metrics, computedBlocks, labelsOf }: RoadState,
   request: RoadRequest,
-  { workerId, blockSize }: ExchangeBooking,
+  { workerId, blockSize, predictedHostTokens: host, predictedTokens: resident }: ExchangeBooking,
   predictedTokens: number | null,
   report: EngineReport,
 ): void {
   const promptTokens = report.promptTokens ?? request.tokens.length;
   const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
   computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
-  const labels = modelLabels(request.partition.model);
+  const { model: labels, tiers } = labelsOf(request.partition.model);
   metrics.count('pointsman_prompt_tokens_total', labels, promptTokens);
-  if (predictedTokens !== null)
+  if (predictedTokens !== null) {
     metrics.count('pointsman_predicted_cached_tokens_total', labels, predictedTokens);
+    const name = 'pointsman_predicted_cached_tokens_by_tier_total';
+    metrics.count(name, tiers.device, (resident ?? 0) - host);
+    metrics.count(name, tiers.host, host);
+    metrics.count(name, tiers.hint, predictedTokens - (resident ?? 0));
+  }
   if (report.cachedTokens !== null) {
     metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
   }

@@ -30,6 +30,7 @@ export interface BookingFacts {
   readonly lookup: PromptLookup;
   readonly placement: Placement;
   readonly predictedTokens: number | null;
+  readonly predictedHostTokens: number;
   readonly atMs: number;
   /** Wall clock, in µs. */
   readonly nowMicros: number;
@@ -69,6 +70,7 @@ export class DecisionWriter {
       lookup,
       placement,
       predictedTokens,
+      predictedHostTokens,
       atMs,
       nowMicros,
     } = facts;
@@ -111,6 +113,7 @@ export class DecisionWriter {
       prefillTokens: placement.prefillTokens,
       decodeBlocks: placement.decodeBlocks,
       predictedTokens,
+      predictedHostTokens,
       tokenizeMicros: request.tokenizeMicros,
       hashMicros: lookup.hashMicros,
       lookupMicros: lookup.lookupMicros,

@@ -15,6 +15,8 @@ export interface ExchangeBooking {
   readonly decision: StoredDecision | null;
   /** Cached tokens expected; null = no prediction. */
   readonly predictedTokens: number | null;
+  /** Of these, tokens in host memory. */
+  readonly predictedHostTokens: number;
   /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
   readonly hold?: GenerationHold | null;
 }

@@ -258,7 +258,7 @@ export class Exchange implements RoadTicket, EngineSink {
     scheduler.prefillCompleted(booking.attempt);
     this.#state.beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
-    const labels = this.#state.modelLabels(this.#request.partition.model);
+    const labels = this.#state.labelsOf(this.#request.partition.model).model;
     metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
   }
 

@@ -9,6 +9,11 @@ export function predictedTokens(blocks: number, promptTokens: number, blockSize:
   return Math.min(blocks, Math.floor((promptTokens - 1) / blockSize)) * blockSize;
 }
 
+/** Of so many expected cached tokens those that lie in host memory: what is on the device is used first. */
+export function hostTokens(expected: number, deviceBlocks: number, blockSize: number): number {
+  return Math.max(0, expected - deviceBlocks * blockSize);
+}
+
 /**
  * Whole blocks that an engine had of a prompt when it reports so many cached tokens; null = it did not say. One that had all reports
  * less, as it computes the last token.

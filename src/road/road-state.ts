@@ -1,9 +1,10 @@
 // What all exchanges of a road share.
 import type { WorkerHealth } from '../fleet/index.ts';
-import type { DecisionRing, MetricLabels, Metrics } from '../observe/index.ts';
+import type { DecisionRing, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
 import type { Exchange } from './exchange.ts';
+import type { RoadLabels } from './road-labels.ts';
 import type { HintOutcomes } from './sent-hints.ts';
 import type { Beliefs } from './types.ts';
 
@@ -23,6 +24,6 @@ export interface RoadState {
   readonly beliefs: Beliefs | null;
   /** Null = nobody asks. */
   readonly computedBlocks: ((workerId: bigint, blocks: number) => void) | null;
-  /** Metric labels of a model, the same object every time. */
-  modelLabels(model: string): MetricLabels;
+  /** Metric labels of a model. */
+  labelsOf(model: string): RoadLabels;
 }

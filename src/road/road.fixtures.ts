@@ -16,7 +16,7 @@ import {
   type SoloClassifierOptions,
   type SoloOptions,
 } from '../host/index.ts';
-import { blockHashSeed, createBlockHasher, createPrefixIndex } from '../kv/index.ts';
+import { blockHashSeed, createBlockHasher, createPrefixIndex, type Tier } from '../kv/index.ts';
 import { type DecisionRecord, DecisionRing, type Metrics, NO_METRICS } from '../observe/index.ts';
 import {
   defineWorkerSelectionPolicy,
@@ -269,10 +269,10 @@ export async function testRoad(options: TestRoadOptions = {}) {
     return { ticket, sink, record: (): DecisionRecord | null => decisions?.get(sink.decisionId) ?? null };
   };
   /** Lets a worker announce the blocks of a prompt under hashes of its own. */
-  const cache = (id: bigint, tokens: Uint32Array): void => {
+  const cache = (id: bigint, tokens: Uint32Array, tier: Tier = 'device'): void => {
     const { local, blocks } = hasher.hashPrompt(tokens, BLOCK, blockHashSeed({}));
     const external = Uint32Array.from(local, (half) => (half ^ 0x5a5a5a5a) >>> 0);
-    expect(index?.store(fleet.slotOf(id, 0), 'device', null, external, local)).toBe('stored');
+    expect(index?.store(fleet.slotOf(id, 0), tier, null, external, local)).toBe('stored');
     expect(blocks).toBeGreaterThan(0);
   };
   /** Every load column is exactly zero and nothing is left behind. */

@@ -7,6 +7,7 @@ import {
   pickWorker,
   scoreWorkers,
 } from '../plugin/index.ts';
+import { createMetrics } from '../observe/index.ts';
 import { PARTITION, prompt, REPORT, RecordingSink, testRoad, workerSpec } from './road.fixtures.ts';
 
 const unreachable = new PointsmanError('PM_ENGINE_UNREACHABLE', 'refused');
@@ -92,19 +93,41 @@ describe('the road', () => {
     });
   });
 
+  it('tells expected cached tokens apart by where they lie, device first, and counts them so', async () => {
+    const metrics = createMetrics();
+    const { arrive, cache, transport } = await testRoad({ metrics });
+    cache(2n, prompt(1, 32));
+    cache(2n, prompt(1, 64), 'host');
+    // Of 4 blocks 3 can be reused, the first 2 from the device.
+    const partly = arrive({ tokens: prompt(1, 64) });
+    const expected = { cached_tokens: 48, cached_by_tier: { device: 32, host: 16 }, with_hints_tokens: 48 };
+    expect(partly.record()?.prediction).toEqual(expected);
+    transport.last.sink.finished(REPORT);
+    // What host memory has beside the device is not used.
+    cache(2n, prompt(1, 64));
+    const wholly = arrive({ tokens: prompt(1, 64) });
+    expect(wholly.record()?.prediction?.cached_by_tier).toEqual({ device: 48, host: 0 });
+    transport.last.sink.finished(REPORT);
+    const text = await metrics.text();
+    const counted = (tier: string) =>
+      Number(new RegExp(`_by_tier_total\\{model="\\w+",tier="${tier}"\\} (\\d+)`).exec(text)?.[1]);
+    expect(['device', 'host', 'hint'].map(counted)).toEqual([80, 16, 0]);
+    expect(text).toMatch(/pointsman_predicted_cached_tokens_total\{model="\w+"\} 96/);
+  });
+
   it('sends a prompt where it is cached, and predicts full blocks less the last token', async () => {
     const { arrive, cache, transport, expectIdle } = await testRoad();
     cache(2n, prompt(1, 64));
     const whole = arrive({ tokens: prompt(1, 64) });
     expect(whole.sink.heard).toEqual(['booked 2/0']);
     // All 4 blocks are resident, but at least the last token is computed: 3 blocks are reused.
-    expect(whole.record()?.prediction).toEqual({ cached_tokens: 48, with_hints_tokens: 48 });
+    expect(whole.record()?.prediction).toMatchObject({ cached_tokens: 48, with_hints_tokens: 48 });
     expect(
       whole.record()?.candidates.map((candidate) => candidate.eligible && candidate.overlap_blocks.device),
     ).toEqual([0, 4]);
     transport.last.sink.finished(REPORT);
     const longer = arrive({ tokens: prompt(1, 65) });
-    expect(longer.record()?.prediction).toEqual({ cached_tokens: 64, with_hints_tokens: 64 });
+    expect(longer.record()?.prediction).toMatchObject({ cached_tokens: 64, with_hints_tokens: 64 });
     transport.last.sink.finished(REPORT);
     expectIdle();
   });
@@ -154,7 +177,7 @@ describe('the road', () => {
     expect(blind.record()?.prediction).toBeNull();
     transport.last.sink.finished(REPORT);
     blockSizes.learn(0, 16);
-    expect(arrive().record()?.prediction).toEqual({ cached_tokens: 48, with_hints_tokens: 48 });
+    expect(arrive().record()?.prediction).toMatchObject({ cached_tokens: 48, with_hints_tokens: 48 });
   });
 
   it('hashes prompts in pairs where the engines of the model do', async () => {

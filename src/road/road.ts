@@ -3,7 +3,7 @@
 import type { EngineExchange } from '../engines/index.ts';
 import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import type { MetricLabels, StoredDecision } from '../observe/index.ts';
+import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
@@ -13,10 +13,11 @@ import { type BookingFacts, DecisionWriter, type EventStreams } from './decision
 import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
-import { fetchedBlocks, predictedTokens } from './prediction.ts';
+import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
+import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
@@ -79,7 +80,6 @@ class SynchronousRoad implements Road {
       asError: asPointsmanError,
     });
     deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
-    const labels = new Map<string, MetricLabels>();
     this.#state = {
       clock: deps.clock,
       scheduler: deps.scheduler,
@@ -90,13 +90,7 @@ class SynchronousRoad implements Road {
       hintOutcomes: new HintOutcomes(),
       beliefs: deps.beliefs ?? null,
       computedBlocks: deps.computedBlocks ?? null,
-      modelLabels(model) {
-        const known = labels.get(model);
-        if (known !== undefined) return known;
-        const made = { model };
-        labels.set(model, made);
-        return made;
-      },
+      labelsOf: roadLabels(),
     };
     this.#writer =
       deps.decisions === null
@@ -235,6 +229,7 @@ class SynchronousRoad implements Road {
     const promptTokens = request.tokens.length;
     const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
     const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
+    const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
     const decision = this.#takeDown({
       request,
       policyClass: policyClassOf(classification),
@@ -243,6 +238,7 @@ class SynchronousRoad implements Road {
       lookup,
       placement,
       predictedTokens: predicted,
+      predictedHostTokens,
       atMs: this.#deps.clock.now(),
       nowMicros: this.#deps.wallMicros(),
     });
@@ -255,6 +251,7 @@ class SynchronousRoad implements Road {
       hashes,
       decision,
       predictedTokens: predicted,
+      predictedHostTokens,
       hold,
     });
     const commit = commitFor(placement.commit, runtime.commits);
