@@ -2,6 +2,9 @@
 import { type BlockHasher, type CopyableIndex, createPrefixIndex, type OwnerSlot } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 
+const EVICTED = { reason: 'evicted' };
+const UNKNOWN = { reason: 'unknown' };
+
 /**
  * An empty prefix index whose bytes, blocks and evictions are counted.
  * @param later runs pieces of clears soon, never at once.
@@ -16,7 +19,11 @@ export function createIndex(
 ): CopyableIndex {
   const onEvicted = (names: number): void =>
     metrics.count('pointsman_kv_index_evicted_total', undefined, names);
-  const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted, countStores });
+  const onNotHeld = (evicted: number, unknown: number): void => {
+    metrics.count('pointsman_kv_index_removes_not_held_total', EVICTED, evicted);
+    metrics.count('pointsman_kv_index_removes_not_held_total', UNKNOWN, unknown);
+  };
+  const index = createPrefixIndex({ hasher, maxBytes, later, onEvicted, onNotHeld, countStores });
   metrics.gauge('pointsman_kv_index_bytes', () => index.stats().bytes);
   metrics.gauge('pointsman_kv_index_blocks', () => index.stats().blocks);
   return index;

@@ -149,6 +149,14 @@ test.each<[Partial<ReadinessFacts>, string]>([
     '7 batches of KV events of worker 1 rank 0 were missed: what it has cached is not fully known; name its replay endpoint under kv_events, so that it is asked for them',
   ],
   [
+    { feed: () => ({ ...FEED, stale: true, restored: true, canReplay: false }) },
+    'the blocks of worker 1 rank 0 come from a copy that was not exact: what it has cached is not fully known; name its replay endpoint under kv_events, so that it is asked for all it holds',
+  ],
+  [
+    { feed: () => ({ ...FEED, stale: true }) },
+    'the blocks of worker 1 rank 0 were forgotten while its engine may have lived on: what it has cached is not fully known; it is asked for all it holds',
+  ],
+  [
     {
       feed: () => ({
         ...FEED,

@@ -209,6 +209,16 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
     );
   }
   const { timed_out: silent, failed: refused } = feed.replays;
+  const isExplained = feed.missedBatches + silent + refused + undecodable > 0;
+  if (feed.stale && !isExplained) {
+    const why = feed.restored
+      ? 'come from a copy that was not exact'
+      : 'were forgotten while its engine may have lived on';
+    const remedy = feed.canReplay
+      ? 'it is asked for all it holds'
+      : 'name its replay endpoint under kv_events, so that it is asked for all it holds';
+    warnings.push(`the blocks of ${who} ${why}: what it has cached is not fully known; ${remedy}`);
+  }
   if (feed.stale && silent + refused > 0) {
     warnings.push(
       `${who} was asked ${silent + refused} times in vain for KV events that were missed; check its replay endpoint`,

@@ -202,6 +202,11 @@ export const METRICS = {
     help: 'Blocks of workers that the prefix index forgot to stay within limits.index_bytes; the engines still hold them.',
     labels: [],
   },
+  pointsman_kv_index_removes_not_held_total: {
+    kind: 'counter',
+    help: 'Blocks that engines removed and the prefix index did not hold, by reason: evicted (it had forgotten them for want of room) or unknown (it never had them, or they were removed before).',
+    labels: ['reason'],
+  },
   pointsman_snapshot_writes_total: {
     kind: 'counter',
     help: 'Snapshots of the prefix index, by result (written, failed).',
@@ -371,6 +376,16 @@ export const METRICS = {
     kind: 'gauge',
     help: 'Indexes of the standalone indexer, one per model and routing group.',
     dynamo: 'dynamo_kvindexer_models',
+    labels: [],
+  },
+  pointsman_indexer_index_bytes: {
+    kind: 'gauge',
+    help: 'Memory of the arrays of all indexes of the standalone indexer; --index-mib caps each.',
+    labels: [],
+  },
+  pointsman_indexer_index_blocks: {
+    kind: 'gauge',
+    help: 'Distinct blocks that the indexes of the standalone indexer know on any instance.',
     labels: [],
   },
   pointsman_indexer_workers: {

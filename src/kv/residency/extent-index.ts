@@ -67,6 +67,7 @@ class ExtentIndex implements CopyableIndex {
   /** Look-ups and stores so far. */
   #calls = 0;
   #evictedRemoves = 0;
+  readonly #onNotHeld: PrefixIndexOptions['onNotHeld'];
   readonly #bindings = new SlotBindings();
   readonly #watchers = new Set<IndexWatcher>();
   #version = 0;
@@ -83,6 +84,7 @@ class ExtentIndex implements CopyableIndex {
     requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
     this.#hasher = hasher;
     this.#later = options.later;
+    this.#onNotHeld = options.onNotHeld;
     const counts = typeof countStores === 'boolean' ? () => countStores : countStores;
     this.#residencies = new Residencies(this.#extents, counts, sweepPlaces);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
@@ -172,7 +174,9 @@ class ExtentIndex implements CopyableIndex {
     const evicted = Math.min(blocks - removed, state?.evicted ?? 0);
     if (state !== undefined) state.evicted -= evicted;
     this.#evictedRemoves += evicted;
-    this.#unknownRemoves += blocks - removed - evicted;
+    const unknown = blocks - removed - evicted;
+    this.#unknownRemoves += unknown;
+    if (removed < blocks) this.#onNotHeld?.(evicted, unknown);
     if (removed > 0) this.#version++;
     return removed + evicted;
   }

@@ -18,6 +18,10 @@ export interface PrefixIndexOptions {
   /** Called after a step of evicting with how many (owner, engine hash) pairs went. */
   readonly onEvicted?: (names: number) => void;
   /**
+   * Called after a remove that named hashes not held: so many because they had been evicted, so many for no reason that is known.
+   */
+  readonly onNotHeld?: (evicted: number, unknown: number) => void;
+  /**
    * Whether the stores of an engine hash on a tier are counted, so that it takes as many removes to undo them: for engines that
    * keep two copies of a block and announce both. Right only where no event is lost or told twice, which may differ by owner and
    * change: while it says no, a store counts nothing and a remove undoes all. Default false.

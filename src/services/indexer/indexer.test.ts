@@ -137,6 +137,7 @@ describe('the standalone indexer', () => {
     expect(await post(url, '/query', QUERY)).toEqual([200, NOTHING]);
     await source.publish([stored(0, 2), stored(0, 1, 'host'), stored(2, 3, 'host')]);
     await until('the blocks are known', async () => (await tokensOf(url, BIG)) === 12);
+    expect(await (await fetch(`${url}/metrics`)).text()).toMatch(/pointsman_indexer_index_blocks 3\n/);
     const expected = {
       scores: { [String(BIG)]: { 0: 8 } },
       frequencies: [],
@@ -168,6 +169,8 @@ describe('the standalone indexer', () => {
     ]);
     expect(await post(url, '/query', QUERY)).toEqual([200, NOTHING]);
     const text = await (await fetch(`${url}/metrics`)).text();
+    expect(text).toMatch(/pointsman_indexer_index_blocks 0\n/);
+    expect(text).toMatch(/pointsman_indexer_index_bytes [1-9]\d+\n/);
     expect(text).toContain('pointsman_indexer_requests_total{endpoint="/register",method="POST"} 1');
     expect((await fetch(`${url}/health`)).status).toBe(200);
   });

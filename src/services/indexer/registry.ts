@@ -50,6 +50,13 @@ export class IndexerRegistry {
     this.#options = options;
     const { metrics } = options;
     metrics.gauge('pointsman_indexer_models', () => this.#partitions.size);
+    const sum = (part: 'bytes' | 'blocks'): number => {
+      let all = 0;
+      for (const { index } of this.#partitions.values()) all += index.stats()[part];
+      return all;
+    };
+    metrics.gauge('pointsman_indexer_index_bytes', () => sum('bytes'));
+    metrics.gauge('pointsman_indexer_index_blocks', () => sum('blocks'));
     metrics.gauge('pointsman_indexer_workers', () => this.#instances.size);
     metrics.gauge('pointsman_indexer_listeners', () => this.#countListeners());
   }
