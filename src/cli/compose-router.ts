@@ -63,6 +63,8 @@ export interface ComposeRouterOptions {
   readonly definitions?: readonly object[];
   /** Absent = isolated plugins run in process, as in virtual time. */
   readonly threads?: NonNullable<PluginHostOptions['threads']>;
+  /** Asks engines whose events were silent for `router.kv_event_idle_check`; absent = no, as in virtual time, where timers would never end. */
+  readonly checksIdleEvents?: boolean;
   /** Registers policies of the program that the router runs in. */
   readonly register?: NonNullable<PluginHostOptions['register']>;
 }
@@ -206,7 +208,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   });
   if (index !== null && beliefs !== null) {
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
-    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics };
+    const idleCheckMs = (): number =>
+      options.checksIdleEvents === true ? current().router.kvEventIdleCheckMs : 0;
+    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, idleCheckMs, clock, metrics };
     followFleet(index, fleet);
     if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
   }

@@ -15,6 +15,8 @@ export interface EventParts {
   /** Placeholder of images in a model's prompts; null = none that matters. */
   readonly imageTokenOf: (model: string) => number | null;
   readonly road: Road;
+  /** How long an event stream may be silent before its engine is asked, ms; 0 = as long as it likes. */
+  readonly idleCheckMs: () => number;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
@@ -53,6 +55,7 @@ export function eventsInto(
       // Before the first batch of the new process is applied.
       beliefs.heard(owner);
     },
+    idleCheckMs: parts.idleCheckMs,
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,

@@ -111,6 +111,7 @@ async function start(
     transportFor: () => transport,
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
+    checksIdleEvents: true,
     ...(options.register === undefined ? {} : { register: options.register }),
     current: () => live.config,
     rolledBack: (reason, older) => reload.rolledBack(reason, older),

@@ -51,6 +51,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
     router: {
       mode: router.mode,
       useKvEvents: router.use_kv_events,
+      kvEventIdleCheckMs: router.kv_event_idle_check,
       overlapScoreCredit: router.overlap_score_credit,
       overlapScoreCreditDecay: router.overlap_score_credit_decay,
       prefillLoadScale: router.prefill_load_scale,

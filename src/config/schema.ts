@@ -90,6 +90,7 @@ export const fileSchema = mapping({
   router: section({
     mode: or(word(ROUTER_MODES), 'kv'),
     use_kv_events: or(flag(), true),
+    kv_event_idle_check: or(duration(0, HOUR), 30_000),
     overlap_score_credit: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 1),
     overlap_score_credit_decay: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     prefill_load_scale: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 1),

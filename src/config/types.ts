@@ -152,6 +152,8 @@ export interface WorkerConfig {
 export interface RouterSettings {
   readonly mode: RouterMode;
   readonly useKvEvents: boolean;
+  /** How long an event stream may be silent before its engine is asked whether its last events were lost; 0 = never asked. */
+  readonly kvEventIdleCheckMs: number;
   readonly overlapScoreCredit: number;
   readonly overlapScoreCreditDecay: number;
   readonly prefillLoadScale: number;

@@ -22,6 +22,11 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
   readonly onHeard?: (owner: OwnerSlot) => void;
   /** The engine started anew; its blocks are already forgotten. */
   readonly onRestart?: (owner: OwnerSlot) => void;
+  /**
+   * How long a stream may be silent before its engine, where it can be asked, is asked whether its last messages were lost, in ms; asked
+   * again after pauses that double up to 16 times that. 0 and absent = never. Read when a message comes.
+   */
+  readonly idleCheckMs?: () => number;
   readonly clock: Clock;
 }
 
@@ -79,6 +84,7 @@ class Applier implements KvEventApplier {
     this.#port = {
       metrics,
       clock,
+      idleCheckMs: options.idleCheckMs ?? (() => 0),
       heard: (stream) => options.onHeard?.(stream.owner),
       apply: (stream, message) => this.#apply(stream, message),
       forget: (stream, reason) => this.#forget(stream, reason),
@@ -101,8 +107,8 @@ class Applier implements KvEventApplier {
 
   onConnection(owner: OwnerSlot, connected: boolean): void {
     const stream = this.#streams.get(owner);
-    if (connected) stream?.sequenced.connected();
-    else stream?.sequenced.disconnected();
+    if (connected) stream?.connected();
+    else stream?.disconnected();
   }
 
   requestReplay(owner: OwnerSlot): void {

@@ -5,6 +5,7 @@ import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import { batchTimestamp, usableTimestamp } from './batch-timestamp.ts';
 import { type EventFeed, OwnerFeed } from './event-feed.ts';
+import { IdleCheck } from './idle-check.ts';
 import { SequencedStream } from './sequenced-stream.ts';
 import type { BatchOutcome, ForgetReason, StreamIncident, StreamPort } from './stream-port.ts';
 import type { KvEventBatch, KvEventReplay } from './types.ts';
@@ -21,6 +22,8 @@ export interface OwnerStreamPort {
   forget(stream: OwnerStream, reason: ForgetReason): void;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  /** How long a stream may be silent before its engine is asked whether anything was lost, ms; 0 = as long as it likes. */
+  idleCheckMs(): number;
 }
 
 /** One stream; its counters are those of {@link EventFeed}. */
@@ -32,12 +35,21 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
   readonly #port: OwnerStreamPort;
   #replay: KvEventReplay | null = null;
   #cancelReplay: (() => void) | null = null;
+  readonly #idle: IdleCheck;
 
   constructor(owner: OwnerSlot, port: OwnerStreamPort) {
     super();
     this.owner = owner;
     this.#port = port;
     this.sequenced = new SequencedStream(this, port.clock);
+    this.#idle = new IdleCheck(
+      port.clock,
+      () => port.idleCheckMs(),
+      () => {
+        // What is known to be missing is asked for anyway.
+        if (!this.stale && !this.sequenced.isRecovering) this.sequenced.connected();
+      },
+    );
   }
 
   get lastSequence(): number {
@@ -83,16 +95,31 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     this.lastBatchAt = clock.now();
     this.batches += 1;
     this.#port.heard(this);
+    if (this.#replay !== null) this.#idle.heard();
     this.sequenced.arrived(sequence, message);
+  }
+
+  /** The connection stands anew. */
+  connected(): void {
+    if (this.#replay !== null) this.#idle.heard();
+    this.sequenced.connected();
+  }
+
+  /** The connection is lost: what an engine says meanwhile does not tell whether the next is the same process. */
+  disconnected(): void {
+    this.#idle.stop();
+    this.sequenced.disconnected();
   }
 
   /** Where the engine can be asked; null = nowhere. */
   askAt(replay: KvEventReplay | null): void {
     this.#endReplay();
     this.#replay = replay;
+    if (replay === null) this.#idle.stop();
   }
 
   close(): void {
+    this.#idle.stop();
     this.#endReplay();
     this.#replay = null;
     this.sequenced.close();

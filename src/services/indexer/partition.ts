@@ -14,6 +14,8 @@ import { type ScoreObject, scoresOf } from './scores.ts';
 
 /** Slots of one index: the ranks of all its workers. */
 const MAX_SLOTS = 65_536;
+/** A rank silent for so long is asked whether its last events were lost; the router's default. */
+const IDLE_CHECK_MS = 30_000;
 
 /** What a partition is made of. */
 export interface PartitionOptions {
@@ -66,6 +68,7 @@ export class IndexerPartition {
         const owner = this.ownerOf(slot);
         return owner === null ? null : this.slotFor({ instance: owner.instance, rank });
       },
+      idleCheckMs: () => IDLE_CHECK_MS,
       metrics,
       clock,
     });
