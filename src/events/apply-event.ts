@@ -6,7 +6,7 @@ import { reasonOf, StoreApplication } from './apply-store.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
 import type { OwnerFeed } from './event-feed.ts';
 import type { Orphan } from './orphan-buffer.ts';
-import { EVENT_LIMITS, type EventLimits, OwnerBlocks, type SharedBudgets } from './owner-blocks.ts';
+import { EVENT_LIMITS, type EventLimits, OwnerBlocks, type SharedBudgets, sideBytes } from './owner-blocks.ts';
 import { Rejections } from './rejections.ts';
 import type { BlockRemovedEvent, BlockStoredEvent, KvEvent } from './types.ts';
 
@@ -26,6 +26,7 @@ export class EventApplication {
     this.#stores = new StoreApplication(options, this.rejections);
     this.#limits = { ...EVENT_LIMITS, ...options.eventLimits };
     this.#budgets = {
+      marks: { bytes: 0, maxBytes: this.#limits.allMarkBytes },
       orphans: { bytes: 0, maxBytes: this.#limits.allOrphanBytes },
       pages: { pages: 0, maxPages: this.#limits.allPages },
     };
@@ -35,6 +36,7 @@ export class EventApplication {
       return blocks;
     });
     options.metrics.gauge('pointsman_kv_pages', () => this.#budgets.pages.pages);
+    options.metrics.gauge('pointsman_kv_side_bytes', () => sideBytes(this.#owners.values()));
   }
 
   /** Applies an event; what it refuses is counted on the feed. */
@@ -78,7 +80,9 @@ export class EventApplication {
 
   /** The owner's engine started anew, or the slot is somebody else's now. */
   forget(owner: OwnerSlot): void {
-    this.#owners.get(owner)?.forgetBlocks();
+    const state = this.#owners.get(owner);
+    state?.forgetBlocks();
+    state?.marks.clear();
     this.#owners.delete(owner);
   }
 

@@ -62,7 +62,7 @@ export class StoreApplication {
       marks.bar(external, 'ambiguous');
       return 'ambiguous_cache_namespace';
     }
-    if (salt !== null && !marks.hasRoom(external.length / 2)) return 'cache_namespace_full';
+    if (salt !== null && !marks.hasRoom(external.length / 2, salt)) return 'cache_namespace_full';
     const seed = blockHashSeed({ loraName: event.loraName, cacheSalt: salt });
     const placeholder = this.#options.placeholderOf?.(owner) ?? null;
     if (expected !== null && expected !== blockSize) {

@@ -91,6 +91,19 @@ describe('the cache salt of a chain', () => {
     expect(depth(1, [9, 9], TENANT)).toBe(1);
   });
 
+  it('shares one budget in bytes among all owners, long texts counted', () => {
+    const tenant = { cacheSalt: 'x'.repeat(100) };
+    // Two hashes and a salt of 100 letters, of either owner.
+    const { send, depth, applier } = bench({ eventLimits: { allMarkBytes: 2 * (2 * 40 + 160 + 200) } });
+    for (const owner of [1, 2]) send(owner, stored([10, 11], [1, 2, 3, 4], tenant));
+    send(3, stored([10], [1, 2], tenant));
+    expect([1, 2, 3].map((owner) => depth(owner, [1, 2, 3, 4], tenant))).toEqual([2, 2, 0]);
+    expect(applier.feed(3)?.rejectedBlocks).toEqual({ cache_namespace_full: 1 });
+    applier.forget(1);
+    send(3, stored([10], [1, 2], tenant));
+    expect(depth(3, [1, 2], tenant)).toBe(1);
+  });
+
   it('may be any text, the empty one being none', () => {
     const { send, depth } = bench();
     send(1, stored([10], [1, 2], { cacheSalt: '' }), stored([11], [3, 4], { after: 10 }));
@@ -129,7 +142,8 @@ describe('HashMarks', () => {
     );
     fc.assert(
       fc.property(fc.array(change, { maxLength: 40 }), (changes) => {
-        const marks = new HashMarks(8);
+        const budget = { bytes: 0, maxBytes: 10_000 };
+        const marks = new HashMarks(8, budget);
         const model = new Map<number, string>();
         for (const it of changes) {
           if (it.kind === 'clear') {
@@ -156,6 +170,8 @@ describe('HashMarks', () => {
           const salts = new Set([...model.values()].filter((words) => words.startsWith('salted')));
           expect(marks.salts).toBe(salts.size);
           expect(marks.size).toBe(model.size);
+          // 40 per hash, 162 per salt of one letter: nothing is left over, nor given back twice.
+          expect(budget.bytes).toBe(40 * model.size + 162 * salts.size);
         }
       }),
       { numRuns: 300 },

@@ -17,6 +17,17 @@ const AMBIGUOUS_ID = 0;
 const UNUSABLE_ID = 1;
 const FIRST_SALT = 2;
 
+/** What a hash takes in the table at most: its slot, and those that stay free. */
+const HASH_BYTES = 40;
+/** What a salt takes beside its text. */
+const SALT_BYTES = 160;
+
+/** Bytes of all owners' marks by these rates, and the most there may be. */
+export interface MarkBudget {
+  bytes: number;
+  readonly maxBytes: number;
+}
+
 interface Salt {
   readonly text: string;
   hashes: number;
@@ -29,10 +40,17 @@ export class HashMarks {
   readonly #freeSalts: number[] = [];
   readonly #idOfSalt = new Map<string, number>();
   readonly #most: number;
+  readonly #budget: MarkBudget;
+  /** What the salts take. */
+  #saltBytes = 0;
 
-  /** @param most hashes marked at once; ≥ 1. */
-  constructor(most: number) {
+  /**
+   * @param most hashes marked at once; ≥ 1.
+   * @param budget shared with the other owners.
+   */
+  constructor(most: number, budget: MarkBudget) {
     this.#most = most;
+    this.#budget = budget;
   }
 
   /** Hashes marked. */
@@ -40,9 +58,9 @@ export class HashMarks {
     return this.#ids.size;
   }
 
-  /** Bytes of the table. */
+  /** Bytes of the table, and of the salts with their objects. */
   get bytes(): number {
-    return this.#ids.bytes;
+    return this.#ids.bytes + this.#saltBytes;
   }
 
   /** Different salts held. */
@@ -50,9 +68,13 @@ export class HashMarks {
     return this.#idOfSalt.size;
   }
 
-  /** Whether so many more hashes have room. */
-  hasRoom(hashes: number): boolean {
-    return this.#ids.size + hashes <= this.#most;
+  /** Whether so many more hashes have room, of this salt (absent: none). */
+  hasRoom(hashes: number, salt?: string): boolean {
+    const text = salt === undefined || this.#idOfSalt.has(salt) ? 0 : saltBytes(salt);
+    return (
+      this.#ids.size + hashes <= this.#most &&
+      this.#budget.bytes + hashes * HASH_BYTES + text <= this.#budget.maxBytes
+    );
   }
 
   of({ lo, hi }: U64): HashMark {
@@ -75,7 +97,7 @@ export class HashMarks {
     for (let at = 0; at < hashes.length; at += 2) {
       // Counted before the old mark goes, which may be the salt's last.
       entry.hashes += 1;
-      this.#release(this.#ids.set(hashes[at]!, hashes[at + 1]!, id));
+      this.#release(this.#set(hashes[at]!, hashes[at + 1]!, id));
     }
     if (entry.hashes === 0) this.#drop(id, entry);
   }
@@ -88,7 +110,7 @@ export class HashMarks {
       const hi = hashes[at + 1]!;
       const before = this.#ids.get(lo, hi);
       if (before === AMBIGUOUS_ID || (before < 0 && !this.hasRoom(1))) continue;
-      this.#ids.set(lo, hi, id);
+      this.#set(lo, hi, id);
       this.#release(before);
     }
   }
@@ -104,15 +126,25 @@ export class HashMarks {
     const id = this.#ids.get(lo, hi);
     if (id < 0 || id === AMBIGUOUS_ID) return;
     this.#ids.delete(lo, hi);
+    this.#budget.bytes -= HASH_BYTES;
     this.#release(id);
   }
 
   /** Forgets all. */
   clear(): void {
+    this.#budget.bytes -= this.#ids.size * HASH_BYTES + this.#saltBytes;
+    this.#saltBytes = 0;
     this.#ids.clear();
     this.#salts.length = 0;
     this.#freeSalts.length = 0;
     this.#idOfSalt.clear();
+  }
+
+  /** Returns the mark before, −1 = none. */
+  #set(lo: number, hi: number, id: number): number {
+    const before = this.#ids.set(lo, hi, id);
+    if (before < 0) this.#budget.bytes += HASH_BYTES;
+    return before;
   }
 
   #markOf(id: number): HashMark {
@@ -128,6 +160,7 @@ export class HashMarks {
     const at = this.#freeSalts.pop() ?? this.#salts.length;
     this.#salts[at] = { text, hashes: 0 };
     this.#idOfSalt.set(text, at + FIRST_SALT);
+    this.#addSaltBytes(saltBytes(text));
     return at + FIRST_SALT;
   }
 
@@ -142,5 +175,15 @@ export class HashMarks {
     this.#salts[id - FIRST_SALT] = undefined;
     this.#freeSalts.push(id - FIRST_SALT);
     this.#idOfSalt.delete(salt.text);
+    this.#addSaltBytes(-saltBytes(salt.text));
   }
+
+  #addSaltBytes(bytes: number): void {
+    this.#saltBytes += bytes;
+    this.#budget.bytes += bytes;
+  }
+}
+
+function saltBytes(text: string): number {
+  return SALT_BYTES + 2 * text.length;
 }

@@ -50,8 +50,9 @@ export class OrphanBuffer {
     return this.#all.size === 0;
   }
 
+  /** Bytes of what waits with its objects, and of tables that have room for more. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#bytes + this.#byParent.bytes + this.#byHash.bytes;
   }
 
   /** Whether a block with this engine hash waits. */

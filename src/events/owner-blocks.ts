@@ -1,7 +1,8 @@
 // What the applier remembers of one owner's blocks beside the index: which groups to leave out, what hashes mean, which blocks wait
 // for their parent, and pages that are no whole blocks yet.
+import type { GaugeSample } from '../observe/index.ts';
 import { EventFilter } from './event-filter.ts';
-import { HashMarks } from './hash-marks.ts';
+import { HashMarks, type MarkBudget } from './hash-marks.ts';
 import { type OrphanBudget, OrphanBuffer } from './orphan-buffer.ts';
 import { type PageBudget, PageTable } from './page-table.ts';
 
@@ -15,6 +16,8 @@ export interface EventLimits {
   readonly allOrphanBytes: number;
   /** Engine hashes of one owner that carry a namespace, or on which nothing may hang. */
   readonly markedHashes: number;
+  /** Bytes of the hashes and namespaces of all owners. */
+  readonly allMarkBytes: number;
   /** Pages of one owner that are smaller than the model's blocks. */
   readonly pages: number;
   /** Such pages of all owners; each takes about 70 bytes and its tokens. */
@@ -27,14 +30,27 @@ export const EVENT_LIMITS: EventLimits = {
   orphanBytes: 16 * 1024 * 1024,
   allOrphanBytes: 64 * 1024 * 1024,
   markedHashes: 1024 * 1024,
+  allMarkBytes: 256 * 1024 * 1024,
   pages: 1024 * 1024,
   allPages: 4 * 1024 * 1024,
 };
 
 /** What all owners share. */
 export interface SharedBudgets {
+  readonly marks: MarkBudget;
   readonly orphans: OrphanBudget;
   readonly pages: PageBudget;
+}
+
+/** Bytes of what is kept of all owners beside the index, by part. */
+export function sideBytes(owners: Iterable<OwnerBlocks>): GaugeSample[] {
+  const bytes = { marks: 0, pages: 0, orphans: 0 };
+  for (const { marks, orphans, pages } of owners) {
+    bytes.marks += marks.bytes;
+    bytes.orphans += orphans.bytes;
+    bytes.pages += pages?.bytes ?? 0;
+  }
+  return Object.entries(bytes).map(([part, value]) => ({ labels: { part }, value }));
 }
 
 /** State of one owner. */
@@ -52,7 +68,7 @@ export class OwnerBlocks {
   constructor(limits: EventLimits, budgets: SharedBudgets) {
     this.#limits = limits;
     this.#budgets = budgets;
-    this.marks = new HashMarks(limits.markedHashes);
+    this.marks = new HashMarks(limits.markedHashes, budgets.marks);
     this.orphans = new OrphanBuffer(limits.orphanBlocks, limits.orphanBytes, budgets.orphans);
   }
 

@@ -4,6 +4,8 @@ import { type HashPairs, TIERS, type Tier, type U64, U64Map } from '../kv/index.
 import { PageRows } from './page-rows.ts';
 
 const NONE = -1;
+/** What a page's items take beside their hashes: an array's objects and an entry of a map. */
+const ITEM_BYTES = 200;
 
 /** A block that all pages are there of. */
 export interface FullBlock {
@@ -42,6 +44,7 @@ export class PageTable {
   readonly #rows: PageRows;
   readonly #byHash = new U64Map();
   readonly #items = new Map<number, HashPairs>();
+  #itemBytes = 0;
   readonly #maxPages: number;
   readonly #budget: PageBudget;
 
@@ -64,8 +67,9 @@ export class PageTable {
     return this.#rows.live;
   }
 
+  /** Bytes of the arrays, and of the items with their objects. */
   get bytes(): number {
-    return this.#rows.bytes + this.#byHash.bytes;
+    return this.#rows.bytes + this.#byHash.bytes + this.#itemBytes;
   }
 
   /** Whether a page lies on any tier. */
@@ -95,7 +99,7 @@ export class PageTable {
       row = rows.add(before, place, page.lo, page.hi, tokens, from);
       this.#byHash.set(page.lo, page.hi, row);
       this.#budget.pages += 1;
-      if (items !== null) this.#items.set(row, items.slice());
+      if (items !== null) this.#keepItems(row, items);
     }
     const bit = bitOf(tier);
     if ((rows.tiers(row) & bit) !== 0) return 'duplicate';
@@ -169,6 +173,18 @@ export class PageTable {
     return { external: this.#hashOf(last), parent, tokenIds, items };
   }
 
+  #keepItems(row: number, items: HashPairs): void {
+    this.#items.set(row, items.slice());
+    this.#itemBytes += ITEM_BYTES + items.byteLength;
+  }
+
+  #dropItems(row: number): void {
+    const items = this.#items.get(row);
+    if (items === undefined) return;
+    this.#items.delete(row);
+    this.#itemBytes -= ITEM_BYTES + items.byteLength;
+  }
+
   #hashOf(row: number): HashPairs {
     return Uint32Array.of(this.#rows.lo(row), this.#rows.hi(row));
   }
@@ -179,7 +195,7 @@ export class PageTable {
     for (let at = row; at !== NONE && rows.tiers(at) === 0 && rows.firstChild(at) === NONE; ) {
       const before = rows.parent(at);
       this.#byHash.delete(rows.lo(at), rows.hi(at));
-      this.#items.delete(at);
+      this.#dropItems(at);
       rows.delete(at);
       this.#budget.pages -= 1;
       at = before;

@@ -13,6 +13,11 @@ export class U64Groups<T> {
     return slot < 0 ? undefined : this.#sets[slot];
   }
 
+  /** Bytes of the tables; those of the sets are the things' own matter. */
+  get bytes(): number {
+    return this.#slots.bytes + 8 * (this.#sets.length + this.#free.length);
+  }
+
   add(lo: number, hi: number, thing: T): void {
     let slot = this.#slots.get(lo, hi);
     if (slot < 0) {

@@ -304,6 +304,11 @@ export const METRICS = {
     help: 'Pages held that are smaller than the blocks of their model.',
     labels: [],
   },
+  pointsman_kv_side_bytes: {
+    kind: 'gauge',
+    help: 'Memory kept of KV events beside the prefix index, by part: marks (cache salts, at most 256 MiB), pages (those smaller than the blocks of their model, at most 4,194,304) and orphans (blocks that wait for their parent, at most 64 MiB with tables beside).',
+    labels: ['part'],
+  },
   pointsman_approximate_ranks: {
     kind: 'gauge',
     help: 'Worker ranks whose cache is estimated from what was sent to them, by reason.',
