@@ -27,7 +27,7 @@ import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
-import { createIndex } from './create-index.ts';
+import { createIndex, showTiers } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
 import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
@@ -212,6 +212,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       options.checksIdleEvents === true ? current().router.kvEventIdleCheckMs : 0;
     const parts = { fleet, hasher, blockSizes, imageTokenOf, road, idleCheckMs, clock, metrics };
     followFleet(index, fleet);
+    showTiers(index, fleet, metrics);
     if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
   }
   warnOfBlockSizes(fleet, blockSizes, log);

@@ -1,5 +1,13 @@
 // The router's prefix index: one for all partitions, within limits.index_bytes, with its metrics.
-import { type BlockHasher, type CopyableIndex, createPrefixIndex, type OwnerSlot } from '../kv/index.ts';
+import type { Fleet } from '../fleet/index.ts';
+import {
+  type BlockHasher,
+  type CopyableIndex,
+  createPrefixIndex,
+  type OwnerSlot,
+  type PrefixIndex,
+  TIERS,
+} from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 
 const EVICTED = { reason: 'evicted' };
@@ -27,4 +35,15 @@ export function createIndex(
   metrics.gauge('pointsman_kv_index_bytes', () => index.stats().bytes);
   metrics.gauge('pointsman_kv_index_blocks', () => index.stats().blocks);
   return index;
+}
+
+/** Shows how many blocks the workers of a fleet hold on each tier. */
+export function showTiers(index: Pick<PrefixIndex, 'blocksOf'>, fleet: Fleet, metrics: Metrics): void {
+  metrics.gauge('pointsman_kv_index_worker_blocks', () => {
+    const held = TIERS.map(() => 0);
+    for (const { slots } of fleet.workers()) {
+      for (const slot of slots) index.blocksOf(slot).forEach((blocks, tier) => void (held[tier]! += blocks));
+    }
+    return TIERS.map((tier, at) => ({ labels: { tier }, value: held[at] ?? 0 }));
+  });
 }

@@ -197,6 +197,11 @@ export const METRICS = {
     help: 'Distinct blocks that the prefix index knows on any worker, those of cleared workers included until they are taken away.',
     labels: [],
   },
+  pointsman_kv_index_worker_blocks: {
+    kind: 'gauge',
+    help: 'Blocks that worker ranks hold by tier (device, host, disk, external), a block counted once for each rank and tier.',
+    labels: ['tier'],
+  },
   pointsman_kv_index_evicted_total: {
     kind: 'counter',
     help: 'Blocks of workers that the prefix index forgot to stay within limits.index_bytes; the engines still hold them.',
