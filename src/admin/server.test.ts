@@ -19,7 +19,7 @@ const record = (id: string, request: string): DecisionRecord => ({
   mode: 'kv',
   policy: { type: 'round-robin', instance: null, version: 'builtin' },
   session: null,
-  prompt: { tokens: 1, blocks: 1, block_size: 16, tokens_source: 'local', head_hash: 18446744073709551615n },
+  prompt: { tokens: 1, blocks: 1, block_size: 16, tokens_source: 'local', estimated: null, head_hash: 18446744073709551615n },
   classification: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'none', version: 0, per_worker_age_ms: {}, stale_workers: [] },

@@ -39,6 +39,7 @@ describe('a generate request', () => {
       stream: false,
       tokens: new Uint32Array(3),
       tokensSource: 'estimate',
+      estimated: 'source',
       maxOutputTokens: 4,
       expectedOutputTokens: null,
       loraName: null,

@@ -130,6 +130,7 @@ async function toRoadRequest(
     stream: request.stream,
     tokens: prompt.tokens,
     tokensSource: prompt.source,
+    ...(prompt.estimated === undefined ? {} : { estimated: prompt.estimated }),
     maxOutputTokens: request.maxOutputTokens,
     expectedOutputTokens: hints.expectedOutputTokens,
     loraName: null,

@@ -59,6 +59,7 @@ export function decisionInput(
     blocks: 256,
     blockSize: 16,
     tokensSource: 'local',
+    estimated: null,
     headLow: 7,
     headHigh: 1,
     indexVersion: 5,

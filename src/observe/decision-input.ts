@@ -66,6 +66,8 @@ export interface DecisionInput {
   readonly blocks: number;
   readonly blockSize: number;
   readonly tokensSource: string;
+  /** Why the prompt has no exact tokens, in one word; null = it has. */
+  readonly estimated: string | null;
   /** Sequence hash of the prompt's first block in two halves; null = no block was hashed. */
   readonly headLow: number | null;
   readonly headHigh: number;

@@ -121,6 +121,8 @@ export interface DecisionRecord {
     readonly blocks: number;
     readonly block_size: number;
     readonly tokens_source: string;
+    /** Why the tokens are an estimate, so that no block was hashed: `content`, `template` or `source`; null = they are exact. */
+    readonly estimated: string | null;
     readonly head_hash: bigint | null;
   };
   /** Null = no request classifier is configured. */

@@ -81,7 +81,7 @@ describe('a decision record', () => {
       mode: 'kv',
       policy: { type: 'dynamo-default-cost-fn', instance: null, version: 'builtin' },
       session: { id_hash: '00000007', parent_hash: null, final: false, trigger: 'user_message' },
-      prompt: { tokens: 4096, blocks: 256, block_size: 16, tokens_source: 'local', head_hash: 4294967303n },
+      prompt: { tokens: 4096, blocks: 256, block_size: 16, tokens_source: 'local', estimated: null, head_hash: 4294967303n },
       classification: null,
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
       index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },

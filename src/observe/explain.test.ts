@@ -23,6 +23,7 @@ const RECORD: DecisionRecord = {
     blocks: 256,
     block_size: 16,
     tokens_source: 'local',
+    estimated: null,
     head_hash: 16900403811276279622n,
   },
   classification: null,

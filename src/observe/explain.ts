@@ -27,7 +27,7 @@ function heading(record: DecisionRecord): string {
     `decision ${record.id}  request ${record.request_id}  attempt ${record.attempt}  ${isoTime(record.at_ms)}`,
     `door ${record.door}  model ${record.model}  routing group ${record.partition.routing_group}  role ${record.role}  mode ${record.mode}`,
     `policy ${policy.type}${instance} ${policy.version}`,
-    `prompt ${prompt.tokens} tokens (${prompt.tokens_source}), ${prompt.blocks} blocks of ${prompt.block_size}` +
+    `prompt ${prompt.tokens} tokens (${sourceOf(prompt)}), ${prompt.blocks} blocks of ${prompt.block_size}` +
       (prompt.head_hash === null ? '' : `, head hash ${prompt.head_hash}`),
     `queue ${queue.class}: ${queue.outcome}, waited ${number(queue.waited_ms)} ms`,
     `index ${index.kind}, version ${index.version}` +
@@ -44,6 +44,18 @@ function heading(record: DecisionRecord): string {
     lines.push(`session ${session.id_hash}${parent}${trigger}${session.final ? ', final request' : ''}`);
   }
   return lines.join('\n');
+}
+
+/** What is known of an estimate's reason; a router of an earlier version says nothing of it. */
+const ESTIMATED: Readonly<Record<string, string>> = {
+  content: 'it holds more than text, whose tokens only the engine knows',
+  template: 'the chat template refuses it',
+  source: 'the model has no tokenizer here',
+};
+
+function sourceOf({ estimated, tokens_source: source }: DecisionRecord['prompt']): string {
+  const reason = (estimated ?? null) === null ? undefined : ESTIMATED[estimated ?? ''];
+  return reason === undefined ? source : `${source}, as ${reason}: no block is hashed or matched`;
 }
 
 function classified({ classifier, overrides, result, waited_ms }: ClassificationRecord): string {

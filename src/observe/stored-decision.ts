@@ -176,6 +176,7 @@ export class StoredDecision {
         blocks: input.blocks,
         block_size: input.blockSize,
         tokens_source: input.tokensSource,
+        estimated: input.estimated,
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
       classification: classificationRecord(input.classification ?? null),

@@ -94,6 +94,7 @@ export class DecisionWriter {
       blocks: Math.floor(request.tokens.length / lookup.blockSize),
       blockSize: lookup.blockSize,
       tokensSource: request.tokensSource,
+      estimated: request.estimated ?? null,
       headLow: hashes?.sequence[0] ?? null,
       headHigh: hashes?.sequence[1] ?? 0,
       indexVersion: match?.version ?? null,

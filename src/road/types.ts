@@ -35,6 +35,8 @@ export interface RoadRequest {
   /** Exact token ids, or a stand-in of the estimated length when `tokensSource` is `estimate`. */
   readonly tokens: Uint32Array;
   readonly tokensSource: TokensSource;
+  /** Why `tokensSource` is `estimate`, in one word; absent = it is not, or nobody says. */
+  readonly estimated?: string;
   readonly maxOutputTokens: number;
   readonly expectedOutputTokens: number | null;
   readonly loraName: string | null;

@@ -97,9 +97,13 @@ describe('a local token source', () => {
       { role: 'user', content: 'abcd' },
       { role: 'user', content: 'abcd' },
     ];
-    expect(await strict.encodeChat(chat(two))).toEqual({ tokens: new Uint32Array(4), source: 'estimate' });
+    expect(await strict.encodeChat(chat(two))).toEqual({
+      tokens: new Uint32Array(4),
+      source: 'estimate',
+      estimated: 'template',
+    });
     const image = [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }];
-    expect((await strict.encodeChat(chat(image))).source).toBe('estimate');
+    expect(await strict.encodeChat(chat(image))).toMatchObject({ source: 'estimate', estimated: 'content' });
     expect(counts).toEqual([
       { model: 'tiny', reason: 'template' },
       { model: 'tiny', reason: 'content' },
@@ -145,6 +149,7 @@ describe('an estimate', () => {
     expect(await estimated.encodePrompt('déjà', true)).toEqual({
       tokens: new Uint32Array(2),
       source: 'estimate',
+      estimated: 'source',
     });
     expect((await estimated.encodePrompt('x'.repeat(1000), true)).tokens.length).toBe(10);
     expect((await estimated.encodeChat(chat([{ role: 'user', content: 'abcd' }]))).tokens.length).toBe(2);

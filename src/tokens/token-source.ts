@@ -5,7 +5,7 @@ import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { estimateChatTokens, estimateTokens } from './estimate.ts';
 import { readPromptIds } from './prompt-ids.ts';
 import { createTokenizerPool, type TokenizerPool } from './tokenizer-pool.ts';
-import type { PromptSource, TokenizedPrompt, TokenSource } from './types.ts';
+import type { EstimateReason, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';
 
 /** What a token source needs. */
 export interface TokenSourceDeps {
@@ -68,13 +68,13 @@ class BoundedTokenSource implements TokenSource {
       return this.#checked(readPromptIds(prompt, 'prompt'), 'given');
     }
     if (prompt === '') throw emptyPrompt();
-    if (this.#pool === null) return this.#estimate(estimateTokens(prompt));
+    if (this.#pool === null) return this.#estimate(estimateTokens(prompt), 'source');
     const pool = this.#pool;
     return this.#checked(await this.#timed(() => pool.encodePrompt(prompt, addSpecialTokens)), 'local');
   }
 
   async encodeChat(chat: Parameters<TokenSource['encodeChat']>[0]): Promise<TokenizedPrompt> {
-    if (this.#pool === null) return this.#estimate(estimateChatTokens(chat.messages));
+    if (this.#pool === null) return this.#estimate(estimateChatTokens(chat.messages), 'source');
     const pool = this.#pool;
     const result = await this.#timed(() => pool.encodeChat(chat));
     if (result instanceof Uint32Array) return this.#checked(result, 'local');
@@ -82,7 +82,7 @@ class BoundedTokenSource implements TokenSource {
       model: this.#deps.model,
       reason: result.notRendered,
     });
-    return this.#estimate(estimateChatTokens(chat.messages));
+    return this.#estimate(estimateChatTokens(chat.messages), result.notRendered);
   }
 
   async close(): Promise<void> {
@@ -105,8 +105,9 @@ class BoundedTokenSource implements TokenSource {
   }
 
   /** An estimate never refuses: whether the prompt really fits, only the engine knows. */
-  #estimate(tokens: number): TokenizedPrompt {
-    return { tokens: new Uint32Array(Math.min(tokens, this.#deps.maxPromptTokens())), source: 'estimate' };
+  #estimate(tokens: number, estimated: EstimateReason): TokenizedPrompt {
+    const length = Math.min(tokens, this.#deps.maxPromptTokens());
+    return { tokens: new Uint32Array(length), source: 'estimate', estimated };
   }
 
   #checkLength(tokens: number): void {

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { TokenizerAnswer, TokenizerFiles, TokenizerTask } from './tokenizer-task.ts';
-import type { ChatPrompt } from './types.ts';
+import type { ChatPrompt, EstimateReason } from './types.ts';
 
 /** Settings of a pool. */
 export interface TokenizerPoolOptions extends TokenizerFiles {
@@ -13,7 +13,7 @@ export interface TokenizerPoolOptions extends TokenizerFiles {
 }
 
 /** Why a chat was not rendered, as a metric label. */
-export type NotRendered = 'template' | 'content';
+export type NotRendered = Exclude<EstimateReason, 'source'>;
 
 /** Tokenizes on other threads. */
 export interface TokenizerPool {

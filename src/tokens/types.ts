@@ -3,11 +3,19 @@
 /** How the ids of one prompt came about. */
 export type PromptSource = 'local' | 'estimate' | 'given';
 
+/**
+ * Why a prompt has no exact ids: `content` = it holds more than text, such as images, whose tokens only the engine knows; `template` =
+ * the model's chat template refuses it; `source` = the model is configured so.
+ */
+export type EstimateReason = 'content' | 'template' | 'source';
+
 /** A prompt as token ids. */
 export interface TokenizedPrompt {
   /** Exact ids, or zeros of the estimated length when `source` is `estimate`. */
   readonly tokens: Uint32Array;
   readonly source: PromptSource;
+  /** Why `source` is `estimate`; absent = it is not. */
+  readonly estimated?: EstimateReason;
 }
 
 /** A chat to tokenize; the parts of a request that its template sees. */

@@ -1,6 +1,10 @@
 // Brings chat messages into the form chat templates expect: content is a string, parts are flattened, all else is kept.
 import { PointsmanError } from '../../plugin/index.ts';
 
+/** Types of parts that are text; who leaves the type out means text too. */
+const TEXTS: ReadonlySet<unknown> = new Set([undefined, 'text', 'input_text', 'output_text']);
+const REFUSALS: ReadonlySet<unknown> = new Set([undefined, 'refusal']);
+
 /** A message as templates see it. */
 export type ChatMessage = Readonly<Record<string, unknown>> & {
   readonly role: string;
@@ -33,9 +37,11 @@ function flattenContent(content: unknown, index: number): string {
     throw invalid(`messages[${index}].content must be a string or a list of parts`);
   let text = '';
   content.forEach((part: unknown, at) => {
+    // By its type alone: an image with a caption beside it is an image for the engine.
     if (typeof part === 'string') text += part;
-    else if (isObject(part) && typeof part.text === 'string') text += part.text;
-    else if (isObject(part) && typeof part.refusal === 'string') text += part.refusal;
+    else if (isObject(part) && TEXTS.has(part.type) && typeof part.text === 'string') text += part.text;
+    else if (isObject(part) && REFUSALS.has(part.type) && typeof part.refusal === 'string')
+      text += part.refusal;
     else
       throw invalid(
         `messages[${index}].content[${at}] must be a text part; other kinds have no token ids here`,
