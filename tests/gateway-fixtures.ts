@@ -94,7 +94,7 @@ export const LIMITS: RouterConfig['limits'] = {
 export const ROUTER: RouterConfig['router'] = {
   mode: 'kv',
   useKvEvents: true,
-      kvEventIdleCheckMs: 30_000,
+  kvEventIdleCheckMs: 30_000,
   overlapScoreCredit: 1,
   overlapScoreCreditDecay: 0,
   prefillLoadScale: 1,

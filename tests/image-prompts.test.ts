@@ -30,7 +30,9 @@ test('a chat with an image matches nothing, however much of its text is cached, 
     const record = await ask(content);
     expect(record.prompt).toMatchObject({ tokens_source: 'estimate', estimated: 'content', head_hash: null });
     expect(record.prediction).toBeNull();
-    expect(record.candidates[0]).toMatchObject({ overlap_blocks: { device: 0, host: 0, disk: 0, shared: 0 } });
+    expect(record.candidates[0]).toMatchObject({
+      overlap_blocks: { device: 0, host: 0, disk: 0, shared: 0 },
+    });
     expect(renderDecision(record)).toContain(
       'tokens (estimate, as it holds more than text, whose tokens only the engine knows: no block is hashed or matched)',
     );

@@ -24,7 +24,10 @@ const PER_TIER = 4;
 /** 16 blocks, of which the last lies on the farthest tier, and a token to be computed. */
 const PROMPT = promptOf(5, TIERS.length * PER_TIER * BLOCK + 1);
 /** Names of the engine's own. */
-const NAMES = BigUint64Array.from({ length: TIERS.length * PER_TIER }, (_, at) => 0xfeed_0000_0000_0001n + BigInt(at));
+const NAMES = BigUint64Array.from(
+  { length: TIERS.length * PER_TIER },
+  (_, at) => 0xfeed_0000_0000_0001n + BigInt(at),
+);
 
 const named = (from: number, to: number) => fromBigUint64Array(NAMES.slice(from, to));
 

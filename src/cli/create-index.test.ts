@@ -8,13 +8,21 @@ const CAP = 256 * 1024;
 /** Names and contents of a chain. */
 function hashes(from: number, count: number) {
   return fromBigUint64Array(
-    BigUint64Array.from({ length: count }, (_, at) => BigInt.asUintN(64, BigInt(from + at) * 0x9e3779b97f4a7c15n)),
+    BigUint64Array.from({ length: count }, (_, at) =>
+      BigInt.asUintN(64, BigInt(from + at) * 0x9e3779b97f4a7c15n),
+    ),
   );
 }
 
 it('counts what it evicts, and removes of what it does not hold by whether it was evicted', async () => {
   const metrics = createMetrics();
-  const index = createIndex(createReferenceHasher(), CAP, () => undefined, metrics, () => false);
+  const index = createIndex(
+    createReferenceHasher(),
+    CAP,
+    () => undefined,
+    metrics,
+    () => false,
+  );
   const chains = 200;
   for (let chain = 0; chain < chains; chain += 1) {
     const blocks = hashes(1 + chain * 64, 64);
@@ -25,7 +33,13 @@ it('counts what it evicts, and removes of what it does not hold by whether it wa
   for (let chain = 0; chain < chains; chain += 1) index.remove(0, 'device', hashes(1 + chain * 64, 64));
   index.remove(0, 'device', hashes(1_000_000, 3));
   const text = await metrics.text();
-  const counted = (series: string) => Number(text.split('\n').find((line) => line.startsWith(series))?.split(' ')[1]);
+  const counted = (series: string) =>
+    Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(series))
+        ?.split(' ')[1],
+    );
   expect(counted('pointsman_kv_index_evicted_total')).toBe(evicted);
   expect(counted('pointsman_kv_index_removes_not_held_total{reason="evicted"}')).toBe(evicted);
   expect(counted('pointsman_kv_index_removes_not_held_total{reason="unknown"}')).toBe(3);

@@ -40,10 +40,13 @@ export function createIndex(
 /** Shows how many blocks the workers of a fleet hold on each tier. */
 export function showTiers(index: Pick<PrefixIndex, 'blocksOf'>, fleet: Fleet, metrics: Metrics): void {
   metrics.gauge('pointsman_kv_index_worker_blocks', () => {
-    const held = TIERS.map(() => 0);
+    const held = TIERS.map((tier) => ({ labels: { tier }, value: 0 }));
     for (const { slots } of fleet.workers()) {
-      for (const slot of slots) index.blocksOf(slot).forEach((blocks, tier) => void (held[tier]! += blocks));
+      for (const slot of slots) {
+        const blocks = index.blocksOf(slot);
+        for (const [tier, sample] of held.entries()) sample.value += blocks[tier] ?? 0;
+      }
     }
-    return TIERS.map((tier, at) => ({ labels: { tier }, value: held[at] ?? 0 }));
+    return held;
   });
 }

@@ -3,7 +3,13 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { applyOverrides, defaultConfig, overridesFromEnv } from '../config/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import { AccessLog, type AccessLogOptions, peerUrl, type Registration, startIndexer } from '../services/index.ts';
+import {
+  AccessLog,
+  type AccessLogOptions,
+  peerUrl,
+  type Registration,
+  startIndexer,
+} from '../services/index.ts';
 import { createJsonLog } from './json-log.ts';
 import { wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
@@ -172,7 +178,9 @@ function accessLogOf(
   try {
     return new AccessLog({ path, localTime: accessLogLocalTime === true, ...parts });
   } catch (thrown) {
-    throw new PointsmanError('PM_USAGE', `${errorText(thrown)}; --access-log names another`, { cause: thrown });
+    throw new PointsmanError('PM_USAGE', `${errorText(thrown)}; --access-log names another`, {
+      cause: thrown,
+    });
   }
 }
 

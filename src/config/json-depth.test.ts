@@ -29,10 +29,15 @@ describe('nestsDeeperThan', () => {
 
   it('agrees with the parsed value for any JSON', () => {
     fc.assert(
-      fc.property(fc.json({ maxDepth: 6 }), fc.nat(8), fc.constantFrom(undefined, 2), (text, levels, indent) => {
-        const value: unknown = JSON.parse(text);
-        expect(nestsDeeperThan(JSON.stringify(value, null, indent), levels)).toBe(depthOf(value) > levels);
-      }),
+      fc.property(
+        fc.json({ maxDepth: 6 }),
+        fc.nat(8),
+        fc.constantFrom(undefined, 2),
+        (text, levels, indent) => {
+          const value: unknown = JSON.parse(text);
+          expect(nestsDeeperThan(JSON.stringify(value, null, indent), levels)).toBe(depthOf(value) > levels);
+        },
+      ),
     );
   });
 

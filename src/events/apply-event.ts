@@ -6,7 +6,13 @@ import { reasonOf, StoreApplication } from './apply-store.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
 import type { OwnerFeed } from './event-feed.ts';
 import type { Orphan } from './orphan-buffer.ts';
-import { EVENT_LIMITS, type EventLimits, OwnerBlocks, type SharedBudgets, sideBytes } from './owner-blocks.ts';
+import {
+  EVENT_LIMITS,
+  type EventLimits,
+  OwnerBlocks,
+  type SharedBudgets,
+  sideBytes,
+} from './owner-blocks.ts';
 import { Rejections } from './rejections.ts';
 import type { BlockRemovedEvent, BlockStoredEvent, KvEvent } from './types.ts';
 

@@ -29,7 +29,11 @@ function setUp({ idleMs = IDLE_MS, keeps = 1000 } = {}) {
     history = [...history, { sequence, bytes }].slice(-keeps);
     if (isHeard) applier.onBatch(1, sequence, bytes);
   };
-  return { applier, depth, clock, asked, publish, restart: () => ((history = []), (next = 0)) };
+  const restart = (): void => {
+    history = [];
+    next = 0;
+  };
+  return { applier, depth, clock, asked, publish, restart };
 }
 
 describe('a stream that went silent', () => {
@@ -42,7 +46,12 @@ describe('a stream that went silent', () => {
     expect([asked, depth(1, [1, 2, 3, 4]), depth(1, [7, 8])]).toEqual([[], 2, 0]);
     clock.advanceTo(IDLE_MS + 1);
     expect([asked, depth(1, [1, 2, 3, 4]), depth(1, [7, 8])]).toEqual([[0], 1, 1]);
-    expect(applier.feed(1)).toMatchObject({ lastSequence: 2, stale: false, partial: false, missedBatches: 0 });
+    expect(applier.feed(1)).toMatchObject({
+      lastSequence: 2,
+      stale: false,
+      partial: false,
+      missedBatches: 0,
+    });
   });
 
   it('is asked about from its last message on, after pauses that double up to 16 times the first', () => {

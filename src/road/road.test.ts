@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { blockHashSeed, createBlockHasher, hashBlocks } from '../kv/index.ts';
+import { createMetrics } from '../observe/index.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -7,7 +8,6 @@ import {
   pickWorker,
   scoreWorkers,
 } from '../plugin/index.ts';
-import { createMetrics } from '../observe/index.ts';
 import { PARTITION, prompt, REPORT, RecordingSink, testRoad, workerSpec } from './road.fixtures.ts';
 
 const unreachable = new PointsmanError('PM_ENGINE_UNREACHABLE', 'refused');

@@ -118,7 +118,8 @@ describe('a dump of one index', () => {
   it('leaves out what lies behind a block that is gone, all its branches, and calls that rank partial', async () => {
     const from = partition();
     const [slot, other] = [from.slotFor(rank(0)), from.slotFor(rank(1))];
-    for (const one of [slot, other]) from.events.resume(one, { sequence: 0, time: 0, stale: false, partial: false });
+    for (const one of [slot, other])
+      from.events.resume(one, { sequence: 0, time: 0, stale: false, partial: false });
     store(from, slot, null, 1, 2, 3);
     store(from, slot, 2, 4);
     store(from, slot, null, 9);

@@ -105,9 +105,9 @@ describe('renderChat', () => {
       'PM_CHAT_INVALID messages[0].content[0] must be a text part; other kinds have no token ids here',
     );
     // The engine goes by the type: this is an image, whatever else it has.
-    expect(render([{ role: 'user', content: [{ type: 'image_url', image_url: {}, text: 'a cat' }] }])).toMatch(
-      /must be a text part/,
-    );
+    expect(
+      render([{ role: 'user', content: [{ type: 'image_url', image_url: {}, text: 'a cat' }] }]),
+    ).toMatch(/must be a text part/);
   });
 
   it('passes special tokens, empty where missing, tools and variables to the template', () => {
