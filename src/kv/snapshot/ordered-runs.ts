@@ -31,9 +31,9 @@ export class OrderedRuns {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
   readonly #wanted: (owner: number) => boolean;
   /** Sequence hash of each row. */
-  readonly #sequence: HashPairs;
+  #sequence: HashPairs = new Uint32Array(0);
   /** Rows by owner and sequence hash; of several names of a block the first. */
-  readonly #byOwner: U64Map;
+  #byOwner = new U64Map();
   readonly #local = new Uint32Array(2);
   /** Rows by sequence hash alone, of whichever owner; made when the first hole is met. */
   #byBlock: U64Map | null = null;
@@ -48,12 +48,15 @@ export class OrderedRuns {
     this.#rows = rows;
     this.#hasher = hasher;
     this.#wanted = wanted;
-    this.#sequence = new Uint32Array(2 * rows.count);
-    this.#byOwner = new U64Map(rows.count);
   }
 
   /** Finds the runs step by step, for those who have others wait meanwhile; once. Without it the first iteration does all at once. */
   *prepare(): Generator<void, void> {
+    // Large arrays take a while to be had.
+    this.#sequence = new Uint32Array(2 * this.#rows.count);
+    yield;
+    this.#byOwner = new U64Map(this.#rows.count);
+    yield;
     let before = NONE;
     for (let row = 0; row < this.#rows.count; row++) {
       if (row % ROWS_PER_STEP === ROWS_PER_STEP - 1) yield;

@@ -114,6 +114,7 @@ export class SnapshotWriter {
       this.close();
     }
     const bytes = new Uint8Array(this.#rows * ROW_BYTES);
+    yield;
     let at = 0;
     for (const piece of pieces) {
       bytes.set(piece, at);
