@@ -11,6 +11,8 @@ export class CompactCandidates {
   readonly #inputs: ReadonlySet<WorkerInput>;
   readonly #own: CandidateTable = createCandidateTable(0);
   #source: CandidateTable = this.#own;
+  /** What components may see besides ids. */
+  readonly #shown: readonly LazyColumn[];
   readonly ids = new LazyIds(this.#rows);
   readonly effectiveOverlapBlocks = new LazyColumn(this.#rows);
   readonly cachedTokens = new LazyColumn(this.#rows);
@@ -29,6 +31,18 @@ export class CompactCandidates {
   /** @param inputs what any component declared. */
   constructor(inputs: ReadonlySet<WorkerInput>) {
     this.#inputs = inputs;
+    const shown: LazyColumn[] = [];
+    if (inputs.has('cache')) {
+      shown.push(this.effectiveOverlapBlocks, this.cachedTokens, this.deviceBlocks);
+      shown.push(this.hostBlocks, this.diskBlocks);
+    }
+    if (inputs.has('load')) {
+      shown.push(this.loadAvailable, this.activePrefillTokens, this.decodeCostBlocks, this.activeRequests);
+    }
+    if (inputs.has('preferred-taint')) shown.push(this.preferredTaintMultiplier);
+    if (inputs.has('occupancy')) shown.push(this.occupancy);
+    if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
+    this.#shown = shown;
   }
 
   get count(): number {
@@ -41,8 +55,11 @@ export class CompactCandidates {
 
   /** Makes room; what was copied is lost. */
   grow(rows: number): void {
+    if (growCandidateTable(this.#own, rows)) this.#keepInOwn();
+  }
+
+  #keepInOwn(): void {
     const own = this.#own;
-    if (!growCandidateTable(own, rows)) return;
     this.ids.keepIn(own.workerIds, own.ranks);
     this.effectiveOverlapBlocks.keepIn(own.effectiveOverlapBlocks);
     this.cachedTokens.keepIn(own.cachedTokens);
@@ -61,6 +78,10 @@ export class CompactCandidates {
 
   /** Takes rows `from[0 … count)` of `source` as rows 0 …; null = its first `count` rows. Both must stay as they are while columns are read. */
   take(source: CandidateTable, from: Int32Array | null, count: number): void {
+    if (!this.isWhole()) {
+      Object.assign(this.#own, createCandidateTable(this.#own.slots.length));
+      this.#keepInOwn();
+    }
     this.#source = source;
     this.#rows.set(from, count);
     this.ids.point(source.workerIds, source.ranks);
@@ -82,6 +103,15 @@ export class CompactCandidates {
   /** Takes fewer rows of the same table, as {@link take}. What components wrote into columns is gone. */
   narrow(from: Int32Array, count: number): void {
     this.#rows.set(from, count);
+  }
+
+  /** Whether every array that components may see is there: one that was transferred to another thread, say, has no rows any more. */
+  isWhole(): boolean {
+    // There is none yet; nobody sees the slots.
+    if (this.#own.slots.length === 0) return true;
+    const shown = this.#shown;
+    for (let at = 0; at < shown.length; at += 1) if (!shown[at]!.isAttached) return false;
+    return this.ids.isAttached;
   }
 
   /** Whether a row has blocks to copy, as the host knows it, whatever components wrote. */

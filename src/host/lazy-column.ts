@@ -24,6 +24,8 @@ export class LazyColumn {
   readonly #rows: DecisionRows;
   #source: Float64Array = new Float64Array(0);
   #own: Float64Array = new Float64Array(0);
+  /** The same numbers in an object for components, who may change what its members answer. */
+  #shown: Float64Array = this.#own;
   #copied = -1;
   #viewed: Float64Array | null = null;
   /** Of `#viewed`. Kept: making a view costs more than copying it. */
@@ -36,6 +38,7 @@ export class LazyColumn {
   /** Where the copies are kept; with room for all rows. */
   keepIn(own: Float64Array): void {
     this.#own = own;
+    this.#shown = own.subarray();
     this.#copied = -1;
   }
 
@@ -44,10 +47,15 @@ export class LazyColumn {
     this.#source = source;
   }
 
+  /** False once a component has given the array away, or before there is one. */
+  get isAttached(): boolean {
+    return this.#own.length > 0;
+  }
+
   /** The copy for this decision. */
   get values(): Float64Array {
     this.refresh();
-    return this.#own;
+    return this.#shown;
   }
 
   /** Copies, unless that was done for this decision. */
@@ -89,6 +97,7 @@ export class LazyIds {
   #ids: BigUint64Array = new BigUint64Array(0);
   #words: Int32Array = new Int32Array(0);
   #ranks: Int32Array = new Int32Array(0);
+  #shownRanks: Int32Array = this.#ranks;
   #copied = -1;
 
   constructor(rows: DecisionRows) {
@@ -100,6 +109,7 @@ export class LazyIds {
     this.#ids = ids;
     this.#words = wordsOf(ids);
     this.#ranks = ranks;
+    this.#shownRanks = ranks.subarray();
     this.#copied = -1;
   }
 
@@ -112,6 +122,11 @@ export class LazyIds {
     this.#sourceRanks = ranks;
   }
 
+  /** As {@link LazyColumn.isAttached}. */
+  get isAttached(): boolean {
+    return this.#words.length > 0 && this.#ranks.length > 0;
+  }
+
   get workerIds(): BigUint64Array {
     this.refresh();
     return this.#ids;
@@ -119,7 +134,7 @@ export class LazyIds {
 
   get ranks(): Int32Array {
     this.refresh();
-    return this.#ranks;
+    return this.#shownRanks;
   }
 
   /** As {@link LazyColumn.refresh}. */

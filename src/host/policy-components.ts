@@ -19,6 +19,7 @@ import {
   commitWithoutSource,
   componentBroke,
   componentThrew,
+  detachedArray,
   invalidPick,
   nonFiniteCost,
   type PolicySite,
@@ -53,6 +54,8 @@ export class PolicyComponents {
   readonly #picksLowest: boolean;
   /** What each scorer wrote, exactly as long as there are candidates. Making these costs more than a small scan, so they are kept. */
   #slots: readonly Float64Array[] = [];
+  /** The same in objects for the scorers, who may change what members of theirs answer. */
+  #shownSlots: readonly Float64Array[] = [];
   #slotCount = -1;
   /** One array for all, see {@link SLOT_ROWS}: what slots hold before a scorer writes, then a slot per scorer. */
   #room = new Float64Array(0);
@@ -102,6 +105,16 @@ export class PolicyComponents {
     return null;
   }
 
+  /**
+   * To be called after {@link dropper} was asked about all rows.
+   * @throws PointsmanError PM_PLUGIN_INVALID where a filter gave columns away.
+   */
+  endFiltering(): void {
+    if (this.#candidates.isWhole()) return;
+    const [only = '', another] = this.#filterNames;
+    throw detachedArray(this.#site, another === undefined ? only : 'a filter');
+  }
+
   /** Writes the sums of what the scorers wrote to `totals[0 … count)`, and the lowest of them to {@link lowest}. */
   score(request: SelectionRequest, totals: Float64Array): void {
     const { scorers } = this.#parts;
@@ -112,24 +125,30 @@ export class PolicyComponents {
       slots[at]!.set(this.#unwritten);
       let result: unknown;
       try {
-        result = scorers[at]!.score(this.#scorerViews[at] as never, slots[at]!, request);
+        result = scorers[at]!.score(this.#scorerViews[at] as never, this.#shownSlots[at]!, request);
       } catch (thrown) {
-        this.#checkSums(at, count);
+        if (this.#unwritten.length === count) this.#checkSums(at, count);
         throw this.#threw(`scorer ${at + 1}`, thrown);
       }
+      // Slots share one array.
+      if (this.#unwritten.length !== count) throw detachedArray(this.#site, `scorer ${at + 1}`);
       if (result !== undefined) {
         absorbPromise(result);
         this.#checkSums(at, count);
         throw componentBroke(this.#site, `scorer ${at + 1}`, 'must return nothing', result);
       }
     }
+    // Once for all: this reads every column.
+    if (!this.#candidates.isWhole())
+      throw detachedArray(this.#site, scorers.length === 1 ? 'scorer 1' : 'a scorer');
     if (!sumCosts(slots, this.#zeros, count, totals, this.lowest)) this.#checkSums(scorers.length, count);
   }
 
   #makeRoom(count: number): void {
-    if (this.#slotCount === count) return;
+    if (!this.#sums.isAttached) this.#sums.keepIn(new Float64Array(this.#slotRoom));
+    if (this.#slotCount === count && this.#unwritten.length === count) return;
     const { scorers } = this.#parts;
-    if (this.#zeros.length < count) {
+    if (this.#slotRoom < count || this.#room.length === 0) {
       const room = Math.ceil((2 * count) / SLOT_ROWS) * SLOT_ROWS;
       this.#zeros = new Float64Array(room);
       this.#room = new Float64Array(room * (1 + scorers.length)).fill(Number.NaN, 0, room);
@@ -139,6 +158,7 @@ export class PolicyComponents {
     const room = this.#slotRoom;
     this.#unwritten = this.#room.subarray(0, count);
     this.#slots = scorers.map((_, at) => this.#room.subarray((at + 1) * room, (at + 1) * room + count));
+    this.#shownSlots = this.#slots.map((slot) => slot.subarray());
     this.#slotCount = count;
   }
 
@@ -178,6 +198,7 @@ export class PolicyComponents {
       if (thrown instanceof PointsmanError && thrown.code === 'PM_SELECTION_PIN_REQUIRED') throw thrown;
       throw this.#threw('the picker', thrown);
     }
+    if (!this.#sums.isAttached || !this.#candidates.isWhole()) throw detachedArray(this.#site, 'the picker');
     if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < count) {
       if (typeof commit !== 'boolean') {
         absorbPromise(commit);

@@ -66,6 +66,15 @@ export function componentBroke(
   );
 }
 
+/** A callback gave an array away that it was shown, which empties it. */
+export function detachedArray(site: PolicySite, component: string): PointsmanError {
+  return new PointsmanError(
+    'PM_PLUGIN_INVALID',
+    `${component} of worker-selection policy ${site.policy} must not transfer an array it is shown; send a copy of it`,
+    { details: { ...site, component } },
+  );
+}
+
 /** A cost or a sum is missing or not finite. */
 export function nonFiniteCost(
   site: PolicySite,

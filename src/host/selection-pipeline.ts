@@ -175,6 +175,7 @@ export class SelectionPipeline {
       if (dropper === null) this.#kept[kept++] = row;
       else droppedBy[this.#origin[row]!] = dropper;
     }
+    this.#components.endFiltering();
     if (kept === 0) throw allFiltered(this.#site, compact.count);
     if (kept < compact.count) {
       for (let row = 0; row < kept; row += 1) this.#origin[row] = this.#origin[this.#kept[row]!]!;

@@ -134,6 +134,15 @@ function scribble(value: unknown, seen = new Set<unknown>()): void {
   }
 }
 
+/** Gives away every array that can be reached, as a message to another thread does: here it has no elements any more. */
+function giveAway(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (!ArrayBuffer.isView(value)) for (const one of Object.values(value)) giveAway(one);
+  else if (value.buffer instanceof ArrayBuffer && value.byteLength > 0) {
+    structuredClone(value.buffer, { transfer: [value.buffer] });
+  }
+}
+
 const kept: unknown[] = [];
 const keptPayload = { text: 'as sent', list: [1, 2], hashes: new BigUint64Array(2) };
 let turn = 0;
@@ -187,6 +196,11 @@ const HINTS: Readonly<Record<string, (context: object, copies: KvCopyLocations) 
     scribble(copies);
     return [];
   },
+  gives_away(context, copies) {
+    giveAway(context);
+    giveAway(copies.bestSource(1));
+    return [];
+  },
   keeps_references(context, copies) {
     for (const old of kept) scribble(old);
     const copy = copies.bestSource(1);
@@ -231,6 +245,10 @@ const PICKS: Readonly<Record<string, () => unknown>> = {
   costs_left_out: () => 'scorer',
   costs_not_finite: () => 'scorer',
   filters_that_throw: () => 'filter',
+  filters_that_give_away: () => 'filter',
+  scorers_that_give_away: () => 'scorer',
+  scorers_that_give_columns_away: () => 'scorer',
+  pickers_that_give_away: () => 'picker',
 };
 
 /** Names of the broken worker selections. */
@@ -242,12 +260,14 @@ export const broken = defineWorkerSelectionPolicy({
   parameters: z.strictObject({ how: z.enum(BROKEN_SELECTIONS) }),
   create: ({ parameters: { how } }) => ({
     filters: [
-      filterWorkers({
-        keep() {
+      {
+        ...filterWorkers({ inputs: ['cache', 'load'], keep: () => true }),
+        keep(candidates: object) {
           if (how === 'filters_that_throw') throw untouchable;
+          if (how === 'filters_that_give_away') giveAway(candidates);
           return true;
         },
-      }),
+      },
     ],
     scorers: [
       scoreWorkers({
@@ -257,10 +277,19 @@ export const broken = defineWorkerSelectionPolicy({
           scribble(request);
           costs.fill(how === 'costs_not_finite' ? Number.NaN : 1);
           if (how === 'costs_left_out') costs[0] = Number.NaN;
+          if (how === 'scorers_that_give_away') giveAway(costs);
+          if (how === 'scorers_that_give_columns_away') giveAway(candidates);
         },
       }),
     ],
-    picker: pickWorker({ pick: () => PICKS[how]?.() as number }),
+    picker: pickWorker({
+      inputs: ['load'],
+      pick(table) {
+        if (how !== 'pickers_that_give_away') return PICKS[how]?.() as number;
+        giveAway(table);
+        return 0;
+      },
+    }),
   }),
 });
 
