@@ -1,5 +1,6 @@
 // What a definition is, whichever copy of the package made it.
 import { describe, expect, it, vi } from 'vitest';
+import * as plugin from './index.ts';
 import {
   defineHintPolicy,
   defineWorkerSelectionPolicy,
@@ -55,6 +56,21 @@ describe('the list of roles', () => {
     const everyRole: Record<Role, true> = { aggregated: true, prefill: true, decode: true, encode: true };
     expect(ROLES).toEqual(Object.keys(everyRole));
     expect(() => Reflect.apply(Array.prototype.push, ROLES, ['spectator'])).toThrow(TypeError);
+  });
+});
+
+describe('what the package exports besides functions', () => {
+  const data = Object.entries(plugin).filter(([, value]) => typeof value !== 'function');
+  const isFrozen = (value: unknown): boolean =>
+    typeof value !== 'object' ||
+    value === null ||
+    (Object.isFrozen(value) && Object.values(value).every(isFrozen));
+
+  it('is frozen to the last member: the router and all plugins share it', () => {
+    expect(data.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['ERROR_CODES', 'HINT_INPUTS', 'NO_LOG', 'WORKER_INPUTS']),
+    );
+    expect(data.filter(([, value]) => !isFrozen(value)).map(([name]) => name)).toEqual([]);
   });
 });
 

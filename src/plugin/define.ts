@@ -27,7 +27,7 @@ export type Scope = 'partition' | 'shared';
 export type Isolation = 'in-process' | 'thread';
 
 /** Every isolation, in the order error messages list them. */
-export const ISOLATIONS: readonly Isolation[] = ['in-process', 'thread'];
+export const ISOLATIONS: readonly Isolation[] = Object.freeze(['in-process', 'thread']);
 
 /** What every `create` is given. */
 export interface CreateBase<P> {
@@ -60,7 +60,7 @@ export type AnyCreateContext = CreateBase<unknown> & CreatePartition;
 export type Commitment = 'kv-copy';
 
 /** Every commitment, in the order error messages list them. */
-export const COMMITMENTS: readonly Commitment[] = ['kv-copy'];
+export const COMMITMENTS: readonly Commitment[] = Object.freeze(['kv-copy']);
 
 /** How a definition declares its commitments. */
 export interface CommitmentOptions<C extends Commitment, S extends ParameterSchema> {

@@ -556,6 +556,9 @@ export const ERROR_CODES = {
     meaning: 'The command line asks for something that does not exist or does not fit together.',
   },
 } as const;
+// Plugins hold it too: none may change what others' errors become.
+for (const row of Object.values(ERROR_CODES)) Object.freeze(row);
+Object.freeze(ERROR_CODES);
 
 /** A stable error code. */
 export type ErrorCode = keyof typeof ERROR_CODES;

@@ -36,13 +36,13 @@ export interface HintInputs {
 export type HintInput = keyof HintInputs;
 
 /** Every hint input, in the order error messages list them. */
-export const HINT_INPUTS: readonly HintInput[] = [
+export const HINT_INPUTS: readonly HintInput[] = Object.freeze([
   'cache',
   'load',
   'kv-copy-locations',
   'session-lineage',
   'residency',
-];
+]);
 
 /** What every hint policy knows of a booking. */
 export interface HintContextBase {

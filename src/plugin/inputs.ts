@@ -74,14 +74,14 @@ export interface WorkerRowInputs {
 }
 
 /** Every worker-selection input, in the order error messages list them. */
-export const WORKER_INPUTS: readonly WorkerInput[] = [
+export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'cache',
   'load',
   'preferred-taint',
   'occupancy',
   'kv-copy-locations',
   'session-lineage',
-];
+]);
 
 /** The names in a literal list; a list whose length the compiler does not know grants nothing. */
 export type Granted<L extends readonly string[]> = number extends L['length'] ? never : L[number];

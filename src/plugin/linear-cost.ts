@@ -52,9 +52,9 @@ export const MAX_LINEAR_COST_WEIGHT = 1e9;
 export type LinearCostWeight = keyof typeof DEFAULT_WEIGHTS;
 
 /** Every weight, in the order of the formula. */
-export const LINEAR_COST_WEIGHTS: readonly LinearCostWeight[] = Object.keys(
-  DEFAULT_WEIGHTS,
-) as LinearCostWeight[];
+export const LINEAR_COST_WEIGHTS: readonly LinearCostWeight[] = Object.freeze(
+  Object.keys(DEFAULT_WEIGHTS) as LinearCostWeight[],
+);
 
 /**
  * Declares the default cost formula with these weights, as the `cost` of a worker-selection policy.

@@ -10,4 +10,4 @@ export interface Logger {
 }
 
 /** A logger that drops every line, for tests and embedders. */
-export const NO_LOG: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+export const NO_LOG: Logger = Object.freeze({ debug() {}, info() {}, warn() {}, error() {} });
