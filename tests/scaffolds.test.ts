@@ -40,21 +40,39 @@ function replaceIn(file: string, text: string, by: string): void {
   writeFileSync(file, before.replace(text, by));
 }
 
-/** Per role: a text of its scaffold, what stands there instead, and what the compiler says. */
+/** Roles, and actions of hint policies beside the one it sends when none is asked for. */
+const SCAFFOLDS: readonly (readonly string[])[] = [
+  ...SCAFFOLD_ROLES.map((role) => [role]),
+  ['hint-policy', '--action', 'kv.retain@1.0'],
+  ['hint-policy', '--action', 'acme.pin@1.0'],
+];
+
+/** Per scaffold: a text of it, what stands there instead, and what the compiler says. */
 const MISTAKES: Readonly<Record<string, readonly [string, string, string]>> = {
   'hint-policy': ["['kv-copy-locations']", "['load']", "Property 'copyLocations' does not exist"],
+  'hint-policy --action kv.retain@1.0': [
+    "['session-lineage']",
+    "['residency']",
+    "Property 'lineage' does not exist",
+  ],
+  'hint-policy --action acme.pin@1.0': [
+    'parameters.min_tokens) return',
+    'parameters.minTokens) return',
+    "Property 'minTokens' does not exist",
+  ],
   'worker-selection': ["inputs: ['cache', 'load']", "inputs: ['load']", "Property 'cache' does not exist"],
   'request-classifier': ['parameters.at_once) {', 'parameters.atOnce) {', "Property 'atOnce' does not exist"],
 };
 
 // A compiler reads half the world's types first, on a busy machine for more than a minute.
-describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => {
-  const place = join(folder, role);
+describe.each(SCAFFOLDS.map((args) => args.join(' ')))('plugins new %s', { timeout: 300_000 }, (asked) => {
+  const [role = '', ...options] = asked.split(' ');
+  const place = join(folder, asked.replaceAll(' ', '_'));
   const name = `mine_${role}`;
 
   let written = { code: -1, out: '' };
   beforeAll(async () => {
-    written = await run('plugins', 'new', role, name, '--folder', place, '--json');
+    written = await run('plugins', 'new', role, name, ...options, '--folder', place, '--json');
   });
 
   it('writes a plugin and says what comes next', () => {
@@ -81,12 +99,49 @@ describe.each(SCAFFOLD_ROLES)('plugins new %s', { timeout: 300_000 }, (role) => 
 
   it('is told by the compiler and by its tests when it is wrong', async () => {
     const policy = join(place, `${name}.ts`);
-    const [text = '', by = '', complaint = ''] = MISTAKES[role] ?? [];
+    const [text = '', by = '', complaint = ''] = MISTAKES[asked] ?? [];
     replaceIn(policy, text, by);
     const { code, err, out } = await run('plugins', 'test', place, '--types');
     expect(code).toBe(1);
     expect(err).toContain(complaint);
     expect(out).toMatch(/fail [1-9]/);
+  });
+});
+
+describe('plugins new --action', () => {
+  const make = (...args: string[]) => run('plugins', 'new', ...args, '--folder', join(folder, 'for-action'));
+
+  it('says how to start simulated workers that take a foreign action, and what was meant perhaps', async () => {
+    const { code, err, out } = await make('hint-policy', 'near', '--action', 'kv.fetch@1');
+    expect({ code, err }).toEqual({
+      code: 0,
+      err: 'warning: the simulated engine does not know kv.fetch@1 (did you mean "kv.fetch@1.0"?)\n',
+    });
+    expect(out).toMatch(/ serve --config .* --sim-workers 4 --sim-arg=--accept-action=kv\.fetch@1\n/);
+  });
+
+  it.each(['pin', 'acme.pin@', '@1.0', 'acme.pin@one', 'acme pin@1.0', "x'@1.0"])(
+    'refuses "%s"',
+    async (action) => {
+      expect(await make('hint-policy', 'wrong', '--action', action)).toEqual({
+        code: 2,
+        out: '',
+        err: `error: option '--action <type@version>' argument '${action}' is invalid. It must be TYPE@VERSION, such as acme.pin@1.0.\n`.concat(
+          'pointsman plugins new --help lists arguments and options\n',
+        ),
+      });
+    },
+  );
+
+  it('refuses one for a role that sends none', async () => {
+    const { code, err } = await make('worker-selection', 'wrong', '--action', 'acme.pin@1.0');
+    expect([code, err]).toEqual([2, expect.stringContaining('--action is what a hint-policy sends')]);
+  });
+
+  it('is in the help, with an example', async () => {
+    const { out } = await run('plugins', 'new', '--help');
+    expect(out).toContain('--action <type@version>');
+    expect(out).toContain('$ pointsman plugins new hint-policy pin_children --action acme.pin@1.0\n');
   });
 });
 

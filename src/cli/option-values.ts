@@ -29,6 +29,11 @@ export function notNegative(text: string): number {
 
 /** Collects the hint actions of an option that may be given again, each once. */
 export function actionNames(text: string, before: readonly string[] = []): readonly string[] {
-  if (isActionName(text)) return [...new Set([...before, text])];
-  throw new InvalidArgumentError('It must look like acme.pin@1.0.');
+  return [...new Set([...before, actionName(text)])];
+}
+
+/** Reads the name of a hint action. */
+export function actionName(text: string): string {
+  if (isActionName(text)) return text;
+  throw new InvalidArgumentError('It must be TYPE@VERSION, such as acme.pin@1.0.');
 }

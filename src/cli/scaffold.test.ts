@@ -10,7 +10,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { SCAFFOLD_ROLES, writeScaffold } from './scaffold.ts';
+import { DEFAULT_ENGINE_SETTINGS } from '../simulator/index.ts';
+import { SCAFFOLD_ACTIONS, SCAFFOLD_ROLES, writeScaffold } from './scaffold.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pointsman-scaffold-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -39,6 +40,41 @@ describe.each(SCAFFOLD_ROLES)('a new %s', (role) => {
     );
     expect(readFileSync(join(place, 'README.md'), 'utf8')).toBe('mine');
     expect(readdirSync(place)).not.toContain('second.ts');
+  });
+});
+
+describe('a new hint policy for an action', () => {
+  const textsOf = (place: string, files: readonly string[]) =>
+    files.map((file) => readFileSync(join(place, file), 'utf8')).join('');
+
+  it('has a template of its own for each that the simulated engine executes', () => {
+    expect(SCAFFOLD_ACTIONS).toEqual(DEFAULT_ENGINE_SETTINGS.actions);
+  });
+
+  it.each(SCAFFOLD_ACTIONS)('sends %s', (action) => {
+    const place = join(folder, action);
+    const texts = textsOf(place, writeScaffold('hint-policy', 'one', place, action));
+    expect(texts).toContain(`actions: ['${action}']`);
+    expect(texts).not.toMatch(/acme\.action|'0\.0'/);
+  });
+
+  it('sends any other, whatever it and the policy are called', () => {
+    const place = join(folder, 'foreign');
+    const files = writeScaffold('hint-policy', 'acme.action', place, 'my-policy@2.10');
+    const texts = textsOf(place, files);
+    expect(files).toContain('acme.action.ts');
+    expect(texts).toContain("type: 'acme.action',\n");
+    expect(texts).toContain("actions: ['my-policy@2.10']");
+    expect(texts).toContain("{ type: 'my-policy', version: '2.10', payload }");
+    expect(texts).toContain('--sim-arg=--accept-action=my-policy@2.10');
+    expect(texts).not.toContain('0.0');
+  });
+
+  it.each(SCAFFOLD_ROLES.filter((role) => role !== 'hint-policy'))('is no %s', (role) => {
+    expect(() => writeScaffold(role, 'one', join(folder, 'none'), 'acme.pin@1.0')).toThrow(
+      `--action is what a hint-policy sends to engines, and a ${role} sends nothing; leave it out, or write a hint-policy`,
+    );
+    expect(readdirSync(folder)).not.toContain('none');
   });
 });
 

@@ -96,7 +96,9 @@ describe('pointsman sim', () => {
     );
     const unnamed = run('--accept-action', 'acme.pin@1.0', '--accept-action', 'pin');
     expect(await unnamed.exited).toBe(2);
-    expect(unnamed.log()).toContain("argument 'pin' is invalid. It must look like acme.pin@1.0.");
+    expect(unnamed.log()).toContain(
+      "argument 'pin' is invalid. It must be TYPE@VERSION, such as acme.pin@1.0.",
+    );
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const address = server.address();

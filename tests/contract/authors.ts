@@ -111,7 +111,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-new',
       '`pointsman plugins new <role> <name>` writes a folder with code, test and README.',
       test('src/cli/scaffold.test.ts', 'a new hint-policy > has files of its name, and its name in them'),
-      fault('src/cli/scaffold.ts', 'text: text.replaceAll(TEMPLATE_NAME, name)', 'text'),
+      fault('src/cli/scaffold.ts', "text: fill(text, name, action ?? '')", 'text'),
     ),
     rule(
       'author-new-classifier',
@@ -127,6 +127,19 @@ export const AUTHOR_RULES: ContractSection = {
       ),
     ),
     rule(
+      'author-new-action',
+      'With `--action TYPE@VERSION` it writes a hint policy that sends this action.',
+      test(
+        'src/cli/scaffold.test.ts',
+        'a new hint policy for an action > sends any other, whatever it and the policy are called',
+      ),
+      fault(
+        'src/cli/scaffold.ts',
+        "return placeholder.includes('@') ? action : type;",
+        'return placeholder;',
+      ),
+    ),
+    rule(
       'author-new-keeps',
       'It overwrites nothing.',
       test('src/cli/scaffold.test.ts', 'a new hint-policy > overwrites nothing, and then writes nothing'),
@@ -136,7 +149,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-new-works',
       'What it writes passes `check`.',
       built(SCAFFOLDS, 'plugins new hint-policy > has a configuration that passes check'),
-      fault('src/cli/scaffold.ts', 'text: text.replaceAll(TEMPLATE_NAME, name)', 'text'),
+      fault('src/cli/scaffold.ts', "text: fill(text, name, action ?? '')", 'text'),
     ),
     rule(
       'author-new-says',

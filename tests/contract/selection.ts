@@ -121,7 +121,20 @@ export const COLUMN_RULES: ContractSection = {
         'src/host/component-views.test.ts',
         'what a component sees > is a copy: writing to a column changes nothing outside the policy',
       ),
-      fault('src/host/lazy-column.ts', 'return this.#own;', 'return this.#source;'),
+      fault('src/host/lazy-column.ts', 'return this.#shown;', 'return this.#source;'),
+    ),
+    rule(
+      'columns-given-away',
+      'A policy that transfers an array it is shown, `costs` included, fails that decision in its name; the next one has arrays again.',
+      test(
+        'src/host/detached-arrays.test.ts',
+        'a policy that gives away what it is shown fails that decision, and the next is as if it had not > a scorer: its costs',
+      ),
+      fault(
+        'src/host/policy-components.ts',
+        'if (this.#unwritten.length !== count) throw',
+        'if (false) throw',
+      ),
     ),
     rule(
       'columns-read-only-type',
