@@ -111,7 +111,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-new',
       '`pointsman plugins new <role> <name>` writes a folder with code, test and README.',
       test('src/cli/scaffold.test.ts', 'a new hint-policy > has files of its name, and its name in them'),
-      fault('src/cli/scaffold.ts', "text: fill(text, name, action ?? '')", 'text'),
+      fault('src/cli/scaffold.ts', 'text: fill(text, name, ', 'text: fill(text, TEMPLATE_NAME, '),
     ),
     rule(
       'author-new-classifier',
@@ -149,7 +149,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-new-works',
       'What it writes passes `check`.',
       built(SCAFFOLDS, 'plugins new hint-policy > has a configuration that passes check'),
-      fault('src/cli/scaffold.ts', "text: fill(text, name, action ?? '')", 'text'),
+      fault('src/cli/scaffold.ts', 'text: fill(text, name, ', 'text: fill(text, TEMPLATE_NAME, '),
     ),
     rule(
       'author-new-says',

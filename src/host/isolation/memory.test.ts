@@ -16,12 +16,19 @@ const LEAK_BYTES = 3;
 const WASTE_OBJECTS = 4;
 const WASTE_BYTES = 5;
 const HOG = 6;
+const HOLD_OBJECTS = 7;
+const HOLD_BYTES = 8;
+/** Puts its answer off for ever, as the two before do. */
+const WAIT = 9;
+/** Keeps objects for a while, so that V8 looks at what there is. */
+const CHURN_OBJECTS = 0;
 
 bench.write(
   'eater.ts',
   `import { writeFileSync } from 'node:fs';
 import { defineHintPolicy, defineRequestClassifier } from 'pointsman/plugin';
 const leaked: unknown[] = [];
+const recent: unknown[] = [];
 let calls = 0;
 const mib = (count: number, to: unknown[] = []) => {
   for (let n = 0; n < count * 13; n += 1) to.push(new Array(10_000).fill(n));
@@ -32,6 +39,13 @@ function eat(what: number): void {
   if (what === ${LEAK_BYTES}) leaked.push(new Uint8Array(8 * 2 ** 20));
   if (what === ${WASTE_OBJECTS}) mib(10);
   if (what === ${WASTE_BYTES}) for (let n = 0; n < 10; n += 1) new Uint8Array(2 ** 20);
+  if (what === ${HOLD_OBJECTS}) mib(320, leaked);
+  if (what === ${HOLD_BYTES}) leaked.push(new Uint8Array(320 * 2 ** 20).fill(1));
+  if (what === ${CHURN_OBJECTS}) {
+    const latest: unknown[] = [];
+    mib(8, latest);
+    recent[calls % 4] = latest;
+  }
   if (what === ${HOG}) {
     mib(300, leaked);
     writeFileSync(${JSON.stringify(bench.path('hogging'))}, '');
@@ -52,7 +66,12 @@ export const good = defineHintPolicy({ type: 'good', create: () => ({ buildHints
 export const gate = defineRequestClassifier({
   type: 'gate',
   isolation: 'thread',
-  create: () => ({ classify({ inputTokens }) { eat(inputTokens); return { schedulingCostTokens: calls }; } }),
+  create: () => ({
+    classify({ inputTokens }) {
+      eat(inputTokens);
+      return inputTokens >= ${HOLD_OBJECTS} ? new Promise(() => undefined) : { schedulingCostTokens: calls };
+    },
+  }),
 });
 `,
 );
@@ -123,33 +142,67 @@ describe('a hint policy in a thread', () => {
 });
 
 describe('a request classifier in a thread', () => {
-  it('that leaks is replaced, and requests pass meanwhile', async () => {
-    const made = await bench.host(GATE);
+  async function setUp(yaml: string) {
+    const made = await bench.host(yaml);
     const stage = made.host.classifierFor(PARTITION);
     if (stage === null) throw new Error('nobody classifies');
     let asked = 0;
-    const ask = async (promptTokens: number): Promise<ClassifierOutcome> => {
+    const begin = (promptTokens: number): Promise<ClassifierOutcome> => {
       asked += 1;
       const request = { session: null, policyClass: null, pinnedWorker: null, arrivedAt: made.clock.now() };
       const lifecycle = stage.begin({ ...request, requestId: `r-${asked}`, promptTokens });
-      const outcome = await new Promise<ClassifierOutcome>((resolve) => lifecycle.classify(resolve));
-      lifecycle.aborted(null, null);
-      return outcome;
+      return new Promise<ClassifierOutcome>((resolve) => lifecycle.classify(resolve)).then((outcome) => {
+        lifecycle.aborted(null, null);
+        return outcome;
+      });
     };
-    const why = await untilReplaced(made, () => ask(LEAK_OBJECTS));
-    expect(Number(TOO_MUCH.exec(why ?? '')?.[1])).toBeGreaterThan(256);
-    // While there is no thread the request goes on as if nobody classified.
-    for (;;) {
-      const outcome = await ask(IDLE);
-      if (outcome.kind !== 'classified') throw new Error('a request was refused');
-      const { asked: answered, overrides } = outcome.classification;
-      if (answered) {
-        // Another module instance: it has counted from the beginning.
-        expect(overrides).toEqual({ schedulingCostTokens: 1 });
-        break;
+    /** What comes of the first request that another thread is asked about: it has counted from the beginning. */
+    const served = async () => {
+      for (;;) {
+        const outcome = await begin(IDLE);
+        if (outcome.kind === 'classified' && outcome.classification.asked) {
+          return outcome.classification.overrides;
+        }
+        await pause();
       }
-      await pause();
-    }
+    };
+    return { ...made, begin, served };
+  }
+
+  it('that leaks is replaced, and requests pass meanwhile', async () => {
+    const made = await setUp(GATE);
+    const why = await untilReplaced(made, () => made.begin(LEAK_OBJECTS));
+    expect(Number(TOO_MUCH.exec(why ?? '')?.[1])).toBeGreaterThan(256);
+    expect(await made.served()).toEqual({ schedulingCostTokens: 1 });
+  });
+
+  describe.each([
+    ['objects', HOLD_OBJECTS, CHURN_OBJECTS],
+    ['typed arrays', HOLD_BYTES, WASTE_BYTES],
+  ])('that holds too many %s from one request on', (_, promptTokens, others) => {
+    it.each([
+      ['pass-through', { kind: 'classified', classification: { asked: false } }],
+      ['refuse', { kind: 'refused', error: { code: 'PM_CLASSIFIER_TRIPPED', status: 503 } }],
+    ])(
+      'loses its thread alone, and those who wait are answered as configured: %s',
+      async (tripped, answer) => {
+        const made = await setUp(
+          `${GATE.replace('\ncontainment: {', `\ncontainment: { tripped: { classifier: ${tripped} },`)}
+worker_selection: { aggregated: { hints: [{ type: eater }, { type: good }] } }`,
+        );
+        const waits = [made.begin(WAIT), made.begin(promptTokens), made.begin(WAIT)];
+        const why = await untilReplaced(made, () => made.begin(others));
+        expect(Number(TOO_MUCH.exec(why ?? '')?.[1])).toBeGreaterThan(256);
+        for (const outcome of await Promise.all(waits)) expect(outcome).toMatchObject(answer);
+        expect(await made.served()).toEqual({ schedulingCostTokens: 1 });
+        // The thread of the hint policy is the one it had.
+        expect(outcomes(await made.run({ promptTokens: IDLE }))).toEqual(['eater sent', 'good sent']);
+        expect(reasons(made)).toHaveLength(1);
+        const metrics = await made.metrics.text();
+        expect(metrics).toContain('pointsman_plugin_threads_lost_total{plugin="gate",reason="died"} 1');
+        expect(metrics).not.toContain('pointsman_plugin_threads_lost_total{plugin="eater"');
+      },
+    );
   });
 });
 
