@@ -12,7 +12,8 @@ import { parseConfig } from '../src/config/index.ts';
 import type { EngineRequest, EngineSink } from '../src/engines/index.ts';
 import { NO_METRICS } from '../src/observe/index.ts';
 import { ManualClock, NO_LOG } from '../src/plugin/index.ts';
-import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from '../src/road/index.ts';
+import type { ResponseSink } from '../src/road/index.ts';
+import { countedTokens, givenRequest, REPORT, SILENT } from './support/road-request.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'reload-decisions-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -66,34 +67,6 @@ ${[1, 2]
   )
   .join('')}worker_selection: { aggregated: { type: chooser, hints: [{ type: teller }] } }
 `;
-const REQUEST: RoadRequest = {
-  requestId: 'r',
-  door: 'replay',
-  partition: { model: 'tiny', routingGroup: 'default' },
-  role: 'aggregated',
-  servedAs: 'tiny',
-  api: 'completions',
-  body: null,
-  stream: true,
-  tokens: Uint32Array.from({ length: 32 }, (_, at) => at),
-  tokensSource: 'given',
-  maxOutputTokens: 4,
-  expectedOutputTokens: null,
-  loraName: null,
-  cacheSalt: null,
-  session: null,
-  constraints: NO_CONSTRAINTS,
-  incomingHint: null,
-  tokenizeMicros: 0,
-};
-const SILENT: ResponseSink = { booked() {}, head() {}, data() {}, tokens() {}, finished() {}, failed() {} };
-const REPORT = {
-  promptTokens: 32,
-  cachedTokens: 0,
-  outputTokens: 1,
-  finishReason: 'stop',
-  source: 'usage',
-} as const;
 
 const step = fc.oneof(
   // Six in a row trip the breaker of a bad version.
@@ -162,7 +135,7 @@ async function start() {
       },
     };
     requests += 1;
-    core.road.arrive({ ...REQUEST, requestId: `r${requests}` }, sink);
+    core.road.arrive(givenRequest(`r${requests}`, countedTokens(32)), sink);
     const { request } = sent.at(-1) ?? expect.fail('nothing was sent');
     const told = request.hint?.actions[0]?.payload as { readonly version: number; readonly alive: boolean };
     const record = core.decisions?.get(decision);

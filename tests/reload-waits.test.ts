@@ -9,7 +9,8 @@ import { parseConfig } from '../src/config/index.ts';
 import type { EngineRequest, EngineSink } from '../src/engines/index.ts';
 import { NO_METRICS } from '../src/observe/index.ts';
 import { ManualClock, NO_LOG } from '../src/plugin/index.ts';
-import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from '../src/road/index.ts';
+import type { ResponseSink } from '../src/road/index.ts';
+import { countedTokens, givenRequest, REPORT, SILENT } from './support/road-request.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'reload-waits-'));
 const GATE = join(folder, 'gate');
@@ -87,20 +88,17 @@ async function start(policies: string) {
   let requests = 0;
   let decision = '';
   const sink: ResponseSink = {
+    ...SILENT,
     booked(_, id) {
       decision = id;
     },
-    head() {},
-    data() {},
-    tokens() {},
-    finished() {},
     failed(error) {
       throw error;
     },
   };
   const arrive = (): void => {
     requests += 1;
-    core.road.arrive({ ...REQUEST, requestId: `r${requests}` }, sink);
+    core.road.arrive(givenRequest(`r${requests}`, countedTokens(32)), sink);
   };
   return {
     core,
@@ -112,34 +110,6 @@ async function start(policies: string) {
     version: () => core.host.status().plugins[0]?.version,
   };
 }
-
-const REQUEST: RoadRequest = {
-  requestId: 'r',
-  door: 'replay',
-  partition: { model: 'tiny', routingGroup: 'default' },
-  role: 'aggregated',
-  servedAs: 'tiny',
-  api: 'completions',
-  body: null,
-  stream: true,
-  tokens: Uint32Array.from({ length: 32 }, (_, at) => at),
-  tokensSource: 'given',
-  maxOutputTokens: 4,
-  expectedOutputTokens: null,
-  loraName: null,
-  cacheSalt: null,
-  session: null,
-  constraints: NO_CONSTRAINTS,
-  incomingHint: null,
-  tokenizeMicros: 0,
-};
-const REPORT = {
-  promptTokens: 32,
-  cachedTokens: 0,
-  outputTokens: 1,
-  finishReason: 'stop',
-  source: 'usage',
-} as const;
 
 async function until(done: () => boolean): Promise<void> {
   while (!done()) await new Promise((resolve) => setImmediate(resolve));

@@ -1,22 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { countedTokens, givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import type { EngineReport, EngineSink, EngineTransport } from '../engines/index.ts';
 import { encodeEventBatch } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
-import { NO_CONSTRAINTS, type ResponseSink } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 import { workerStatus } from './worker-status.ts';
-
-const SINK: ResponseSink = {
-  booked() {},
-  head() {},
-  data() {},
-  tokens() {},
-  finished() {},
-  failed() {},
-};
 
 const report = (cachedTokens: number | null): EngineReport => ({
   cachedTokens,
@@ -70,29 +61,7 @@ ${worker(2)}
   });
   const send = (seed: number) => {
     const requestId = `r${sinks.length}`;
-    const ticket = router.road.arrive(
-      {
-        requestId,
-        door: 'replay',
-        partition: { model: 'tiny', routingGroup: 'default' },
-        role: 'aggregated',
-        servedAs: 'tiny',
-        api: 'completions',
-        body: null,
-        stream: true,
-        tokens: Uint32Array.from({ length: 64 }, (_, index) => seed * 1000 + index),
-        tokensSource: 'given',
-        maxOutputTokens: 4,
-        expectedOutputTokens: null,
-        loraName: null,
-        cacheSalt: null,
-        session: null,
-        constraints: NO_CONSTRAINTS,
-        incomingHint: null,
-        tokenizeMicros: 0,
-      },
-      SINK,
-    );
+    const ticket = router.road.arrive(givenRequest(requestId, countedTokens(64, seed * 1000)), SILENT);
     const record = router.decisions?.list(100, {}).find(({ request_id }) => request_id === requestId);
     return {
       ticket,

@@ -2,13 +2,14 @@
 // request goes to a ready worker or is refused, and nothing stays booked.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import type { EngineSink } from '../engines/index.ts';
 import { encodeEventBatch, type KvEvent } from '../events/index.ts';
 import type { WorkerCapabilities, WorkerSpec } from '../fleet/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { ManualClock, NO_LOG } from '../plugin/index.ts';
-import { NO_CONSTRAINTS, type RoadTicket } from '../road/index.ts';
+import type { RoadTicket } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 
 const CONFIG = `
@@ -149,31 +150,14 @@ async function composed() {
   const arrive = (tokens: Uint32Array): { heard: string[]; ticket: RoadTicket } => {
     const heard: string[] = [];
     const ticket = router.road.arrive(
-      {
-        requestId: 'r',
-        door: 'replay',
+      givenRequest('r', tokens, {
         partition: { model: 'm', routingGroup: 'default' },
-        role: 'aggregated',
         servedAs: 'm',
-        api: 'completions',
-        body: null,
-        stream: true,
-        tokens,
-        tokensSource: 'given',
         maxOutputTokens: 1,
-        expectedOutputTokens: null,
-        loraName: null,
-        cacheSalt: null,
-        session: null,
-        constraints: NO_CONSTRAINTS,
-        incomingHint: null,
-        tokenizeMicros: 0,
-      },
+      }),
       {
+        ...SILENT,
         booked: () => heard.push('booked'),
-        head() {},
-        data() {},
-        tokens() {},
         finished: () => heard.push('finished'),
         failed: (error) => heard.push(error.code),
       },

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { countedTokens, givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import type { EngineRequest, EngineSink, EngineTransport } from '../engines/index.ts';
 import { encodeEventBatch } from '../events/index.ts';
@@ -6,7 +7,7 @@ import type { WorkerCapabilities } from '../fleet/index.ts';
 import { u64FromBigInt } from '../kv/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
-import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from '../road/index.ts';
+import type { ResponseSink } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 
 const CONFIG = `
@@ -42,45 +43,21 @@ async function composed(yaml = CONFIG, decisionBytes: number | null = null) {
   const arrive = (tokens: Uint32Array) => {
     let decisionId = '';
     const sink: ResponseSink = {
+      ...SILENT,
       booked(_chosen, id) {
         decisionId = id;
       },
-      head() {},
-      data() {},
-      tokens() {},
-      finished() {},
-      failed() {},
     };
-    router.road.arrive(request(`r${sent.length}`, tokens), sink);
+    router.road.arrive(
+      givenRequest(`r${sent.length}`, tokens, { session: { sessionId: 'secret session', agentHeaders: {} } }),
+      sink,
+    );
     return { decisionId, worker: sent.at(-1)?.request.worker.spec.id };
   };
   return { router, sent, arrive, warnings };
 }
 
-function request(requestId: string, tokens: Uint32Array): RoadRequest {
-  return {
-    requestId,
-    door: 'replay',
-    partition: { model: 'tiny', routingGroup: 'default' },
-    role: 'aggregated',
-    servedAs: 'tiny',
-    api: 'completions',
-    body: null,
-    stream: true,
-    tokens,
-    tokensSource: 'given',
-    maxOutputTokens: 4,
-    expectedOutputTokens: null,
-    loraName: null,
-    cacheSalt: null,
-    session: { sessionId: 'secret session', agentHeaders: {} },
-    constraints: NO_CONSTRAINTS,
-    incomingHint: null,
-    tokenizeMicros: 0,
-  };
-}
-
-const prompt = (seed: number) => Uint32Array.from({ length: 64 }, (_, index) => seed * 1000 + index);
+const prompt = (seed: number) => countedTokens(64, seed * 1000);
 
 /** An engine's announcement that it holds the whole prompt, under hashes of its own. */
 function stored(tokens: Uint32Array): Uint8Array {

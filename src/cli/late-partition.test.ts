@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { countedTokens, givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import { ManualClock, NO_LOG } from '../plugin/index.ts';
-import { NO_CONSTRAINTS } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 
 let folder = '';
@@ -59,32 +59,13 @@ workers: [{ id: 1, model: tiny, url: "http://127.0.0.1:9001", dialect: sim, capa
   const answers: string[] = [];
   const arrive = (model: string): void => {
     router.road.arrive(
-      {
-        requestId: `r${answers.length}`,
-        door: 'replay',
+      givenRequest(`r${answers.length}`, countedTokens(32), {
         partition: { model, routingGroup: 'default' },
-        role: 'aggregated',
         servedAs: model,
-        api: 'completions',
-        body: null,
-        stream: true,
-        tokens: Uint32Array.from({ length: 32 }, (_, at) => at),
-        tokensSource: 'given',
-        maxOutputTokens: 4,
-        expectedOutputTokens: null,
-        loraName: null,
-        cacheSalt: null,
-        session: null,
-        constraints: NO_CONSTRAINTS,
-        incomingHint: null,
-        tokenizeMicros: 0,
-      },
+      }),
       {
+        ...SILENT,
         booked: ({ workerId }) => void answers.push(`worker ${workerId}`),
-        head() {},
-        data() {},
-        tokens() {},
-        finished() {},
         failed: ({ code, status, message }) => void answers.push(`${status} ${code} ${message}`),
       },
     );

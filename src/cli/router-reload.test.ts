@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import { parseConfig, type RouterConfig } from '../config/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { ManualClock, NO_LOG } from '../plugin/index.ts';
@@ -162,20 +163,7 @@ export default defineWorkerSelectionPolicy({
     const { createCandidateTable } = await import('../host/index.ts');
     const table = createCandidateTable(1);
     table.count = 1;
-    const facts = {
-      requestId: 'r',
-      promptTokens: 1,
-      requestBlocks: 1,
-      blockSize: 16,
-      tracksPrefillTokens: true,
-      session: null,
-      affinityTarget: null,
-      pinnedWorker: null,
-      expectedOutputTokens: null,
-      priority: 0,
-      strictPriority: 0,
-      temperatureOverride: null,
-    };
+    const facts = selectionFacts(1);
     for (let call = 0; call < 5; call += 1) expect(() => runtime.select(table, facts)).toThrow();
     await Promise.resolve();
     expect(reload.last).toMatchObject({

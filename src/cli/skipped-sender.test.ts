@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { countedTokens, givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import type { EngineRequest, EngineSink } from '../engines/index.ts';
 import { blockHashSeed } from '../kv/index.ts';
@@ -85,8 +86,7 @@ workers:${[1, 2].map(worker).join('')}
     containment: { wallMs: () => clock.now(), running: null },
   });
   // Worker 1 holds the prompt; every request is pinned to worker 2.
-  const tokens = Uint32Array.from({ length: 64 }, (_, at) => at);
-  const { local } = router.hasher.hashPrompt(tokens, 16, blockHashSeed({}));
+  const { local } = router.hasher.hashPrompt(countedTokens(64), 16, blockHashSeed({}));
   router.index?.store(
     router.fleet.slotOf(1n, 0),
     'device',
@@ -97,34 +97,14 @@ workers:${[1, 2].map(worker).join('')}
   const arrive = () => {
     let decision = '';
     router.road.arrive(
-      {
-        requestId: `r${sent.length}`,
-        door: 'replay',
-        partition: { model: 'tiny', routingGroup: 'default' },
-        role: 'aggregated',
-        servedAs: 'tiny',
-        api: 'completions',
-        body: null,
-        stream: true,
-        tokens,
-        tokensSource: 'given',
-        maxOutputTokens: 4,
-        expectedOutputTokens: null,
-        loraName: null,
-        cacheSalt: null,
-        session: null,
+      givenRequest(`r${sent.length}`, countedTokens(64), {
         constraints: { ...NO_CONSTRAINTS, pinnedWorker: { workerId: 2n, rank: null } },
-        incomingHint: null,
-        tokenizeMicros: 0,
-      },
+      }),
       {
+        ...SILENT,
         booked(_chosen, id) {
           decision = id;
         },
-        head() {},
-        data() {},
-        tokens() {},
-        finished() {},
         failed(error) {
           throw error;
         },

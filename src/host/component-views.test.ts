@@ -1,5 +1,6 @@
 // Components see what they declared, as copies of this decision.
 import { describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -13,22 +14,8 @@ import {
 import { testWorkerSelection } from '../testing/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
-import type { SelectionFacts } from './types.ts';
 
-const FACTS: SelectionFacts = {
-  requestId: 'r',
-  promptTokens: 32,
-  requestBlocks: 2,
-  blockSize: 16,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
+const FACTS = selectionFacts(32);
 
 const policy = (create: () => WorkerSelectionPolicy) => defineWorkerSelectionPolicy({ type: 'mine', create });
 const first = pickWorker({ pick: () => 0 });

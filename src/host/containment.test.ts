@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import { parseConfig } from '../config/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
-import { createCandidateTable, createPluginHost, type HintBooking, type RunningPlugin } from './index.ts';
+import { hintBooking, hintFleet } from './hint.fixtures.ts';
+import { createCandidateTable, createPluginHost, type RunningPlugin } from './index.ts';
 
 // The policies do what the prompt's length says: 1 = throw, 2 = take 2 ms, 3 = answer that nobody is left.
 const PLUGIN = `import { defineHintPolicy, defineWorkerSelectionPolicy, filterWorkers, pickWorker } from 'pointsman/plugin';
@@ -70,44 +72,14 @@ ${yaml}`,
       warn: (message, fields) => logged.push({ level: 'warn', message, fields }),
     },
     ...(timed ? { containment: { wallMs: () => clock.now(), running } } : {}),
-    fleet: {
-      slotRank: () => 0,
-      workerOfSlot: () => ({
-        spec: { id: 7n },
-        state: 'ready',
-        capabilities: {
-          epoch: 'e',
-          model: 'tiny',
-          workerType: 'aggregated',
-          blockSize: 16,
-          hashScheme: 's',
-          reportsOutcomes: false,
-          ranks: new Map([[0, { routerHint: true, actions: null, sourceControlEndpoint: null }]]),
-        },
-      }),
-    },
+    fleet: hintFleet(),
   });
   const runtime = host.roleRuntime(partition, 'aggregated', 16);
   noted.length = 0;
   /** Results of the first policy; the second must have been sent each time. */
   const hint = (promptTokens: number, times = 1): string[] =>
     Array.from({ length: times }, () => {
-      const booking: HintBooking = {
-        requestId: 'r',
-        slot: 0,
-        workerId: 7n,
-        rank: 0,
-        role: 'aggregated',
-        partition,
-        promptTokens,
-        blockSize: 16,
-        session: null,
-        hashes: null,
-        match: null,
-        index: null,
-        incomingHint: null,
-      };
-      const [first, second] = runtime.hintStage?.run(booking).policies ?? [];
+      const [first, second] = runtime.hintStage?.run(hintBooking({ promptTokens })).policies ?? [];
       expect(second).toMatchObject({ name: 'good', result: 'sent' });
       return first?.reason ?? first?.result ?? 'did not run';
     });
@@ -116,20 +88,7 @@ ${yaml}`,
   const select = (promptTokens: number, times = 1): string[] =>
     Array.from({ length: times }, () => {
       try {
-        const facts = {
-          requestId: 'r',
-          promptTokens,
-          requestBlocks: 1,
-          blockSize: 16,
-          tracksPrefillTokens: true,
-          session: null,
-          affinityTarget: null,
-          pinnedWorker: null,
-          expectedOutputTokens: null,
-          priority: 0,
-          strictPriority: 0,
-          temperatureOverride: null,
-        };
+        const facts = selectionFacts(promptTokens);
         return `row ${runtime.select(table, facts).row}`;
       } catch (thrown) {
         return String(Reflect.get(Object(thrown), 'code'));

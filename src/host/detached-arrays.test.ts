@@ -1,5 +1,6 @@
 // A worker-selection policy that gives away arrays it is shown: that decision fails in its name, and the next one has arrays again.
 import { describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -15,20 +16,7 @@ import { createCandidateTable } from './candidate-table.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
 import type { SelectionFacts } from './types.ts';
 
-const FACTS: SelectionFacts = {
-  requestId: 'r',
-  promptTokens: 32,
-  requestBlocks: 2,
-  blockSize: 16,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
+const FACTS = selectionFacts(32);
 
 /** Gives away every array that can be reached. */
 function giveAll(value: unknown): void {

@@ -10,50 +10,17 @@ import {
   NO_LOG,
 } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
+import { hintBooking, hintFleet } from './hint.fixtures.ts';
 import { createSoloRuntime, type HintBooking, type HintFleet, type HintStageResult } from './index.ts';
 
 const partition = { model: 'tiny', routingGroup: 'default' };
 
-interface Advertised {
-  readonly routerHint?: boolean;
-  readonly actions?: readonly string[] | null;
-}
+/** What a rank advertises. */
+type Advertised = Omit<NonNullable<Parameters<typeof hintFleet>[0]>, 'rank'>;
 
-const fleetOf = ({ routerHint = true, actions = null }: Advertised): HintFleet => ({
-  slotRank: () => 3,
-  workerOfSlot: () => ({
-    spec: { id: 7n },
-    state: 'ready',
-    capabilities: {
-      epoch: 'e',
-      model: 'tiny',
-      workerType: 'aggregated',
-      blockSize: 16,
-      hashScheme: 's',
-      reportsOutcomes: false,
-      ranks: new Map([
-        [3, { routerHint, actions: actions && new Set(actions), sourceControlEndpoint: null }],
-      ]),
-    },
-  }),
-});
-
-const booking = (over: Partial<HintBooking> = {}): HintBooking => ({
-  requestId: 'req-1',
-  slot: 5,
-  workerId: 7n,
-  rank: 3,
-  role: 'aggregated',
-  partition,
-  promptTokens: 100,
-  blockSize: 16,
-  session: null,
-  hashes: null,
-  match: null,
-  index: null,
-  incomingHint: null,
-  ...over,
-});
+const fleetOf = (advertised: Advertised): HintFleet => hintFleet({ rank: 3, ...advertised });
+const booking = (changes: Partial<HintBooking> = {}): HintBooking =>
+  hintBooking({ slot: 5, rank: 3, ...changes });
 
 async function stageOf(
   definitions: readonly HintPolicyDefinition[],

@@ -1,6 +1,7 @@
 // Holds the declared cost to the plain formula, written here for one worker at a time on the public contract.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -17,7 +18,7 @@ import { createCandidateTable } from './candidate-table.ts';
 import { evaluateLinearCost } from './linear-cost.ts';
 import { lowestRow } from './row-choice.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
-import type { CandidateTable, SelectionFacts } from './types.ts';
+import type { CandidateTable } from './types.ts';
 
 type Weights = Required<Omit<LinearCostWeights, 'seed' | 'shared_cache_multiplier' | 'router_temperature'>>;
 
@@ -91,20 +92,8 @@ const runtime = (definition: WorkerSelectionPolicyDefinition, role: Role) =>
     fleet: { workerOfSlot: () => null, slotRank: () => -1 },
   });
 
-const facts = (promptTokens: number, tracksPrefillTokens: boolean): SelectionFacts => ({
-  requestId: 'r',
-  promptTokens,
-  requestBlocks: Math.ceil(promptTokens / 16),
-  blockSize: 16,
-  tracksPrefillTokens,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-});
+const facts = (promptTokens: number, tracksPrefillTokens: boolean) =>
+  selectionFacts(promptTokens, { tracksPrefillTokens });
 
 interface Row {
   readonly device: number;

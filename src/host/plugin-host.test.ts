@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import { parseConfig } from '../config/index.ts';
 import { type LogFields, ManualClock, NO_LOG, type Role } from '../plugin/index.ts';
 import { createCandidateTable, createPluginHost, type PluginHostOptions } from './index.ts';
-import type { SelectionFacts } from './types.ts';
 
 let folder = '';
 beforeAll(() => {
@@ -61,20 +61,7 @@ async function policies(yaml: string): Promise<Partial<Record<Role, string>>> {
   );
 }
 
-const facts: SelectionFacts = {
-  requestId: 'r',
-  promptTokens: 256,
-  requestBlocks: 16,
-  blockSize: 16,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
+const facts = selectionFacts(256);
 const partition = { model: 'tiny', routingGroup: 'default' };
 
 describe('what a role gets', () => {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import { ConfigError, parseConfig } from '../config/index.ts';
 import { ManualClock, NO_LOG, type Partition } from '../plugin/index.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type ReloadableHost,
   type RoleRuntime,
 } from './index.ts';
-import type { SelectionFacts } from './types.ts';
 
 const folders: string[] = [];
 const events: string[] = [];
@@ -87,20 +87,7 @@ async function start(text = plugin('v1'), yaml = YAML) {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-const facts: SelectionFacts = {
-  requestId: 'r',
-  promptTokens: 16,
-  requestBlocks: 1,
-  blockSize: 16,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
+const facts = selectionFacts(16);
 
 const runtime = (host: ReloadableHost, model = 'tiny'): RoleRuntime =>
   host.roleRuntime({ ...tiny, model }, 'aggregated', 16);

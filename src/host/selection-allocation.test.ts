@@ -3,6 +3,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -18,7 +19,6 @@ import {
 } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
-import type { SelectionFacts } from './types.ts';
 
 setFlagsFromString('--expose-gc');
 const collect: (options: { type: 'minor' }) => void = runInNewContext('gc');
@@ -33,20 +33,7 @@ const DECISIONS = 60;
 const WARM_UP = 2000;
 const MOST_ROUNDS = 100;
 
-const facts: SelectionFacts = {
-  requestId: 'r',
-  promptTokens: 2048,
-  requestBlocks: 128,
-  blockSize: 16,
-  tracksPrefillTokens: true,
-  session: null,
-  affinityTarget: null,
-  pinnedWorker: null,
-  expectedOutputTokens: null,
-  priority: 0,
-  strictPriority: 0,
-  temperatureOverride: null,
-};
+const facts = selectionFacts(2048);
 
 function candidates(count: number) {
   const table = createCandidateTable(count);

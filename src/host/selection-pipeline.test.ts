@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   defineWorkerSelectionPolicy,
   filterWorkers,
@@ -306,20 +307,7 @@ describe('a policy that throws', () => {
     const table = createCandidateTable(3);
     table.count = 3;
     table.workerIds.set([1n, 2n, 3n]);
-    const facts = {
-      requestId: 'r',
-      promptTokens: 1,
-      requestBlocks: 1,
-      blockSize: 16,
-      tracksPrefillTokens: true,
-      session: null,
-      affinityTarget: null,
-      pinnedWorker: null,
-      expectedOutputTokens: null,
-      priority: 0,
-      strictPriority: 0,
-      temperatureOverride: null,
-    };
+    const facts = selectionFacts(1);
     expect(() => pipeline.select(table, facts)).toThrow('filter 1 of worker-selection policy mine threw');
     expect(pipeline.select(table, facts)).toMatchObject({
       row: 2,

@@ -1,6 +1,7 @@
 // A road over real parts for tests: fleet, prefix index, hasher, host runtime and scheduler as in a router; only the engines are
 // a script that the test plays.
 import { expect } from 'vitest';
+import { givenRequest } from '../../tests/support/road-request.ts';
 import type {
   EngineExchange,
   EngineReport,
@@ -30,7 +31,7 @@ import {
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { createRoad } from './road.ts';
 import type { RoadDeps } from './road-deps.ts';
-import { NO_CONSTRAINTS, type ResponseSink, type RoadRequest } from './types.ts';
+import type { ResponseSink, RoadRequest } from './types.ts';
 
 export const BLOCK = 16;
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
@@ -305,25 +306,13 @@ export async function testRoad(options: TestRoadOptions = {}) {
 
 /** A request with everything it needs. */
 export function roadRequest(requestId: string, changes: Partial<RoadRequest>): RoadRequest {
-  return {
-    requestId,
+  return givenRequest(requestId, prompt(1, 64), {
     door: 'gateway',
     partition: PARTITION,
-    role: 'aggregated',
     servedAs: 'tiny-sim',
-    api: 'completions',
     body: {},
-    stream: true,
-    tokens: prompt(1, 64),
     tokensSource: 'local',
     maxOutputTokens: 16,
-    expectedOutputTokens: null,
-    loraName: null,
-    cacheSalt: null,
-    session: null,
-    constraints: NO_CONSTRAINTS,
-    incomingHint: null,
-    tokenizeMicros: 0,
     ...changes,
-  };
+  });
 }

@@ -2,7 +2,8 @@
 import type { EngineReport } from '../../src/engines/index.ts';
 import type { DecisionReader, DecisionRecord } from '../../src/observe/index.ts';
 import type { Clock, PointsmanError } from '../../src/plugin/index.ts';
-import { NO_CONSTRAINTS, type Road } from '../../src/road/index.ts';
+import type { Road } from '../../src/road/index.ts';
+import { givenRequest } from './road-request.ts';
 import type { ShellRequest } from './shell-workload.ts';
 
 /** Model name of both shells. */
@@ -80,24 +81,11 @@ export class ShellDoor {
 }
 
 function roadRequest(requestId: string, request: ShellRequest): Parameters<Road['arrive']>[0] {
-  return {
-    requestId,
-    door: 'replay',
+  return givenRequest(requestId, request.tokens, {
     partition: { model: SHELL_MODEL, routingGroup: 'default' },
-    role: 'aggregated',
     servedAs: SHELL_MODEL,
-    api: 'completions',
     body: {},
-    stream: true,
-    tokens: request.tokens,
-    tokensSource: 'given',
     maxOutputTokens: request.outputTokens,
-    expectedOutputTokens: null,
-    loraName: null,
-    cacheSalt: null,
     session: { sessionId: request.sessionId, agentHeaders: {} },
-    constraints: NO_CONSTRAINTS,
-    incomingHint: null,
-    tokenizeMicros: 0,
-  };
+  });
 }

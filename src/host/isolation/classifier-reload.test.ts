@@ -6,8 +6,9 @@ import { afterEach, expect, it } from 'vitest';
 import { parseConfig } from '../../config/index.ts';
 import { ManualClock } from '../../plugin/index.ts';
 import type { ClassifierOutcome } from '../classifier-types.ts';
+import { hintFleet } from '../hint.fixtures.ts';
 import { createReloadableHost, type ReloadableHost } from '../index.ts';
-import { FLEET, openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
+import { openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'classifier-reload-'));
 let host: ReloadableHost | null = null;
@@ -65,7 +66,7 @@ request_classifier: { type: versioned, deadline: 1m, max_wait: 1h }`;
     ...parsed(),
     clock,
     log,
-    fleet: FLEET,
+    fleet: hintFleet(),
     threads: { modules: {} },
   });
   host = made;

@@ -5,8 +5,9 @@ import { blockHashSeed, createBlockHasher, createPrefixIndex, TIERS } from '../.
 import { exactJsonStringify } from '../../plugin/index.ts';
 import { createCandidateTable } from '../candidate-table.ts';
 import type { HintFleet } from '../copy-locations.ts';
+import { hintBooking } from '../hint.fixtures.ts';
 import type { HintBooking } from '../types.ts';
-import { booking, IsolationBench } from './isolation.fixtures.ts';
+import { IsolationBench } from './isolation.fixtures.ts';
 
 const bench = new IsolationBench();
 afterAll(() => bench.close());
@@ -158,7 +159,7 @@ function bookingOf({ columns: drawn, held, known, commit, advanceMs: _, ...facts
     table.activeRequests,
   ];
   for (const [at, column] of row.entries()) column[0] = drawn?.[at] ?? 0;
-  return booking({
+  return hintBooking({
     ...facts,
     workerId: 2n ** 64n - 1n,
     hashes,

@@ -7,6 +7,7 @@ import { ConfigError, parseConfig } from '../../config/index.ts';
 import { createMetrics } from '../../observe/index.ts';
 import { type LogFields, ManualClock } from '../../plugin/index.ts';
 import type { ClassifierFleet } from '../classifier-site.ts';
+import { hintBooking, hintFleet } from '../hint.fixtures.ts';
 import {
   createPluginHost,
   type HintBooking,
@@ -18,41 +19,6 @@ import {
 import { LOAD_LIMIT_MS } from '../time-limit.ts';
 
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
-
-/** One worker in slot 0 that takes every action. */
-export const FLEET: HintFleet = {
-  slotRank: () => 0,
-  workerOfSlot: () => ({
-    spec: { id: 7n },
-    state: 'ready',
-    capabilities: {
-      epoch: 'e',
-      model: 'tiny',
-      workerType: 'aggregated',
-      blockSize: 16,
-      hashScheme: 's',
-      reportsOutcomes: false,
-      ranks: new Map([[0, { routerHint: true, actions: null, sourceControlEndpoint: null }]]),
-    },
-  }),
-};
-
-export const booking = (over: Partial<HintBooking> = {}): HintBooking => ({
-  requestId: 'req-1',
-  slot: 0,
-  workerId: 7n,
-  rank: 0,
-  role: 'aggregated',
-  partition: PARTITION,
-  promptTokens: 100,
-  blockSize: 16,
-  session: null,
-  hashes: null,
-  match: null,
-  index: null,
-  incomingHint: null,
-  ...over,
-});
 
 /** What the tests of one file make and leave behind. */
 export class IsolationBench {
@@ -93,7 +59,7 @@ export class IsolationBench {
       seed: 5,
       log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
       metrics,
-      fleet: options.fleet ?? FLEET,
+      fleet: options.fleet ?? hintFleet(),
       containment: { wallMs: () => clock.now(), running: null },
       ...(options.threads === false ? {} : { threads: { modules: {} } }),
     });
@@ -106,7 +72,7 @@ export class IsolationBench {
       const late = new Promise<HintStageResult>((resolve) => {
         settle = resolve;
       });
-      const given = booking(over);
+      const given = hintBooking(over);
       const started =
         runtime.threadedHints?.start(given, (result) => settle(result)) ?? runtime.hintStage?.run(given);
       if (started === undefined) throw new Error('the role has no hint stage');

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ConfigError, parseConfig } from '../../config/index.ts';
 import { ManualClock, NO_LOG } from '../../plugin/index.ts';
+import { hintBooking, hintFleet } from '../hint.fixtures.ts';
 import { createReloadableHost, type HintStageResult, type ReloadableHost } from '../index.ts';
-import { booking, FLEET, openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
+import { openPorts, PARTITION, PORTS_PER_THREAD } from './isolation.fixtures.ts';
 
 /** Ports of the test runner. */
 const IDLE_PORTS = openPorts();
@@ -47,7 +48,7 @@ async function start(files: Readonly<Record<string, string>>, yaml = YAML) {
     ...parsed(yaml),
     clock,
     log: NO_LOG,
-    fleet: FLEET,
+    fleet: hintFleet(),
     threads: { modules: {} },
   });
   hosts.push(host);
@@ -86,7 +87,7 @@ function book(host: ReloadableHost, model = PARTITION.model) {
   const versions = new Promise<readonly unknown[]>((resolve, reject) => {
     const take = ({ hint, policies }: HintStageResult): void =>
       resolve(hint?.actions.map(({ payload }) => Reflect.get(Object(payload), 'version')) ?? [policies]);
-    const started = runtime.threadedHints?.start(booking(), take);
+    const started = runtime.threadedHints?.start(hintBooking(), take);
     if (started === undefined) reject(new Error('the role has no thread'));
     else if (!('pending' in started)) take(started);
   });

@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
+import { hintBooking } from '../hint.fixtures.ts';
 import { BaseContexts } from '../hint-context.ts';
-import { booking } from './isolation.fixtures.ts';
 import { parseToThread } from './messages.ts';
 import { readContext, writeContext } from './wire-context.ts';
 
 test('a context arrives frozen, equal to what was sent, with null for inputs that are switched off', () => {
   const agentHeaders = { 'x-a': ['1'] };
   const session = { compaction: true, sessionId: 's', agentHeaders };
-  const sent = { ...new BaseContexts().of(booking({ session }), new Set(['kv.fetch@1.0'])), residency: null };
+  const sent = {
+    ...new BaseContexts().of(hintBooking({ session }), new Set(['kv.fetch@1.0'])),
+    residency: null,
+  };
   const message = { kind: 'call', call: 1, site: 1, nowMs: 0, context: writeContext(sent) };
   const arrived = parseToThread(structuredClone(message));
   if (arrived?.kind !== 'call') throw new Error('it was refused');
