@@ -1,6 +1,6 @@
 // Every rule of the plugin contract, in the order of the page.
 
-import { AUTHOR_RULES, METRICS_RULES } from './authors.ts';
+import { AUTHOR_RULES } from './authors.ts';
 import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
 import { CLASSIFIER_THREAD_RULES } from './classifier-threads.ts';
 import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
@@ -16,6 +16,7 @@ import { INCOMING_RULES } from './incoming.ts';
 import { INPUTS_RULES } from './inputs.ts';
 import { ISOLATION_RULES } from './isolation.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
+import { METRICS_RULES } from './metrics.ts';
 import { OUTPUT_RULES } from './outputs.ts';
 import { PARAMETERS_RULES } from './parameters.ts';
 import { PICKING_RULES } from './picking.ts';
