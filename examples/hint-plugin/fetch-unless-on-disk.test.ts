@@ -24,8 +24,8 @@ for (const [diskBlocks, fetches] of [
   [5, 0],
 ] as const) {
   test(`with ${diskBlocks} blocks on disk ${fetches === 1 ? 'it fetches' : 'there is too little to fetch'}`, async () => {
-    const { actions, dropped } = await testHintPolicy(policy, { context: booked(diskBlocks) });
-    assert.equal(dropped, null);
+    const { actions, dropped, error } = await testHintPolicy(policy, { context: booked(diskBlocks) });
+    assert.deepEqual([dropped, error], [null, null]);
     assert.equal(actions.length, fetches);
   });
 }

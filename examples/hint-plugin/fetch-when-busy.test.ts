@@ -11,10 +11,10 @@ const context = {
 };
 
 test('a busy worker fetches', async () => {
-  const { actions, dropped } = await testHintPolicy(policy, {
+  const { actions, dropped, error } = await testHintPolicy(policy, {
     context: { ...context, load: { activePrefillTokens: 4096 } },
   });
-  assert.equal(dropped, null);
+  assert.deepEqual([dropped, error], [null, null]);
   assert.equal(actions.length, 1);
 });
 

@@ -9,8 +9,8 @@ const session = { sessionId: 'child', parentSessionId: 'main' };
 test('a child says whose it is', async () => {
   // What the engine advertises: without it the trial takes any action.
   const context = { session, capabilities: ['acme.pin@1.0'] };
-  const { actions, dropped } = await testHintPolicy(policy, { context });
-  assert.equal(dropped, null);
+  const { actions, dropped, error } = await testHintPolicy(policy, { context });
+  assert.deepEqual([dropped, error], [null, null]);
   assert.deepEqual(actions[0]?.payload, { parent: 'main' });
 });
 
@@ -25,8 +25,10 @@ test('an engine that does not know the action is not sent it', async () => {
   const { dropped, error } = await testHintPolicy(policy, {
     context: { session, capabilities: ['kv.fetch@1.0'] },
   });
-  assert.equal(dropped, 'unsupported_action');
-  assert.equal(error, 'action acme.pin@1.0; the rank accepts kv.fetch@1.0');
+  assert.deepEqual(
+    [dropped, error],
+    ['unsupported_action', 'action acme.pin@1.0; the rank accepts kv.fetch@1.0'],
+  );
 });
 
 test('takes no parameters', async () => {

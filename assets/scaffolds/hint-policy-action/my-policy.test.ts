@@ -8,10 +8,10 @@ import policy from './my-policy.ts';
 const capabilities = ['acme.action@0.0'];
 
 test('tells the engine of a long prompt', async () => {
-  const { actions, dropped } = await testHintPolicy(policy, {
+  const { actions, dropped, error } = await testHintPolicy(policy, {
     context: { capabilities, promptTokens: 100, session: { sessionId: 'main' } },
   });
-  assert.equal(dropped, null);
+  assert.deepEqual([dropped, error], [null, null]);
   assert.deepEqual(actions, [
     {
       action_id: 'a1',
@@ -32,8 +32,10 @@ test('says nothing of a short one', async () => {
 
 test('sends nothing to an engine that does not know the action', async () => {
   const { dropped, error } = await testHintPolicy(policy, { context: { capabilities: ['kv.fetch@1.0'] } });
-  assert.equal(dropped, 'unsupported_action');
-  assert.equal(error, 'action acme.action@0.0; the rank accepts kv.fetch@1.0');
+  assert.deepEqual(
+    [dropped, error],
+    ['unsupported_action', 'action acme.action@0.0; the rank accepts kv.fetch@1.0'],
+  );
 });
 
 test('refuses a prompt of no token', async () => {

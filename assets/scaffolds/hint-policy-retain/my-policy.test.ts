@@ -20,10 +20,10 @@ const capabilities = ['kv.retain@1.0'];
 const session = { sessionId: 'main' };
 
 test('keeps what the session has on the booked worker', async () => {
-  const { actions, dropped } = await testHintPolicy(policy, {
+  const { actions, dropped, error } = await testHintPolicy(policy, {
     context: { capabilities, lineage, session, worker: { workerId: 1n, rank: 0 } },
   });
-  assert.equal(dropped, null);
+  assert.deepEqual([dropped, error], [null, null]);
   assert.deepEqual(actions, [
     {
       action_id: 'a1',

@@ -10,8 +10,10 @@ const copySources = [{ source: { workerId: 2n, rank: 0 }, blockHashes: [11n, 12n
 const capabilities = ['kv.fetch@1.0'];
 
 test('fetches what a peer holds', async () => {
-  const { actions, dropped } = await testHintPolicy(policy, { context: { capabilities, copySources } });
-  assert.equal(dropped, null);
+  const { actions, dropped, error } = await testHintPolicy(policy, {
+    context: { capabilities, copySources },
+  });
+  assert.deepEqual([dropped, error], [null, null]);
   assert.deepEqual(actions, [
     {
       action_id: 'a1',
@@ -36,8 +38,10 @@ test('leaves a copy alone that saves too little', async () => {
 test('sends nothing to an engine that does not know the action', async () => {
   const context = { capabilities: ['kv.retain@1.0'], copySources };
   const { dropped, error } = await testHintPolicy(policy, { context });
-  assert.equal(dropped, 'unsupported_action');
-  assert.equal(error, 'action kv.fetch@1.0; the rank accepts kv.retain@1.0');
+  assert.deepEqual(
+    [dropped, error],
+    ['unsupported_action', 'action kv.fetch@1.0; the rank accepts kv.retain@1.0'],
+  );
 });
 
 test('refuses a saving of nothing', async () => {
