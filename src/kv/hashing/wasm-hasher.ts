@@ -48,7 +48,8 @@ export class WasmHasher implements BlockHasher {
     const count = local.length / 2;
     const result = aligned(this.#base + 8 * count);
     const words = this.#room(result + 8 * count);
-    words.set(local, this.#base >> 2);
+    if (count > FEW) words.set(local, this.#base >> 2);
+    else for (let word = 0; word < 2 * count; word += 1) words[(this.#base >> 2) + word] = local[word]!;
     this.#kernel.chain(parent?.lo ?? 0, parent?.hi ?? 0, parent === null ? 0 : 1, this.#base, count, result);
     const from = result >> 2;
     if (count > FEW) out.set(words.subarray(from, from + 2 * count));

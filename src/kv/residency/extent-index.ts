@@ -19,6 +19,7 @@ import {
 } from './index-arguments.ts';
 import { IndexCap } from './index-cap.ts';
 import type { PrefixIndexOptions } from './prefix-index-options.ts';
+import { RemoveEvent } from './remove-event.ts';
 import { Residencies } from './residencies.ts';
 import { restoreBlock } from './restore-block.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
@@ -63,6 +64,7 @@ class ExtentIndex implements CopyableIndex {
   readonly #residencies: Residencies;
   readonly #walk: ExtentWalk;
   readonly #event: StoreEvent;
+  readonly #remove: RemoveEvent;
   readonly #scratch = new EventScratch();
   /** Look-ups and stores so far. */
   #calls = 0;
@@ -88,6 +90,7 @@ class ExtentIndex implements CopyableIndex {
     const counts = typeof countStores === 'boolean' ? () => countStores : countStores;
     this.#residencies = new Residencies(this.#extents, counts, sweepPlaces);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
+    this.#remove = new RemoveEvent(this.#residencies);
     this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
     this.#cap = new IndexCap(this.#extents, this.#residencies, {
       maxHoldings,
@@ -107,7 +110,8 @@ class ExtentIndex implements CopyableIndex {
   ): StoreOutcome {
     requireOwner(owner);
     requireSameLength('external', external, 'local', local);
-    if (this.#scratch.repeats(parentExternal, external)) {
+    const mixes = this.#scratch.mix(external);
+    if (this.#scratch.repeats(parentExternal, external, mixes)) {
       this.#selfReferences++;
       return 'self-reference';
     }
@@ -117,7 +121,7 @@ class ExtentIndex implements CopyableIndex {
       const name =
         state === undefined
           ? NONE
-          : this.#residencies.find(state, parentExternal.lo | 0, parentExternal.hi | 0);
+          : this.#residencies.names.findParent(state, parentExternal.lo | 0, parentExternal.hi | 0);
       if (name === NONE) {
         this.#unknownParents++;
         return 'unknown-parent';
@@ -127,14 +131,14 @@ class ExtentIndex implements CopyableIndex {
     const before = parent === NONE ? null : this.#extents.hashOf(parent, BLOCK.SEQUENCE);
     const sequence = this.#scratch.sequence(local.length >> 1);
     this.#hasher.chain(before, local, sequence);
-    let added = this.#event.match(state, parent, external, sequence);
+    let added = this.#event.match(state, parent, external, mixes, sequence);
     this.#cap.begin(owner, external.length >> 1);
     while (added > 0 && this.#cap.lacks(added)) {
       const hadEvicted = this.#cap.hasEvicted;
       if (!this.#cap.makeRoom(added, parent)) this.#cap.refuse(added);
       if (this.#cap.hasEvicted && !hadEvicted) this.#version++;
       state = this.#residencies.of(owner);
-      added = this.#event.match(state, parent, external, sequence);
+      added = this.#event.match(state, parent, external, mixes, sequence);
     }
     if (added === NONE) {
       this.#conflictingStores++;
@@ -146,7 +150,9 @@ class ExtentIndex implements CopyableIndex {
     }
     this.#step();
     const changed =
-      state === undefined ? 0 : this.#event.apply(state, tierIndex(tier), parent, external, local, sequence);
+      state === undefined
+        ? 0
+        : this.#event.apply(state, tierIndex(tier), parent, external, mixes, local, sequence);
     this.#duplicateStores += (external.length >> 1) - changed;
     if (changed === 0) return 'duplicate';
     this.#version++;
@@ -160,16 +166,8 @@ class ExtentIndex implements CopyableIndex {
     const blocks = external.length >> 1;
     let removed = 0;
     if (state !== undefined) {
-      const at = tierIndex(tier);
-      state.names?.touch(external);
-      state.routerNames?.touch(external);
-      for (let i = 0; i < blocks; i++) {
-        const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
-        if (name === NONE || ((this.#residencies.tiersOf(name) >> at) & 1) === 0) continue;
-        if (this.#watchers.size > 0) this.#removing(name, tier);
-        this.#residencies.release(name, at, state);
-        removed++;
-      }
+      const told = this.#watchers.size === 0 ? null : (name: number) => this.#removing(name, tier);
+      removed = this.#remove.apply(state, tierIndex(tier), external, this.#scratch.mix(external), told);
     }
     const evicted = Math.min(blocks - removed, state?.evicted ?? 0);
     if (state !== undefined) state.evicted -= evicted;
@@ -184,14 +182,16 @@ class ExtentIndex implements CopyableIndex {
   knows(owner: OwnerSlot, external: U64): boolean {
     requireOwner(owner);
     const state = this.#residencies.of(owner);
-    return state !== undefined && this.#residencies.find(state, external.lo | 0, external.hi | 0) !== NONE;
+    return (
+      state !== undefined && this.#residencies.names.find(state, external.lo | 0, external.hi | 0) !== NONE
+    );
   }
 
   hasRow(owner: OwnerSlot, tier: Tier, external: U64): boolean {
     requireOwner(owner);
     const state = this.#residencies.of(owner);
     if (state === undefined) return false;
-    const name = this.#residencies.find(state, external.lo | 0, external.hi | 0);
+    const name = this.#residencies.names.find(state, external.lo | 0, external.hi | 0);
     return name !== NONE && (this.#residencies.tiersOf(name) & tierBit(tier)) !== 0;
   }
 

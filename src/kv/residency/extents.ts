@@ -5,20 +5,25 @@
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { BLOCK, BLOCK_WORDS, changesIn, differ, EXTENT, HEAD_WORDS } from './extent-layout.ts';
 import { HolderSets, NO_HOLDERS } from './holder-sets.ts';
+import { mixPairs } from './pair-mix.ts';
 import { RowTable } from './row-table.ts';
 import { LARGEST_RUN, LARGEST_SIZE, RunArena, runSizeFor } from './run-arena.ts';
 import { SEGMENT_MASK, SEGMENT_SHIFT } from './segmented-rows.ts';
 
 const NONE = -1;
+/** Slots of the table of first blocks are filled to this share at most: mostly it is asked for blocks that are not in it. */
+const FIRSTS_LOAD = 0.5;
 
 /** Blocks in extents. A block is known by the number of its row. */
 export class Extents {
   readonly arena = new RunArena(BLOCK_WORDS, HEAD_WORDS);
   /** First blocks of extents by sequence hash. */
-  readonly firsts = new RowTable(this.arena.rows, BLOCK.SEQUENCE);
+  readonly firsts = new RowTable(this.arena.rows, BLOCK.SEQUENCE, false, { bytes: 0 }, FIRSTS_LOAD);
   readonly sets = new HolderSets();
   readonly #heads = this.arena.heads;
   readonly #rows = this.arena.rows;
+  /** Mixed hashes of the blocks of an extent. */
+  readonly #mixes = new Int32Array(LARGEST_RUN);
   #live = 0;
   /** Now, in steps of some look-ups and stores: what extents are marked with, modulo 2^32. */
   now = 0;
@@ -32,7 +37,7 @@ export class Extents {
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.arena.bytes + this.firsts.bytes + this.sets.bytes;
+    return this.arena.bytes + this.firsts.bytes + this.sets.bytes + this.#mixes.byteLength;
   }
 
   /** Bytes that so many runs of new blocks of a size, and new sets of holders, add at most. */
@@ -175,13 +180,10 @@ export class Extents {
     const heads = this.#heads.segments[extent >>> SEGMENT_SHIFT]!;
     const used = (extent & SEGMENT_MASK) * HEAD_WORDS + EXTENT.USED;
     const room = Math.min(this.arena.rowsOf(extent) - heads[used]!, end - index - 1);
-    let run = 1;
-    while (run <= room && this.find(sequence, index + run) === NONE) {
-      this.#write(block + run, local, sequence, index + run);
-      run++;
-    }
-    heads[used]! += run - 1;
-    return run;
+    const more = this.#missing(sequence, index + 1, room);
+    for (let at = 1; at <= more; at++) this.#write(block + at, local, sequence, index + at);
+    heads[used]! += more;
+    return more + 1;
   }
 
   /**
@@ -242,6 +244,19 @@ export class Extents {
       this.#live--;
       if (--heads[head + EXTENT.LIVE]! === 0) this.#drop(extent);
     }
+  }
+
+  /** How many of `most` blocks from `index` on come before one that is the first of an extent. */
+  #missing(sequence: HashPairs, index: number, most: number): number {
+    const { firsts } = this;
+    const mixes = this.#mixes;
+    mixPairs(sequence, index, most, mixes);
+    firsts.touch(mixes, most);
+    for (let i = 0; i < most; i++) {
+      const at = 2 * (index + i);
+      if (firsts.findMixed(sequence[at]! | 0, sequence[at + 1]! | 0, mixes[i]!) !== NONE) return i;
+    }
+    return most;
   }
 
   #write(block: number, local: HashPairs, sequence: HashPairs, index: number): void {

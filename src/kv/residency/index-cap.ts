@@ -47,7 +47,12 @@ export class IndexCap {
     this.#eviction = new Eviction(extents, residencies, options.evicted);
     this.#otherBytes = options.otherBytes;
     this.#onEvicted = options.onEvicted;
-    this.#size = this.#sizeNow();
+    this.#size = new CappedSize(extents, residencies, this);
+  }
+
+  /** The owner of the event. */
+  get owner(): number {
+    return this.#owner;
   }
 
   /** Bytes of all arrays of the index. */
@@ -112,29 +117,43 @@ export class IndexCap {
     const isFree = names.grows || this.#residencies.usesRouterHashes(this.#owner);
     this.#extents.largest = isFree ? LARGEST_SIZE : Math.max(0, names.largestFree());
   }
+}
 
-  #sizeNow(): IndexSize {
-    const extents = this.#extents;
-    const residencies = this.#residencies;
-    const { columns } = residencies;
-    return {
-      get names() {
-        return columns.live;
-      },
-      get runs() {
-        return extents.arena.room;
-      },
-      bytes: () => this.bytes,
-      growth: (names) => {
-        const runs = Math.min(names, 2 + (names >> 6));
-        const size = runSizeFor(names);
-        return extents.growth(runs, size) + residencies.growth(this.#owner, names, runs, size);
-      },
-      fits: (names) => {
-        const rows = names + SPARE_ROWS;
-        if (extents.arena.freeRows < rows || columns.room < 2 + (names >> 2)) return false;
-        return residencies.usesRouterHashes(this.#owner) || columns.names.freeRows >= rows;
-      },
-    };
+/** What the caps are held against. A class, so that every index has the same shape of it. */
+class CappedSize implements IndexSize {
+  readonly #extents: Extents;
+  readonly #residencies: Residencies;
+  readonly #cap: IndexCap;
+
+  constructor(extents: Extents, residencies: Residencies, cap: IndexCap) {
+    this.#extents = extents;
+    this.#residencies = residencies;
+    this.#cap = cap;
+  }
+
+  get names(): number {
+    return this.#residencies.columns.live;
+  }
+
+  get runs(): number {
+    return this.#extents.arena.room;
+  }
+
+  bytes(): number {
+    return this.#cap.bytes;
+  }
+
+  growth(names: number): number {
+    const runs = Math.min(names, 2 + (names >> 6));
+    const size = runSizeFor(names);
+    return this.#extents.growth(runs, size) + this.#residencies.growth(this.#cap.owner, names, runs, size);
+  }
+
+  fits(names: number): boolean {
+    const { arena } = this.#extents;
+    const { columns } = this.#residencies;
+    const rows = names + SPARE_ROWS;
+    if (arena.freeRows < rows || columns.room < 2 + (names >> 2)) return false;
+    return this.#residencies.usesRouterHashes(this.#cap.owner) || columns.names.freeRows >= rows;
   }
 }

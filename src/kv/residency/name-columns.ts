@@ -30,6 +30,12 @@ const RUN_COLUMN = RUN_OWN;
 const NAME_WORDS = 2;
 const NONE = -1;
 
+/** The bits of a word of tiers for places from `at` on, up to `end` or to the end of the word. */
+function maskOf(at: number, end: number): number {
+  const places = Math.min(8 - (at & 7), end - at);
+  return (places === 8 ? -1 : 2 ** (4 * places) - 1) << (4 * (at & 7));
+}
+
 /** All columns of all owners. A name is known by the number of its row in the runs of engine hashes. */
 export class NameColumns {
   readonly names = new RunArena(NAME_WORDS, RUN_OWN + 1);
@@ -37,6 +43,10 @@ export class NameColumns {
   readonly #columns = this.#arena.rows;
   readonly #byPair = new RowTable(this.#columns, EXTENT);
   #live = 0;
+  /** The pair asked for last, and its first column. */
+  #lastExtent = NONE;
+  #lastOwner = NONE;
+  #lastFirst = NONE;
 
   /** Bytes of all arrays. */
   get bytes(): number {
@@ -70,7 +80,16 @@ export class NameColumns {
 
   /** The owner's first column for an extent, −1 when it has none. */
   first(extent: number, owner: number): number {
-    return this.#byPair.find(extent, owner);
+    if (extent === this.#lastExtent && owner === this.#lastOwner) return this.#lastFirst;
+    const first = this.#byPair.find(extent, owner);
+    this.#noteFirst(extent, owner, first);
+    return first;
+  }
+
+  #noteFirst(extent: number, owner: number, first: number): void {
+    this.#lastExtent = extent;
+    this.#lastOwner = owner;
+    this.#lastFirst = first;
   }
 
   /** The next column of the same extent and owner, −1 for none. */
@@ -147,8 +166,26 @@ export class NameColumns {
 
   /** Whether a column has no names at places [offset, offset + run). */
   areFree(column: number, offset: number, run: number): boolean {
-    for (let at = offset; at < offset + run; at++) if (this.tiersOf(column, at) !== 0) return false;
+    return this.areOn(column, offset, run, 0);
+  }
+
+  /** Whether the blocks at places [offset, offset + run) are all on these tiers, and on no others. */
+  areOn(column: number, offset: number, run: number, tiers: number): boolean {
+    const all = Math.imul(tiers, 0x11111111);
+    for (let at = offset; at < offset + run; at = (at | 7) + 1) {
+      const word = this.#columns.get(column, TIERS + (at >> 3));
+      if (((word ^ all) & maskOf(at, offset + run)) !== 0) return false;
+    }
     return true;
+  }
+
+  #setTiersOfRun(column: number, offset: number, run: number, tiers: number): void {
+    for (let at = offset; at < offset + run; at = (at | 7) + 1) {
+      const word = TIERS + (at >> 3);
+      const mask = maskOf(at, offset + run);
+      const others = this.#columns.get(column, word) & ~mask;
+      this.#columns.set(column, word, others | (Math.imul(tiers, 0x11111111) & mask));
+    }
   }
 
   /** As `add` for a run of blocks: the engine hashes from `index` on of a list, where the column has any. */
@@ -159,24 +196,23 @@ export class NameColumns {
     tiers: number,
     block: number,
     external: HashPairs,
+    mixes: Int32Array,
     index: number,
     state: OwnerState,
   ): void {
-    for (let at = offset; at < offset + run; at++) this.setTiers(column, at, tiers);
+    this.#setTiersOfRun(column, offset, run, tiers);
     this.#columns.set(column, LIVE, this.#columns.get(column, LIVE) + run);
     state.live += run;
     this.#live += run;
     if (!this.isNamed(column)) {
-      const table = state.routerNamesToFill();
-      for (let at = 0; at < run; at++) table.insert(block + at);
+      state.routerNamesToFill().insertRun(block, mixes, index, index + run);
       return;
     }
     const name = this.nameAt(column, offset);
     const words = this.names.rows.segments[name >>> SEGMENT_SHIFT]!;
     const first = (name & SEGMENT_MASK) * NAME_WORDS;
     for (let word = 0; word < 2 * run; word++) words[first + word] = external[2 * index + word]!;
-    const table = state.namesToFill();
-    for (let at = 0; at < run; at++) table.insert(name + at);
+    state.namesToFill().insertRun(name, mixes, index, index + run);
   }
 
   /** A new name of a block, in a column of its kind that has none there: the engine hash in signed halves, where it has any. */
@@ -201,6 +237,27 @@ export class NameColumns {
     this.names.rows.set(name, 0, lo);
     this.names.rows.set(name, 1, hi);
     state.namesToFill().insert(name);
+  }
+
+  /** As `delete` for a run of blocks, whose engine hashes have the mixed hashes from `index` on of a list. No cleared block may be in place. */
+  deleteRun(
+    column: number,
+    offset: number,
+    run: number,
+    block: number,
+    mixes: Int32Array,
+    index: number,
+    state: OwnerState,
+  ): boolean {
+    this.#setTiersOfRun(column, offset, run, 0);
+    if (this.isNamed(column)) {
+      state.names?.deleteRun(this.nameAt(column, offset), mixes, index, index + run);
+    } else state.routerNames?.deleteRun(block, mixes, index, index + run);
+    state.live -= run;
+    this.#live -= run;
+    const live = this.#columns.get(column, LIVE) - run;
+    this.#columns.set(column, LIVE, live);
+    return (live & 255) === 0;
   }
 
   /** Takes a name out of a column; whether it was the last, and the column must be given back. */
@@ -244,6 +301,7 @@ export class NameColumns {
     columns.set(column, RUN, run);
     if (first === NONE) this.#byPair.insert(column);
     else this.#byPair.replace(first, column);
+    this.#noteFirst(extent, state.owner, column);
     return column;
   }
 
@@ -261,6 +319,7 @@ export class NameColumns {
     } else {
       this.#byPair.replace(column, next);
     }
+    if (first === column) this.#noteFirst(this.extentOf(column), state.owner, next);
     const before = columns.get(column, BEFORE_OF_OWNER);
     const after = columns.get(column, AFTER_OF_OWNER);
     if (before !== NONE) columns.set(before, AFTER_OF_OWNER, after);

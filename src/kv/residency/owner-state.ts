@@ -1,6 +1,6 @@
 // What the index knows of one owner as a whole.
 import { type ByteTally, RowTable } from './row-table.ts';
-import type { SegmentedRows } from './segmented-rows.ts';
+import { SegmentedRows } from './segmented-rows.ts';
 import { TIER_BITS } from './tier-bits.ts';
 
 const NONE = -1;
@@ -11,6 +11,8 @@ export class OwnerState {
   readonly owner: number;
   /** Its first column, −1 for none. */
   head: number = NONE;
+  /** The name it stored last, which may be gone or another's since; −1 for none. */
+  latest: number = NONE;
   /** Clears per tier modulo 256, a byte each. Blocks of columns that note others are cleared, though still in place. */
   clears = 0;
   /** Clears of all tiers, modulo 2^23. */
@@ -124,3 +126,11 @@ export class OwnerState {
     return tiers;
   }
 }
+
+/**
+ * Stands for no owner. It is there from the start and never goes: V8 drops what it compiled for a shape of objects when the last of them
+ * is gone, and an index would be slow anew after its last owner went.
+ */
+export const NO_OWNER: OwnerState = new OwnerState(NONE, new SegmentedRows(1), new SegmentedRows(1), {
+  bytes: 0,
+});

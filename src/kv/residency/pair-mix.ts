@@ -8,3 +8,9 @@ export function mixPair(lo: number, hi: number): number {
   h = Math.imul(h, 0xc2b2ae35);
   return h ^ (h >>> 13);
 }
+
+/** Writes the mixed hashes of `count` pairs of a list (lo, hi) from `from` on to `out`. */
+export function mixPairs(pairs: Uint32Array, from: number, count: number, out: Int32Array): void {
+  for (let i = 0; i < count; i++)
+    out[i] = mixPair(pairs[2 * (from + i)]! | 0, pairs[2 * (from + i) + 1]! | 0);
+}

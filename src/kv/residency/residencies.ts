@@ -4,15 +4,13 @@ import { ClearedBlocks } from './cleared-blocks.ts';
 import { BLOCK } from './extent-layout.ts';
 import type { Extents } from './extents.ts';
 import { NameColumns } from './name-columns.ts';
-import { OwnerState } from './owner-state.ts';
+import { NAME_SHIFT, NameFinder, OFFSET_MASK } from './name-finder.ts';
+import { NO_OWNER, OwnerState } from './owner-state.ts';
 import type { ByteTally } from './row-table.ts';
 import { StoreCopies } from './store-copies.ts';
 import { TIER_BITS } from './tier-bits.ts';
 
 const NONE = -1;
-/** A name is its column × 64 + the block's place in the extent. */
-const NAME_SHIFT = 6;
-const OFFSET_MASK = 2 ** NAME_SHIFT - 1;
 
 /** Set bits of a mask of tiers. */
 function bits(mask: number): number {
@@ -23,10 +21,13 @@ function bits(mask: number): number {
 export class Residencies {
   readonly columns = new NameColumns();
   readonly cleared: ClearedBlocks;
+  readonly names: NameFinder;
   readonly #copies = new StoreCopies();
   readonly #extents: Extents;
   readonly #countsStores: (owner: number) => boolean;
   readonly #states = new Map<number, OwnerState>();
+  /** The owner asked for last: events come in series of one. */
+  #last = NO_OWNER;
   readonly #tables: ByteTally = { bytes: 0 };
   #probes = 0;
   #count = 0;
@@ -38,6 +39,7 @@ export class Residencies {
     this.cleared = new ClearedBlocks(extents, this.columns, this.#copies, sweepPlaces, (state) =>
       this.#trim(state),
     );
+    this.names = new NameFinder(extents, this.columns, this.cleared);
   }
 
   /** (owner, tier, block) triples; cleared ones are not counted. */
@@ -76,27 +78,20 @@ export class Residencies {
 
   /** An owner's state; undefined when it has none. */
   of(owner: number): OwnerState | undefined {
-    return this.#states.get(owner);
+    if (this.#last.owner === owner) return this.#last;
+    const state = this.#states.get(owner);
+    if (state !== undefined) this.#last = state;
+    return state;
   }
 
   /** An owner's state, made when it has none. */
   toFill(owner: number): OwnerState {
-    let state = this.#states.get(owner);
+    let state = this.of(owner);
     if (state === undefined) {
       state = new OwnerState(owner, this.columns.names.rows, this.#extents.arena.rows, this.#tables);
       this.#states.set(owner, state);
     }
     return state;
-  }
-
-  /** The owner's name with this engine hash (signed halves), −1 when it has none. */
-  find(state: OwnerState, lo: number, hi: number): number {
-    const { columns } = this;
-    const row = state.names?.find(lo, hi) ?? NONE;
-    if (row === NONE) return this.#findRouterName(state, lo, hi);
-    const name = columns.nameOf(row);
-    if (state.isSwept || !this.cleared.sweepPair(columns.extentOf(name >>> NAME_SHIFT), state)) return name;
-    return this.find(state, lo, hi);
   }
 
   /** The block of a name. */
@@ -156,12 +151,14 @@ export class Residencies {
     }
     if (column === NONE) column = columns.open(extent, arena.rowsOf(extent), named, state);
     columns.add(column, offset, 1 << tier, block, lo, hi, state);
+    state.latest = (column << NAME_SHIFT) + offset;
     this.#setTiers(block, state, before, before | (1 << tier));
   }
 
   /**
    * New names of a run of blocks of one extent, all of them the engine's own or all the router's: the hashes from `index` on of
    * a list.
+   * @param mixes mixed hashes of the list.
    */
   addRun(
     block: number,
@@ -169,6 +166,7 @@ export class Residencies {
     tier: number,
     named: boolean,
     external: HashPairs,
+    mixes: Int32Array,
     index: number,
     state: OwnerState,
   ): void {
@@ -190,10 +188,39 @@ export class Residencies {
       }
       return;
     }
-    columns.addRun(column, offset, run, 1 << tier, block, external, index, state);
+    columns.addRun(column, offset, run, 1 << tier, block, external, mixes, index, state);
+    state.latest = (column << NAME_SHIFT) + offset + run - 1;
     state.held[tier]! += run;
     this.#count += run;
     this.#extents.setRun(block, run, state.owner, 1 << tier);
+  }
+
+  /**
+   * Takes names `name`, `name` + 1 … of one column off a tier when all are on it alone, once, and no other column has their blocks. No
+   * cleared block may be in place.
+   * @param mixes mixed hashes of a list of engine hashes, theirs from `index` on.
+   * @returns whether that was so; if not, none is taken off.
+   */
+  releaseRun(
+    name: number,
+    run: number,
+    tier: number,
+    mixes: Int32Array,
+    index: number,
+    state: OwnerState,
+  ): boolean {
+    const { columns } = this;
+    const column = name >>> NAME_SHIFT;
+    const offset = name & OFFSET_MASK;
+    const extent = columns.extentOf(column);
+    if (this.#copies.count > 0 || !columns.areOn(column, offset, run, 1 << tier)) return false;
+    if (columns.first(extent, state.owner) !== column || columns.next(column) !== NONE) return false;
+    const block = this.#extents.arena.baseOf(extent) + offset;
+    if (columns.deleteRun(column, offset, run, block, mixes, index, state)) columns.close(column, state);
+    state.held[tier]! -= run;
+    this.#count -= run;
+    this.#extents.setRun(block, run, state.owner, 0);
+    return true;
   }
 
   /** Takes a name, or one copy of it, off a tier it lies on. */
@@ -292,6 +319,7 @@ export class Residencies {
     this.#probes += state.probes;
     state.dropTables();
     this.#states.delete(state.owner);
+    if (this.#last === state) this.#last = NO_OWNER;
   }
 
   /** The tiers an owner's other columns have a block on. */
@@ -301,19 +329,6 @@ export class Residencies {
       if (at !== column) tiers |= this.columns.tiersOf(at, offset);
     }
     return tiers;
-  }
-
-  #findRouterName(state: OwnerState, lo: number, hi: number): number {
-    const { columns } = this;
-    const block = state.routerNames?.find(lo, hi) ?? NONE;
-    if (block === NONE) return NONE;
-    const { arena } = this.#extents;
-    const extent = arena.runOf(block);
-    if (!state.isSwept && this.cleared.sweepPair(extent, state)) return this.find(state, lo, hi);
-    const offset = block - arena.baseOf(extent);
-    let column = columns.first(extent, state.owner);
-    while (columns.isNamed(column) || columns.tiersOf(column, offset) === 0) column = columns.next(column);
-    return (column << NAME_SHIFT) + offset;
   }
 
   #setTiers(block: number, state: OwnerState, before: number, after: number): void {

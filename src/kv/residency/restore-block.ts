@@ -19,11 +19,11 @@ export function restoreBlock(
   const nameBefore =
     behind === null || other === undefined
       ? NONE
-      : residencies.find(other, behind.external.lo | 0, behind.external.hi | 0);
+      : residencies.names.find(other, behind.external.lo | 0, behind.external.hi | 0);
   const before = nameBefore === NONE ? NONE : residencies.blockOf(nameBefore);
   const lo = row.external.lo | 0;
   const hi = row.external.hi | 0;
-  const name = residencies.find(state, lo, hi);
+  const name = residencies.names.find(state, lo, hi);
   let block = extents.findAfter(before, sequence, 0);
   if (name !== NONE) {
     if (residencies.blockOf(name) !== block) return false;

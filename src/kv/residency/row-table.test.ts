@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { mixPair } from './pair-mix.ts';
+import { mixPair, mixPairs } from './pair-mix.ts';
 import { RowArena } from './row-arena.ts';
 import { RowTable } from './row-table.ts';
 
@@ -111,4 +111,67 @@ test('keys that share the bits by which segments are told apart all fit in one',
   for (let lo = 0; keys.length < 9000; lo++) if (mixPair(lo, 5) >>> 23 === 77) keys.push(lo);
   for (const lo of keys) table.insert(put(arena, lo, 5));
   expect(keys.filter((lo, id) => table.find(lo, 5) !== id)).toEqual([]);
+});
+
+test.each([false, true])(
+  'lists of keys are found, put in and taken out as single ones are, hashes kept: %s',
+  (keepsHashes) => {
+    const list = fc.uniqueArray(fc.tuple(word, word), { minLength: 1, maxLength: 40, selector: String });
+    fc.assert(
+      fc.property(fc.array(list, { minLength: 1, maxLength: 30 }), (lists) => {
+        const arena = new RowArena(3, 0);
+        const table = new RowTable(arena.rows, 1, keepsHashes);
+        const model = new Map<string, number>();
+        for (const keys of lists) {
+          const pairs = Uint32Array.from(keys.flat());
+          const mixes = new Int32Array(keys.length);
+          mixPairs(pairs, 0, keys.length, mixes);
+          const found = new Int32Array(keys.length);
+          table.touch(mixes, keys.length);
+          const there = keys.filter((pair) => model.has(String(pair))).length;
+          expect(table.findAll(pairs, mixes, keys.length, found)).toBe(there);
+          expect([...found]).toEqual(keys.map((pair) => model.get(String(pair)) ?? -1));
+          const [first, last] = [model.get(String(keys[0])), model.get(String(keys.at(-1)))];
+          if (there === 0) {
+            const ids = keys.map(([lo, hi]) => put(arena, lo, hi));
+            const isRun = ids.every((id, i) => id === ids[0]! + i);
+            if (isRun) table.insertRun(ids[0]!, mixes, 0, ids.length);
+            else for (const id of ids) table.insert(id);
+            keys.forEach((pair, i) => model.set(String(pair), ids[i]!));
+          } else if (there === keys.length && last === first! + keys.length - 1) {
+            const isRun = keys.every((pair, i) => model.get(String(pair)) === first! + i);
+            if (!isRun) continue;
+            table.deleteRun(first!, mixes, 0, keys.length);
+            for (const pair of keys) model.delete(String(pair));
+          } else {
+            for (const pair of keys) {
+              const id = model.get(String(pair));
+              if (id === undefined) continue;
+              table.delete(id);
+              model.delete(String(pair));
+            }
+          }
+          for (const [name, id] of model) {
+            const [lo, hi] = name.split(',').map(Number);
+            expect(table.find(lo!, hi!)).toBe(id);
+          }
+          expect(table.count).toBe(model.size);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  },
+);
+
+test('a table that is asked for what it lacks needs few probes when it is to be filled to half', () => {
+  const arena = new RowArena(3, 0);
+  const table = new RowTable(arena.rows, 1, false, { bytes: 0 }, 0.5);
+  let probes = 0;
+  for (let i = 0; i < 30_000; i++) {
+    const before = table.probes;
+    expect(table.find(i, 1)).toBe(-1);
+    probes += table.probes - before;
+    table.insert(put(arena, i, 1));
+  }
+  expect(probes / 30_000).toBeLessThan(2.2);
 });

@@ -20,6 +20,11 @@ export class StoreCopies {
     return this.#rows.bytes + this.#table.bytes;
   }
 
+  /** Names and tiers with more copies than one. */
+  get count(): number {
+    return this.#table.count;
+  }
+
   /** Notes one more copy. */
   add(name: number, tier: number): void {
     let row = this.#table.find(name, tier);

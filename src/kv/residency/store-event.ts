@@ -28,10 +28,17 @@ export class StoreEvent {
 
   /**
    * Looks at which names and blocks of an event are there already.
+   * @param mixes mixed hashes of the engine hashes.
    * @param parent block before the event's first, −1 for none.
    * @returns how many engine hashes the owner has no name for; −1 when one stands for another block.
    */
-  match(state: OwnerState | undefined, parent: number, external: HashPairs, sequence: HashPairs): number {
+  match(
+    state: OwnerState | undefined,
+    parent: number,
+    external: HashPairs,
+    mixes: Int32Array,
+    sequence: HashPairs,
+  ): number {
     const blocks = external.length >> 1;
     if (this.#names.length < blocks) {
       this.#names = new Int32Array(2 * blocks);
@@ -39,17 +46,19 @@ export class StoreEvent {
     }
     this.#isFresh = true;
     if (state === undefined) return blocks;
-    state.names?.touch(external);
-    state.routerNames?.touch(external);
+    state.names?.touch(mixes, blocks);
+    state.routerNames?.touch(mixes, blocks);
     if (!state.isSwept) this.#sweepFor(state, parent, external, sequence);
+    // Rows stand where names will, if there are any.
+    const named = state.names?.findAll(external, mixes, blocks, this.#names) ?? 0;
+    if (named + (state.routerNames?.findAll(external, mixes, blocks, this.#names) ?? 0) === 0) return blocks;
+    this.#isFresh = false;
     let added = 0;
     for (let i = 0; i < blocks; i++) {
-      const name = this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+      const name = this.#residencies.names.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
       this.#names[i] = name;
       if (name === NONE) added++;
     }
-    if (added === blocks) return added;
-    this.#isFresh = false;
     return this.#locate(parent, sequence, blocks) ? added : NONE;
   }
 
@@ -59,6 +68,7 @@ export class StoreEvent {
     tier: number,
     parent: number,
     external: HashPairs,
+    mixes: Int32Array,
     local: HashPairs,
     sequence: HashPairs,
   ): number {
@@ -76,7 +86,7 @@ export class StoreEvent {
         const there = extents.endOf(extents.arena.runOf(block)) - block;
         run = extents.matching(block, Math.min(there, blocks - i), sequence, i);
       }
-      this.#holdRun(state, tier, block, run, external, sequence, i);
+      this.#holdRun(state, tier, block, run, external, mixes, sequence, i);
       before = block + run - 1;
       i += run;
     }
@@ -90,6 +100,7 @@ export class StoreEvent {
     block: number,
     run: number,
     external: HashPairs,
+    mixes: Int32Array,
     sequence: HashPairs,
     index: number,
   ): void {
@@ -97,7 +108,7 @@ export class StoreEvent {
       const named = isNamed(external, sequence, index + from);
       let to = from + 1;
       while (to < run && isNamed(external, sequence, index + to) === named) to++;
-      this.#residencies.addRun(block + from, to - from, tier, named, external, index + from, state);
+      this.#residencies.addRun(block + from, to - from, tier, named, external, mixes, index + from, state);
       from = to;
     }
   }
@@ -146,7 +157,7 @@ export class StoreEvent {
   #sweepFor(state: OwnerState, parent: number, external: HashPairs, sequence: HashPairs): void {
     let before = parent;
     for (let i = 0; i < external.length >> 1; i++) {
-      this.#residencies.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
+      this.#residencies.names.find(state, external[2 * i]! | 0, external[2 * i + 1]! | 0);
       before = this.#extents.findAfter(before, sequence, i);
       if (before === NONE) continue;
       const extent = this.#extents.arena.runOf(before);
