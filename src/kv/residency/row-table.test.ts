@@ -137,7 +137,7 @@ test.each([false, true])(
             const isRun = ids.every((id, i) => id === ids[0]! + i);
             if (isRun) table.insertRun(ids[0]!, mixes, 0, ids.length);
             else for (const id of ids) table.insert(id);
-            keys.forEach((pair, i) => model.set(String(pair), ids[i]!));
+            for (const [i, pair] of keys.entries()) model.set(String(pair), ids[i]!);
           } else if (there === keys.length && last === first! + keys.length - 1) {
             const isRun = keys.every((pair, i) => model.get(String(pair)) === first! + i);
             if (!isRun) continue;
