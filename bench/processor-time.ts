@@ -3,7 +3,7 @@
 
 /** Milliseconds of processor time that `work` takes, garbage collector threads included; what was garbage before is collected first. */
 export function processorTime(work: () => void): number {
-  globalThis.gc?.();
+  collect();
   return busy(work);
 }
 
@@ -21,8 +21,12 @@ export const median = (values: readonly number[]): number =>
 
 /** Bytes of the JavaScript heap; exact where the process exposes its collector. */
 export function heapBytes(): number {
-  // The second time waits until what the first found unused is given back.
-  globalThis.gc?.();
-  globalThis.gc?.();
+  collect();
   return process.memoryUsage().heapUsed;
+}
+
+/** Collects garbage, and has what is found given back before anything is measured: the second time waits for the first to sweep. */
+function collect(): void {
+  globalThis.gc?.();
+  globalThis.gc?.();
 }
