@@ -1,5 +1,5 @@
 // Values that several tests of the HTTP road start from.
-import { defaultConfig, type ModelConfig, type RouterConfig } from '../src/config/index.ts';
+import { defaultConfig, type ModelConfig, NO_THRESHOLDS, type RouterConfig } from '../src/config/index.ts';
 import type { EngineRequest } from '../src/engines/index.ts';
 import type { Worker, WorkerSpec } from '../src/fleet/index.ts';
 import type { ResponseSink, Road, RoadRequest, RoadTicket } from '../src/road/index.ts';
@@ -103,6 +103,7 @@ export const ROUTER: RouterConfig['router'] = {
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
   routerTtlSeconds: 120,
+  busyThresholds: NO_THRESHOLDS,
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],

@@ -151,6 +151,19 @@ describe('pointsman replay', () => {
     expect(fixed(await report(...options, ...bad, '--restart-engine', '1@5s'))).not.toBe(fixed(first));
   });
 
+  it('counts what the router refuses by load under busy thresholds, and only where there are any', async () => {
+    const policy = join(folder, 'busy.yaml');
+    writeFileSync(policy, 'router: { active_prefill_tokens_threshold: 20000 }\n');
+    const options = [SAMPLE, '--workers', '2', '--speedup', '20', '--compare', `kv,${policy}`];
+    const [free, bounded] = (await report(...options)).runs;
+    expect(free).not.toHaveProperty('refused');
+    expect(bounded!.refused).toBeGreaterThan(0);
+    expect(bounded!.completed + bounded!.rejected + bounded!.failed + bounded!.refused!).toBe(
+      bounded!.requests,
+    );
+    expect((await run(options)).out).toMatch(/ refused by load +0 +[1-9]/);
+  });
+
   it('fetches from peers under a policy file with kv_fetch, and counts it', async () => {
     const policy = join(folder, 'fetch.yaml');
     writeFileSync(

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { parseConfig } from '../src/config/index.ts';
+import { NO_THRESHOLDS, parseConfig } from '../src/config/index.ts';
 import { Fleet } from '../src/fleet/index.ts';
 import { createPluginHost } from '../src/host/index.ts';
 import {
@@ -53,6 +53,8 @@ interface Case {
   readonly constraints?: Partial<typeof NO_CONSTRAINTS>;
   /** Without the default cost to fall back on. */
   readonly alone?: true;
+  /** Nobody may have a token to prefill before the next request. */
+  readonly thresholds?: true;
   /** Decisions before the one that counts. */
   readonly before?: number;
 }
@@ -86,6 +88,8 @@ async function outcome(given: Case): Promise<string> {
   }
   const fallback = given.alone ? null : new DefaultChoice(linearCost(), seededRng(1));
   const scheduler = new Scheduler({ fleet, fallback });
+  const activePrefillTokens = given.thresholds ? 0 : null;
+  scheduler.setBusyThresholds(new Map([['tiny', { ...NO_THRESHOLDS, activePrefillTokens }]]));
   const partition = { model: 'tiny', routingGroup: 'default' };
   const decide = (): string => {
     try {
@@ -119,6 +123,7 @@ const BREAKER = (then: string) =>
 const CASES: readonly (readonly [what: string, given: Case, outcome: string])[] = [
   ['a policy without a fault', {}, 'placed'],
   ['no worker at all', { workers: 0 }, 'PM_SELECTION_NO_ENDPOINTS'],
+  ['nobody who is not busy', { thresholds: true, before: 2 }, 'PM_SELECTION_OVERLOADED'],
   ['nobody among the allowed', { constraints: { allowedWorkers: [9n] } }, 'PM_SELECTION_NO_ENDPOINTS'],
   [
     'a pin that the allow-list leaves out',

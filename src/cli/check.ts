@@ -20,7 +20,7 @@ import { NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { pluginModules, threadModules } from './plugin-modules.ts';
 import { loadFiles, policyFileFromEnv } from './serve-config.ts';
-import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
+import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -82,7 +82,7 @@ async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<F
     const clock = systemClock();
     const tokens = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
     await tokens.started.close();
-    const early = [...warnings, ...idleRoleWarnings(config), ...tokens.problems];
+    const early = [...warnings, ...idleRoleWarnings(config), ...untestedWarnings(config), ...tokens.problems];
     try {
       const host = await createPluginHost({
         config,

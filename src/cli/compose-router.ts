@@ -27,6 +27,7 @@ import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.
 import { createRoad, type Road } from '../road/index.ts';
 import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
+import { BusySettings } from './busy-settings.ts';
 import { createIndex, showTiers } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
 import { eventsInto } from './events-into.ts';
@@ -82,6 +83,7 @@ export interface ComposedRouter {
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;
   readonly scheduler: Scheduler;
+  readonly busy: BusySettings;
   readonly road: Road;
   /** What workers computed, to be compared with what their events told. */
   readonly unheard: UnheardBlocks;
@@ -142,8 +144,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     fallback: defaultChoice(config, host.seed),
     hostCacheHitWeight: router.hostCacheHitWeight,
     diskCacheHitWeight: router.diskCacheHitWeight,
+    clock,
     metrics,
   });
+  const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics }, config);
   const decisions =
     limits.decisionBytes === 0
       ? null
@@ -243,6 +247,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     events,
     host,
     scheduler,
+    busy,
     road,
     unheard,
     decisions,
@@ -250,6 +255,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const { hostCacheHitWeight, diskCacheHitWeight } = next.router;
       const fallback = defaultChoice(next, host.seed);
       scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight });
+      busy.follow(next);
       decisions?.setCandidates(next.observe.candidates);
     },
     close,

@@ -20,7 +20,7 @@ import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
-import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
+import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
 import { workerStatus } from './worker-status.ts';
 
@@ -139,7 +139,7 @@ async function start(
     log,
   });
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
-  for (const problem of [...idleRoleWarnings(config), ...core.host.warnings])
+  for (const problem of [...idleRoleWarnings(config), ...untestedWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
 
   const snapshots = snapshotsOf(core, config, { clock, metrics, log });
@@ -260,7 +260,7 @@ function startAdmin(
     log,
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
-    workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events, core.index),
+    workers: () => workerStatus(core, subscriptions?.status() ?? []),
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
     config: () => configForDisplay(reload.config),

@@ -1,7 +1,7 @@
 // What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
 // advertisements that make no sense, workers that no fleet takes, tokenizers that do not load. As problems with positions, so
 // that `serve` and `check` say the same.
-import type { ConfigProblem, RouterConfig } from '../config/index.ts';
+import { type ConfigProblem, type RouterConfig, thresholdsOf, type WorkerConfig } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
 import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
@@ -39,6 +39,54 @@ export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
       anchor: 'key',
       message: `no worker has role ${role}, so this section decides nothing`,
     }));
+}
+
+/** Thresholds that never test a worker, as nobody says the capacity that they are a part of: not in the file, and not its engine. */
+export function untestedWarnings(config: RouterConfig): ConfigProblem[] {
+  return [...config.models.keys()].flatMap((model) => {
+    const { activeDecodeBlocks, activePrefillTokensFrac } = thresholdsOf(config, model);
+    const workers = config.workers.filter((worker) => worker.model === model);
+    const own = config.models.get(model)?.busyThresholds ?? null;
+    const warn = (key: string, isOwn: boolean, capacity: 'total_kv_blocks' | 'max_num_batched_tokens') => {
+      const unknown = workers.filter((worker) => capacityNeverKnown(worker, capacity));
+      if (unknown.length === 0) return [];
+      const who = unknown.length === 1 ? 'a worker' : `${unknown.length} of ${workers.length} workers`;
+      const urls = unknown.map(({ url }) => url).join(', ');
+      return [
+        {
+          severity: 'warning' as const,
+          code: 'PM_CONFIG_NO_EFFECT' as const,
+          path: isOwn ? ['models', model, key] : ['router', key],
+          anchor: 'key' as const,
+          message: `never tests ${who} of model ${model} (${urls}): ${capacity} is not known; give it to them, or capabilities: ask`,
+        },
+      ];
+    };
+    return [
+      ...(activeDecodeBlocks === null
+        ? []
+        : warn('active_decode_blocks_threshold', isNumber(own?.activeDecodeBlocks), 'total_kv_blocks')),
+      ...(activePrefillTokensFrac === null
+        ? []
+        : warn(
+            'active_prefill_tokens_threshold_frac',
+            isNumber(own?.activePrefillTokensFrac),
+            'max_num_batched_tokens',
+          )),
+    ];
+  });
+}
+
+const isNumber = (value: unknown): boolean => typeof value === 'number';
+
+/** Engines that are asked may say it later. */
+function capacityNeverKnown(
+  { capabilities, totalKvBlocks, maxNumBatchedTokens }: WorkerConfig,
+  capacity: 'total_kv_blocks' | 'max_num_batched_tokens',
+): boolean {
+  const given = capacity === 'total_kv_blocks' ? totalKvBlocks : maxNumBatchedTokens;
+  if (given !== null || capabilities === 'ask') return false;
+  return capabilities === 'none' || (capabilities[capacity] ?? null) === null;
 }
 
 /** What token sources are made with besides their models. */

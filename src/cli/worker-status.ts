@@ -1,18 +1,23 @@
 // Workers as the admin API shows them.
-import { type KvEventApplier, streamState } from '../events/index.ts';
-import type { Worker } from '../fleet/index.ts';
-import { type PrefixIndex, TIERS } from '../kv/index.ts';
+import { streamState } from '../events/index.ts';
+import { TIERS } from '../kv/index.ts';
+import type { ComposedRouter } from './compose-router.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
 export function workerStatus(
-  workers: readonly Worker[],
+  {
+    fleet,
+    events,
+    index,
+    busy,
+    scheduler: { loads },
+  }: Pick<ComposedRouter, 'fleet' | 'events' | 'index' | 'busy' | 'scheduler'>,
   subscriptions: readonly SubscriptionStatus[],
-  events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
-  index: Pick<PrefixIndex, 'blocksOf'> | null,
 ): unknown {
-  return workers.map((worker) => {
+  return fleet.workers().map((worker) => {
     const { spec, capabilities } = worker;
+    const limits = busy.statusOf(worker);
     return {
       id: spec.id,
       model: spec.model,
@@ -20,6 +25,10 @@ export function workerStatus(
       dialect: spec.dialect,
       role: spec.role,
       state: worker.state,
+      /** Over a busy threshold of its model on every rank. */
+      busy: limits.busy,
+      /** Loads above which a rank is; null = not tested. */
+      busy_above: { active_decode_blocks: limits.decodeBlocks, active_prefill_tokens: limits.prefillTokens },
       taints: spec.taints,
       topology: spec.topology,
       capabilities: capabilities && {
@@ -37,6 +46,9 @@ export function workerStatus(
           rank,
           /** Null = its engine announces what it has cached. */
           approximate: worker.approximate?.get(rank) ?? null,
+          active_requests: loads.activeRequests[slot] ?? 0,
+          active_decode_blocks: loads.activeDecodeBlocks[slot] ?? 0,
+          active_prefill_tokens: loads.activePrefillTokens[slot] ?? 0,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
           blocks: index && blocksPerTier(index.blocksOf(slot)),

@@ -1,6 +1,7 @@
 // From the file's names to the program's: camelCase, absolute paths, secrets read, null for what was not said.
 import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
+import { buildThresholds } from './busy-thresholds.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
@@ -60,6 +61,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       diskCacheHitWeight: router.disk_cache_hit_weight,
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
+      busyThresholds: buildThresholds(router),
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
@@ -106,6 +108,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     imageTokenId: value.image_token_id,
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
+    busyThresholds: buildThresholds(value),
     policyClasses: policyClasses(value),
   };
 }

@@ -1,4 +1,11 @@
 // One schema, one parser for every YAML key; also the reader of exact JSON.
+export {
+  type BusyThresholds,
+  NO_THRESHOLDS,
+  testsNothing,
+  thresholdsOf,
+  writtenThresholds,
+} from './busy-thresholds.ts';
 export { ConfigError } from './config-error.ts';
 export { isLoopback } from './cross-checks.ts';
 export { configForDisplay } from './display.ts';

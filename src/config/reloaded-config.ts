@@ -1,7 +1,7 @@
 // What a running router takes from a configuration that was read again: keys that only a start can change keep their value, and each
 // that differs is named.
 import { isDeepStrictEqual } from 'node:util';
-import type { ConfigPath, ConfigProblem, RouterConfig } from './types.ts';
+import type { ConfigPath, ConfigProblem, ModelConfig, RouterConfig } from './types.ts';
 
 /** A configuration to run with from now on. */
 export interface ReloadedConfig {
@@ -29,7 +29,7 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   waits(['snapshot'], running.snapshot, read.snapshot);
   waits(['services', 'indexer'], running.services.indexer, read.services.indexer);
   for (const name of new Set([...running.models.keys(), ...read.models.keys()])) {
-    waits(['models', name], running.models.get(name), read.models.get(name), 'a model');
+    waits(['models', name], atStart(running.models.get(name)), atStart(read.models.get(name)), 'a model');
   }
   const workers = read.workers.filter((worker) => {
     if (running.models.has(worker.model)) return true;
@@ -38,17 +38,28 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
     warnings.push({ ...problem, severity: 'warning' });
     return false;
   });
+  const models = new Map(
+    [...running.models].map(([name, model]): [string, ModelConfig] => {
+      const busyThresholds = (read.models.get(name) ?? model).busyThresholds ?? null;
+      return [name, { ...model, busyThresholds }];
+    }),
+  );
   const { indexBytes, decisionBytes } = running.limits;
   const config = {
     ...read,
     listen: running.listen,
     admin: running.admin,
     limits: { ...read.limits, indexBytes, decisionBytes },
-    models: running.models,
+    models,
     snapshot: running.snapshot,
     services: running.services,
     workers,
     router: { ...read.router, useKvEvents: running.router.useKvEvents },
   };
   return { config, warnings };
+}
+
+/** What of a model only a start can change. */
+function atStart(model: ModelConfig | undefined): ModelConfig | null {
+  return model === undefined ? null : { ...model, busyThresholds: null };
 }

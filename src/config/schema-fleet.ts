@@ -1,6 +1,7 @@
 // Grammar of `models` and `workers`, and of the queue profiles that stand beside a model's keys or at the root.
 import { z } from 'zod';
 import { ROLES } from '../plugin/index.ts';
+import { busyThresholdKeys } from './busy-thresholds.ts';
 import {
   anyText,
   decimal,
@@ -64,6 +65,7 @@ export const model = () =>
       template: orNull(text('the path of a chat template')),
     }),
     routing_group: or(text(), 'default'),
+    ...busyThresholdKeys(),
     ...queueKeys(),
   });
 

@@ -1,6 +1,7 @@
 // The whole file as one schema, with every default. docs/configuration.md explains each key; what the keys become is build.ts's.
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
+import { busyThresholdKeys } from './busy-thresholds.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import type { RouterMode } from './types.ts';
@@ -99,6 +100,7 @@ export const fileSchema = mapping({
     disk_cache_hit_weight: or(decimal(0, 1), 0.25),
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     router_ttl_secs: or(positive(), 120),
+    ...busyThresholdKeys(),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
     trust_incoming_hints_from: list(network(), 'networks'),

@@ -1,6 +1,7 @@
 // The configuration after parsing: everything defaulted, units resolved, names in camelCase. Each key's YAML form, unit and
 // default stand in docs/configuration.md.
 import type { ErrorCode, Role } from '../plugin/index.ts';
+import type { BusyThresholds } from './busy-thresholds.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -114,6 +115,8 @@ export interface ModelConfig {
   readonly imageTokenId?: number | null;
   readonly tokens: TokensSetting;
   readonly routingGroup: string;
+  /** Where it differs from `router`; null or absent = nowhere. */
+  readonly busyThresholds?: BusyThresholds | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
 }
@@ -162,6 +165,8 @@ export interface RouterSettings {
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
   readonly routerTtlSeconds: number;
+  /** Of every model that says nothing else. */
+  readonly busyThresholds: BusyThresholds;
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;

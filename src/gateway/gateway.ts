@@ -41,7 +41,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const rules = callerRules(deps.config);
   // A wrong trust network or key digest shows at start.
   rules();
-  const calls = new RunningCalls();
+  const calls = new RunningCalls(deps.clock);
   deps.metrics.gauge('pointsman_requests_active', () => calls.size);
   const routes = createRoutes(deps, rules, calls);
   const server = createServer(

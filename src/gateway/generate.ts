@@ -48,7 +48,7 @@ export async function generate(
     },
   });
   try {
-    admit(rules, calls);
+    admit(rules, calls, deps);
     calls.add(call);
     const client = rules.authenticate(req.headers.authorization);
     const bytes = await readBody(req, rules.config.limits.bodyBytes);
@@ -84,18 +84,16 @@ function stackOf(thrown: unknown): string {
   }
 }
 
-function admit(rules: CallerRules, calls: RunningCalls): void {
+function admit(rules: CallerRules, calls: RunningCalls, deps: GatewayDeps): void {
   if (calls.draining)
     throw new PointsmanError('PM_SHUTTING_DOWN', 'this router is stopping; send the request elsewhere');
-  const max = rules.config.limits.concurrentRequests;
-  if (calls.size < max) return;
-  throw new PointsmanError(
-    'PM_OVERLOADED',
-    `${max} requests are under way already (limits.concurrent_requests)`,
-    {
-      details: { max },
-    },
-  );
+  const refusal = calls.refusalAt(rules.config.limits.concurrentRequests);
+  if (refusal === null) return;
+  deps.metrics.count('pointsman_overload_refusals_total', {
+    model: NO_MODEL,
+    reason: String(refusal.details.refusal),
+  });
+  throw refusal;
 }
 
 function trustOf(req: IncomingMessage, rules: CallerRules): { routing: boolean; hints: boolean } {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { bench, COMPLETION, errorOf, post, REPORT, raw } from '../../tests/gateway-bench.ts';
 import { LIMITS, routerConfigFixture } from '../../tests/gateway-fixtures.ts';
+import { PointsmanError } from '../plugin/index.ts';
 
 describe('limits', () => {
   it('refuses a body over the cap, whether or not its length is told', async () => {
@@ -57,10 +58,13 @@ describe('limits', () => {
     const second = await post(on, COMPLETION);
     expect(second.status).toBe(429);
     expect(second.headers.get('retry-after')).toBe('1');
-    expect(await second.json()).toMatchObject({
+    expect(await second.json()).toEqual({
       error: {
-        message: '1 requests are under way already (limits.concurrent_requests)',
+        message: '1 requests are under way, and limits.concurrent_requests allows 1; try again in 1 s',
+        type: 'rate_limit_error',
+        param: null,
         code: 'PM_OVERLOADED',
+        details: { reason: 'concurrent_requests', current: 1, limit: 1, retry_after_seconds: 1 },
       },
     });
     on.config = routerConfigFixture({ limits: { ...LIMITS, concurrentRequests: 1, overloadStatus: 529 } });
@@ -70,6 +74,77 @@ describe('limits', () => {
     expect((await first).status).toBe(200);
     expect(on.gateway.activeRequests()).toBe(0);
   });
+
+  it('says when there is room again by the pace of the requests that ended', async () => {
+    const on = await bench({ limits: { ...LIMITS, concurrentRequests: 2 } });
+    const begin = async () => {
+      const arrival = on.road.next();
+      const answer = post(on, COMPLETION);
+      const { sink } = await arrival;
+      return async (): Promise<void> => {
+        sink.head(200, {});
+        sink.finished(REPORT);
+        await (await answer).text();
+      };
+    };
+    const [first, second] = [await begin(), await begin()];
+    on.clock.advanceTo(on.clock.now() + 8000);
+    await first();
+    const third = await begin();
+    const refused = await post(on, COMPLETION);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '8']);
+    on.clock.advanceTo(on.clock.now() + 3000);
+    expect((await post(on, COMPLETION)).headers.get('retry-after')).toBe('5');
+    await second();
+    await third();
+    expect(on.counts.filter((one) => one.startsWith('pointsman_overload'))).toEqual([
+      'pointsman_overload_refusals_total unknown concurrent_requests',
+      'pointsman_overload_refusals_total unknown concurrent_requests',
+    ]);
+  });
+
+  it.each(['/v1/completions', '/v1/chat/completions'])(
+    'passes a refusal by busy workers on at %s',
+    async (path) => {
+      const on = await bench();
+      on.road.onArrival = ({ sink }) =>
+        sink.failed(
+          new PointsmanError('PM_SELECTION_OVERLOADED', 'all are busy', {
+            details: {
+              refusal: 'workers_busy',
+              model: 'tiny',
+              role: 'aggregated',
+              busy_ranks: 4,
+              retry_after: '7',
+            },
+          }),
+          false,
+        );
+      const body = path.includes('chat')
+        ? { model: 'tiny', messages: [{ role: 'user', content: 'hi' }] }
+        : COMPLETION;
+      const answer = await post(on, body, {}, path);
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '7']);
+      expect(await answer.json()).toEqual({
+        error: {
+          message: 'all are busy',
+          type: 'rate_limit_error',
+          param: null,
+          code: 'PM_SELECTION_OVERLOADED',
+          details: {
+            reason: 'workers_busy',
+            model: 'tiny',
+            role: 'aggregated',
+            busy_ranks: 4,
+            retry_after_seconds: 7,
+          },
+        },
+      });
+      on.config = routerConfigFixture({ limits: { ...LIMITS, overloadStatus: 529 } });
+      const other = await post(on, body, {}, path);
+      expect([other.status, other.headers.get('retry-after')]).toEqual([529, '7']);
+    },
+  );
 
   it('refuses a prompt over the cap', async () => {
     const on = await bench({ limits: { ...LIMITS, promptTokens: 2 } });

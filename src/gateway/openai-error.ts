@@ -68,8 +68,16 @@ function errorJson(error: PointsmanError, status: number, code: string): string 
       type: typeOf(status),
       param: typeof param === 'string' ? param : null,
       code,
+      ...refusalOf(error),
     },
   });
+}
+
+/** What a refusal by load rests on, for clients that read more than the status: `details` with the reason and its figures. */
+function refusalOf(error: PointsmanError): { readonly details?: Readonly<Record<string, unknown>> } {
+  const { refusal, retry_after: seconds, ...figures } = error.details;
+  if (typeof refusal !== 'string') return {};
+  return { details: { reason: refusal, ...figures, retry_after_seconds: Number(seconds) } };
 }
 
 function typeOf(status: number): string {

@@ -1,6 +1,8 @@
 // The requests under way, and whether new ones are taken.
 import type { Socket } from 'node:net';
-import type { PointsmanError } from '../plugin/index.ts';
+import { ReleasePace } from '../observe/index.ts';
+import type { Clock, PointsmanError } from '../plugin/index.ts';
+import { admitDirectly } from '../road/index.ts';
 import type { GenerateCall } from './generate-call.ts';
 
 /** Calls of one gateway. */
@@ -8,10 +10,21 @@ export class RunningCalls {
   /** Set once, when the gateway begins to stop. */
   draining = false;
   readonly #calls = new Set<GenerateCall>();
+  readonly #pace = new ReleasePace();
+  readonly #clock: Pick<Clock, 'now'>;
   #whenEmpty: (() => void)[] = [];
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
 
   get size(): number {
     return this.#calls.size;
+  }
+
+  /** Whether there is room for one more under `limit`; null, or the refusal. */
+  refusalAt(limit: number): PointsmanError | null {
+    return admitDirectly(this.size, limit, this.#pace, this.#clock.now());
   }
 
   add(call: GenerateCall): void {
@@ -19,7 +32,7 @@ export class RunningCalls {
   }
 
   delete(call: GenerateCall): void {
-    this.#calls.delete(call);
+    if (this.#calls.delete(call)) this.#pace.released(1, this.#clock.now());
     if (this.#calls.size > 0) return;
     for (const tell of this.#whenEmpty.splice(0)) tell();
   }

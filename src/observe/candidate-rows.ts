@@ -15,6 +15,7 @@ const REASONS: readonly (IneligibleReason | null)[] = [
   'not_allowed',
   'missing_taint',
   'not_pinned',
+  'busy',
 ];
 
 const FILTERED = REASONS.indexOf('filtered');

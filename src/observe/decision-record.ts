@@ -8,7 +8,8 @@ export type IneligibleReason =
   | 'filtered'
   | 'not_allowed'
   | 'missing_taint'
-  | 'not_pinned';
+  | 'not_pinned'
+  | 'busy';
 
 /** Terms of the default cost, in blocks. */
 export interface CostTerms {

@@ -17,5 +17,6 @@ export type { MetricName, MetricRow } from './metric-table.ts';
 export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from './metrics-port.ts';
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
 export { type Readiness, readyAnswer } from './readiness.ts';
+export { ReleasePace, retryAfterSeconds } from './release-pace.ts';
 export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

@@ -33,6 +33,17 @@ export const METRICS = {
   },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
+  pointsman_overload_refusals_total: {
+    kind: 'counter',
+    help: 'Requests refused by load, by model and reason: workers_busy (busy thresholds) or concurrent_requests (the limit of that name; the gateway tells it before it knows the model).',
+    dynamo: 'dynamo_frontend_model_rejection_total',
+    labels: ['model', 'reason'],
+  },
+  pointsman_busy_workers: {
+    kind: 'gauge',
+    help: 'Workers that are over a busy threshold on every rank, by model; only models that have a threshold.',
+    labels: ['model'],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',

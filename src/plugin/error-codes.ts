@@ -187,6 +187,11 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'No worker can take the request.',
   },
+  PM_SELECTION_OVERLOADED: {
+    status: 429,
+    retryable: true,
+    meaning: 'Every worker that could take the request is over a busy threshold.',
+  },
   PM_SELECTION_PINNED_NOT_ALLOWED: {
     status: 400,
     retryable: false,

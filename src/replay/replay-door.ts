@@ -146,7 +146,8 @@ export class ReplayDoor {
           });
         }
       },
-      failed: () => collector.failed(),
+      failed: ({ details }) =>
+        typeof details.refusal === 'string' ? collector.refused() : collector.failed(),
     };
   }
 }

@@ -7,6 +7,7 @@ type Row = readonly [label: string, value: (run: RunReport) => string];
 const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => number])[] = [
   ['  larger than the KV cache', (run) => run.rejected],
   ['  ended by the router', (run) => run.failed],
+  ['  refused by load', (run) => run.refused ?? 0],
   ['policy failed, default cost chose', (run) => faults(run, 'choice')],
   ['classifier failed or skipped', (run) => faults(run, 'classification')],
   ['hint outputs dropped', (run) => faults(run, 'actions')],

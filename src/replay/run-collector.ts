@@ -46,6 +46,7 @@ export class RunCollector {
   #completed = 0;
   #rejected = 0;
   #failed = 0;
+  #refused = 0;
   #cachedBlocks = 0;
   #promptBlocks = 0;
   #predictedTokens = 0;
@@ -74,7 +75,7 @@ export class RunCollector {
 
   /** Requests that came to an end. */
   get ended(): number {
-    return this.#completed + this.#rejected + this.#failed;
+    return this.#completed + this.#rejected + this.#failed + this.#refused;
   }
 
   /** A request went to a worker. */
@@ -142,6 +143,11 @@ export class RunCollector {
     this.#failed += 1;
   }
 
+  /** The router refused a request by load. */
+  refused(): void {
+    this.#refused += 1;
+  }
+
   /** The report of the run so far. */
   report(
     name: string,
@@ -172,6 +178,7 @@ export class RunCollector {
       completed: this.#completed,
       rejected: this.#rejected,
       failed: this.#failed,
+      ...(this.#refused > 0 && { refused: this.#refused }),
       prefix_hit_rate: rate(this.#cachedBlocks, this.#promptBlocks),
       prefix_hit_rate_tokens: rate(cached, this.#inputTokens),
       predicted_hit_rate_tokens:

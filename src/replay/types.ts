@@ -145,6 +145,8 @@ export interface RunReport {
   readonly rejected: number;
   /** Refused or ended by the router. */
   readonly failed: number;
+  /** Refused by the router by load; absent = none was. */
+  readonly refused?: number;
   /** Σ full blocks reported as cached / Σ blocks of the prompts, partial tails counted. */
   readonly prefix_hit_rate: number | null;
   /** Σ tokens reported as cached / Σ prompt tokens. */

@@ -72,6 +72,11 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Refused before booking. */
   refuse(error: PointsmanError): void {
     this.#over = true;
+    const { refusal } = error.details;
+    if (typeof refusal === 'string') {
+      const labels = { model: this.#request.partition.model, reason: refusal };
+      this.#state.metrics.count('pointsman_overload_refusals_total', labels);
+    }
     this.#lifecycle?.ended(null, error.code);
     try {
       this.#sink.failed(error, false);
@@ -298,7 +303,7 @@ export class Exchange implements RoadTicket, EngineSink {
   ): void {
     this.#over = true;
     this.#engine = null;
-    this.#state.exchanges.delete(this);
+    if (this.#state.exchanges.delete(this)) this.#state.pace.released(1, this.#state.clock.now());
     if (this.#booking !== null) this.#endBooking(this.#booking, reason, status, report);
     // The last thing: a request of the same id may start from here.
     this.#lifecycle?.ended(report, code);

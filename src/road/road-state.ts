@@ -1,6 +1,6 @@
 // What all exchanges of a road share.
 import type { WorkerHealth } from '../fleet/index.ts';
-import type { DecisionRing, Metrics } from '../observe/index.ts';
+import type { DecisionRing, Metrics, ReleasePace } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
 import type { Exchange } from './exchange.ts';
@@ -19,6 +19,8 @@ export interface RoadState {
   readonly metrics: Metrics;
   /** Booked and not ended. */
   readonly exchanges: Set<Exchange>;
+  /** Of the exchanges that end. */
+  readonly pace: ReleasePace;
   readonly hintOutcomes: HintOutcomes;
   /** Null = none are kept. */
   readonly beliefs: Beliefs | null;

@@ -3,7 +3,7 @@
 import type { EngineExchange } from '../engines/index.ts';
 import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import type { StoredDecision } from '../observe/index.ts';
+import { ReleasePace, type StoredDecision } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
@@ -87,6 +87,7 @@ class SynchronousRoad implements Road {
       health: deps.health,
       metrics: deps.metrics,
       exchanges: new Set(),
+      pace: new ReleasePace(),
       hintOutcomes: new HintOutcomes(),
       beliefs: deps.beliefs ?? null,
       computedBlocks: deps.computedBlocks ?? null,
@@ -101,7 +102,12 @@ class SynchronousRoad implements Road {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
     const underWay = this.#state.exchanges.size + this.#classify.waiting;
-    const refusal = admitDirectly(underWay, this.#deps.concurrentRequests);
+    const refusal = admitDirectly(
+      underWay,
+      this.#deps.concurrentRequests,
+      this.#state.pace,
+      exchange.arrivedAt,
+    );
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
     return exchange;

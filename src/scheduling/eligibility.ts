@@ -8,6 +8,9 @@ const REASON = Object.fromEntries(EXCLUSION_REASONS.map((reason, number) => [rea
   Record<ExclusionReason, number>
 >;
 
+/** Number of the reason `busy`. It is the last that counts: whoever is busy may take the request in every other respect. */
+export const BUSY = REASON.busy;
+
 /** What is asked of candidates, prepared once per request. */
 export interface EligibilityRules {
   /** Null = any. */
@@ -73,12 +76,16 @@ export class ExcludedColumns {
     this.count += 1;
   }
 
+  /** How many there are for the reason of this number. */
+  countOf(reason: number): number {
+    let count = 0;
+    for (let at = 0; at < this.count; at += 1) if (this.reasons[at] === reason) count += 1;
+    return count;
+  }
+
   /** How many there are per reason, in words: `2 draining, 1 suspect`; those that a pin leaves out are not worth a word. */
   summary(): string {
-    const counts = EXCLUSION_REASONS.map((reason, number) => {
-      const count = this.reasons.subarray(0, this.count).filter((one) => one === number).length;
-      return { reason, count };
-    });
+    const counts = EXCLUSION_REASONS.map((reason, number) => ({ reason, count: this.countOf(number) }));
     return counts
       .filter(({ reason, count }) => count > 0 && reason !== 'not_pinned')
       .map(({ reason, count }) => `${count} ${reason.replace('_', ' ')}`)

@@ -1,4 +1,6 @@
 // Why a request cannot be placed, as errors in words.
+import { type BusyThresholds, writtenThresholds } from '../config/index.ts';
+import { retryAfterSeconds } from '../observe/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 import type { ExcludedColumns } from './eligibility.ts';
 import type { PlacementConstraints, PlacementRequest } from './types.ts';
@@ -37,4 +39,35 @@ export function noCandidateError(request: PlacementRequest, excluded: ExcludedCo
       : `none of the ${excluded.count} workers and ranks that serve ${where} can take the request (${reasons})`,
     { details: { ...details, excluded: excluded.count } },
   );
+}
+
+/**
+ * The error of a request whose every worker is over a busy threshold.
+ * @param busy workers and ranks that could take it otherwise.
+ * @param waitMs until the first of them is expected to be free; null = nothing was measured yet.
+ */
+export function overloadError(
+  { partition, role, constraints }: PlacementRequest,
+  busy: number,
+  thresholds: BusyThresholds,
+  waitMs: number | null,
+): PointsmanError {
+  const seconds = retryAfterSeconds(waitMs);
+  const { pinnedWorker } = constraints;
+  const set = Object.entries(writtenThresholds(thresholds)).filter(([, value]) => value !== null);
+  const over = `over the busy thresholds of model ${partition.model} (${set.map((pair) => pair.join(' ')).join(', ')})`;
+  const who =
+    pinnedWorker === null
+      ? `${busy === 1 ? 'the one worker rank' : `all ${busy} worker ranks`} that could take the request in role ${role} ${busy === 1 ? 'is' : 'are'}`
+      : `the request is pinned to worker ${pinnedWorker.workerId}, which is`;
+  return new PointsmanError('PM_SELECTION_OVERLOADED', `${who} ${over}; try again in ${seconds} s`, {
+    details: {
+      refusal: 'workers_busy',
+      model: partition.model,
+      role,
+      busy_ranks: busy,
+      ...(pinnedWorker === null ? {} : { worker_id: String(pinnedWorker.workerId) }),
+      retry_after: String(seconds),
+    },
+  });
 }

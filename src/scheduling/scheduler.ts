@@ -1,5 +1,6 @@
 // Selection and booking as one synchronous step: loads are read, a policy chooses, the choice is booked, and nothing else can
 // happen in between. Budget: no allocation per worker or per block.
+import type { BusyThresholds } from '../config/index.ts';
 import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
 import {
   type CopyCommit,
@@ -11,11 +12,19 @@ import {
 } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import { type Clock, errorText, PointsmanError } from '../plugin/index.ts';
+import { type BusyMarks, BusyWorkers } from './busy-workers.ts';
 import { CandidateColumns } from './candidate-table.ts';
 import type { DefaultChoice } from './default-choice.ts';
-import { type EligibilityRules, ExcludedColumns, exclusionOf, NO_RULES, rulesOf } from './eligibility.ts';
-import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
+import {
+  BUSY,
+  type EligibilityRules,
+  ExcludedColumns,
+  exclusionOf,
+  NO_RULES,
+  rulesOf,
+} from './eligibility.ts';
+import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest } from './types.ts';
@@ -29,6 +38,8 @@ export interface SchedulerOptions {
   readonly hostCacheHitWeight?: number;
   /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
   readonly diskCacheHitWeight?: number;
+  /** Times releases, for `Retry-After`; absent = time stands still and nothing is measured. */
+  readonly clock?: Pick<Clock, 'now'>;
   readonly metrics?: Metrics;
 }
 
@@ -44,6 +55,7 @@ export class Scheduler {
   readonly #loads = new SlotLoads();
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
+  readonly #busy: BusyWorkers;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
@@ -58,6 +70,7 @@ export class Scheduler {
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
     this.#metrics = options.metrics ?? NO_METRICS;
+    this.#busy = new BusyWorkers(options.fleet, this.#loads, () => options.clock?.now() ?? 0);
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
       attempt: 0,
@@ -80,7 +93,10 @@ export class Scheduler {
         if (worker.state === 'gone') for (const slot of worker.slots) this.#loads.freeSlot(slot);
       },
       removed: (worker) => {
-        for (const slot of worker.slots) this.#loads.freeSlot(slot);
+        for (const slot of worker.slots) {
+          this.#loads.freeSlot(slot);
+          this.#busy.drain.forget(slot);
+        }
       },
     });
   }
@@ -94,6 +110,17 @@ export class Scheduler {
     this.#diskWeight = options.diskCacheHitWeight;
   }
 
+  /** Takes the busy thresholds of every model, from the next placement on. */
+  setBusyThresholds(byModel: ReadonlyMap<string, BusyThresholds>): void {
+    this.#busy.setThresholds(byModel);
+    this.#plainCandidates = null;
+  }
+
+  /** Who is busy, to be read. */
+  get busy(): Pick<BusyWorkers, 'hasThresholds' | 'limitsOf' | 'isBusy'> {
+    return this.#busy;
+  }
+
   /** Loads per slot, to be read; bookings are changed through the scheduler only. */
   get loads(): SlotLoads {
     return this.#loads;
@@ -105,7 +132,7 @@ export class Scheduler {
   /**
    * Chooses a worker for a request and books it.
    * @returns the placement, one reused object.
-   * @throws PointsmanError PM_SELECTION_NO_ENDPOINTS, PM_SELECTION_PINNED_NOT_ALLOWED, PM_SELECTION_PINNED_UNAVAILABLE,
+   * @throws PointsmanError PM_SELECTION_OVERLOADED, PM_SELECTION_NO_ENDPOINTS, PM_SELECTION_PINNED_NOT_ALLOWED, PM_SELECTION_PINNED_UNAVAILABLE,
    *   PM_SELECTION_FAILED, PM_SELECTION_TRIPPED where that refuses, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then
    *   nothing is booked.
    */
@@ -115,7 +142,7 @@ export class Scheduler {
     if (contradiction !== null) throw contradiction;
     this.#gather(request);
     const table = this.#table;
-    if (table.count === 0) throw noCandidateError(request, this.#excluded);
+    if (table.count === 0) throw this.#refusal(request);
     const blocks = Math.floor(promptTokens / blockSize);
     const tracksPrefill = request.role !== 'decode';
     const facts = factsOf(request, tracksPrefill);
@@ -126,6 +153,7 @@ export class Scheduler {
     const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
     placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
+    if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
     placement.rank = table.ranks[row] ?? 0;
@@ -139,17 +167,26 @@ export class Scheduler {
 
   /** The first output token of a booked attempt is out. False when the attempt holds no booking. */
   prefillCompleted(attempt: number): boolean {
-    return this.#loads.prefillCompleted(attempt);
+    if (!this.#busy.active) return this.#loads.prefillCompleted(attempt);
+    this.#busy.drain.before(attempt);
+    const held = this.#loads.prefillCompleted(attempt);
+    this.#busy.drain.after(attempt, false, held);
+    return held;
   }
 
   /** The output of a booked attempt grew into `count` more blocks. False when the attempt holds no booking. */
   outputBlocks(attempt: number, count: number): boolean {
+    if (this.#busy.active) this.#busy.drain.grew(attempt, count);
     return this.#loads.addOutputBlocks(attempt, count);
   }
 
   /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */
   release(attempt: number): boolean {
-    return this.#loads.free(attempt);
+    if (!this.#busy.active) return this.#loads.free(attempt);
+    this.#busy.drain.before(attempt);
+    const held = this.#loads.free(attempt);
+    this.#busy.drain.after(attempt, true, held);
+    return held;
   }
 
   /** Stops listening to the fleet. */
@@ -159,9 +196,12 @@ export class Scheduler {
 
   /** Fills the table with whoever may take the request, and `#excluded` with the others. */
   #gather(request: PlacementRequest): void {
-    const { constraints, hashes, match, runtime, blockSize, promptTokens } = request;
+    const { constraints, hashes, match, runtime, blockSize, promptTokens, partition } = request;
     const table = this.#table;
-    this.#findEligible(this.#fleet.candidates(request.partition, request.role), rulesOf(constraints));
+    const candidates = this.#fleet.candidates(partition, request.role);
+    this.#loads.ensureCapacity(this.#fleet.slotCapacity);
+    const marks = this.#busy.active ? this.#busy.look(candidates, partition.model, blockSize) : null;
+    this.#findEligible(candidates, rulesOf(constraints), marks);
     const weights = runtime.costWeights;
     table.fillCache(
       match,
@@ -191,23 +231,41 @@ export class Scheduler {
     return { sourceSlot, prefixBlocks: table.sourcePrefixBlocks[row] ?? 0, additionalBlocks };
   }
 
-  /** Requests that ask for nothing find the same rows until the fleet changes: then the table is left as it is. */
-  #findEligible(candidates: PartitionCandidates, rules: EligibilityRules): void {
+  /** Requests that ask for nothing find the same rows until the fleet changes, or others are busy: then the table is left as it is. */
+  #findEligible(candidates: PartitionCandidates, rules: EligibilityRules, marks: BusyMarks | null): void {
     const fleet = this.#fleet;
     const table = this.#table;
-    const plain = rules === NO_RULES;
+    const plain = rules === NO_RULES && marks?.changed !== true;
     if (plain && candidates === this.#plainCandidates && fleet.version === this.#plainVersion) return;
     table.begin(candidates.slots.length, fleet.slotCapacity);
-    this.#loads.ensureCapacity(fleet.slotCapacity);
     this.#excluded.count = 0;
     for (let index = 0; index < candidates.slots.length; index += 1) {
       const slot = candidates.slots[index] ?? 0;
       const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
-      if (reason < 0) table.admit(candidates, index);
-      else this.#excluded.add(slot, reason);
+      if (reason >= 0) this.#excluded.add(slot, reason);
+      else if (marks !== null && marks.busy[index] === 1) this.#excluded.add(slot, BUSY);
+      else table.admit(candidates, index);
     }
-    this.#plainCandidates = plain ? candidates : null;
+    this.#plainCandidates = rules === NO_RULES ? candidates : null;
     this.#plainVersion = fleet.version;
+  }
+
+  /** Why nobody can take a request: those who could are busy, or there is nobody who could. */
+  #refusal(request: PlacementRequest): PointsmanError {
+    const busy = this.#excluded.countOf(BUSY);
+    if (busy === 0) return noCandidateError(request, this.#excluded);
+    const { partition, role, blockSize, constraints } = request;
+    const candidates = this.#fleet.candidates(partition, role);
+    const marks = this.#busy.look(candidates, partition.model, blockSize);
+    // The pinned rank waits for any rank of its worker.
+    const rules = { ...rulesOf(constraints), pinnedRank: null };
+    const waitMs =
+      marks &&
+      this.#busy.msUntilFree(candidates, marks, (index) => {
+        const worker = this.#fleet.workerOfSlot(candidates.slots[index] ?? 0);
+        return exclusionOf(worker, candidates.ranks[index] ?? 0, rules) < 0;
+      });
+    return overloadError(request, busy, this.#busy.thresholdsOf(partition.model), waitMs);
   }
 
   /** A pinned request goes where it is pinned, so its preferences say nothing. */

@@ -64,6 +64,7 @@ export const EXCLUSION_REASONS: readonly ExclusionReason[] = [
   'suspect',
   'draining',
   'gone',
+  'busy',
 ];
 
 /** Candidate columns with what only the record wants. */
