@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../config/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 
-/** Largest body an admin request may announce, in bytes. No endpoint reads one yet. */
+/** Largest body an admin request may announce, in bytes. */
 const MAX_BODY = 65_536;
 
 /** Throws PM_ADMIN_UNAUTHORIZED, PM_ADMIN_HOST or PM_ADMIN_BODY when a request may not pass. */

@@ -2,11 +2,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import createRouter from 'find-my-way';
+import { readThresholdChange } from '../config/index.ts';
 import { readyAnswer } from '../observe/index.ts';
 import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
 import { listDecisions, oneDecision } from './decision-queries.ts';
 import { EventStreams } from './event-stream.ts';
 import { guardOrigin, guardRequest } from './guard.ts';
+import { badRequest, readJson } from './json-body.ts';
 import { plainPage } from './plain-page.ts';
 import type { AdminOptions, AdminServer } from './types.ts';
 
@@ -102,6 +104,10 @@ function adminRoutes(options: AdminOptions, streams: EventStreams | null): Recor
     '/plugins': () => json(200, options.plugins()),
     '/config': () => json(200, options.config()),
   };
+  const { busyThresholds } = options;
+  if (busyThresholds !== undefined) {
+    routes['/busy_threshold'] = () => json(200, { thresholds: busyThresholds.list() });
+  }
   if (streams !== null) {
     routes['/events'] = (request, response) => {
       if (request.method === 'HEAD') return { status: 200, type: 'text/event-stream', body: '' };
@@ -116,14 +122,26 @@ function adminRoutes(options: AdminOptions, streams: EventStreams | null): Recor
   return routes;
 }
 
-function adminActions({ reload }: AdminOptions): Record<string, Handler> {
-  if (reload === undefined) return {};
-  return {
-    '/plugins/reload': async () => {
+function adminActions({ reload, busyThresholds }: AdminOptions): Record<string, Handler> {
+  const actions: Record<string, Handler> = {};
+  if (reload !== undefined) {
+    actions['/plugins/reload'] = async () => {
       const report = await reload();
       return json(report.result === 'failed' ? 409 : 200, report);
-    },
-  };
+    };
+  }
+  if (busyThresholds !== undefined) {
+    actions['/busy_threshold'] = async (request) => {
+      const change = readThresholdChange(await readJson(request));
+      if ('problems' in change) throw badRequest(change.problems.join('; '));
+      const changed = busyThresholds.change(change);
+      if (changed !== null) return json(200, changed);
+      throw badRequest(
+        `model: there is no model "${change.model}"; GET /busy_threshold lists those there are`,
+      );
+    };
+  }
+  return actions;
 }
 
 function json(status: number, value: unknown): Answer {

@@ -1,4 +1,5 @@
 // What the admin API shows and where it gets it: every part is handed in, so that it can run beside any door.
+import type { ThresholdChange } from '../config/index.ts';
 import type { DecisionReader, Readiness } from '../observe/index.ts';
 import type { Logger } from '../plugin/index.ts';
 
@@ -32,6 +33,12 @@ export interface AdminOptions {
   ready(): Readiness;
   /** Reads configuration and plugins again; the body of the answer, with `result: 'failed'` where nothing changed. */
   reload?(): Promise<{ readonly result: string }>;
+  /** Busy thresholds of every model; absent: `/busy_threshold` does not exist. */
+  readonly busyThresholds?: {
+    list(): unknown;
+    /** Takes a change, from the next decision on; the model as `list` shows it. Null = there is no such model. */
+    change(change: ThresholdChange): unknown;
+  };
   /** Absent: `/events` does not exist. */
   readonly events?: AdminEvents;
   /** Addresses to show on the plain page, by name. */

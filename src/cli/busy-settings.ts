@@ -1,7 +1,17 @@
 // Busy thresholds in force, and who is over them: from the configuration to the scheduler, the metrics and the worker status.
-import { type BusyThresholds, type RouterConfig, thresholdsOf } from '../config/index.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type BusyThresholds,
+  NO_THRESHOLDS,
+  type RouterConfig,
+  type ThresholdChange,
+  thresholdsOf,
+  type WrittenThresholds,
+  writtenThresholds,
+} from '../config/index.ts';
 import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
 import type { GaugeSample, Metrics } from '../observe/index.ts';
+import type { Logger } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
 
 /** What thresholds act on. */
@@ -10,6 +20,7 @@ export interface BusyParts {
   readonly scheduler: Scheduler;
   readonly blockSizes: Pick<BlockSizes, 'ofModel'>;
   readonly metrics: Metrics;
+  readonly log: Logger;
 }
 
 /** A worker as `/workers` shows it under thresholds. */
@@ -20,22 +31,63 @@ export interface BusyStatus {
   readonly prefillTokens: number | null;
 }
 
+/** A model's thresholds in force, in the names of the admin API. */
+export interface ThresholdStatus extends WrittenThresholds {
+  readonly model: string;
+  /** Who set them last. */
+  readonly source: 'configuration' | 'admin';
+  /** Workers that a threshold does not test, as their capacity is not known, by threshold; only where there are any. */
+  readonly untested: Readonly<Record<string, readonly bigint[]>>;
+}
+
 /** Thresholds of every model of one router. */
 export class BusySettings {
   readonly #parts: BusyParts;
   #configured: ReadonlyMap<string, BusyThresholds>;
+  /** Set while running, by model; they hold until the configuration says something else than it did then. */
+  readonly #set = new Map<string, BusyThresholds>();
 
   constructor(parts: BusyParts, config: RouterConfig) {
     this.#parts = parts;
     this.#configured = configuredThresholds(config);
-    parts.scheduler.setBusyThresholds(this.#configured);
+    this.#apply();
     parts.metrics.gauge('pointsman_busy_workers', () => this.#countBusy());
   }
 
-  /** Takes what a reloaded configuration says. */
+  /** Takes what a reloaded configuration says: for models whose thresholds it changed, in place of what was set meanwhile. */
   follow(config: RouterConfig): void {
+    const before = this.#configured;
     this.#configured = configuredThresholds(config);
-    this.#parts.scheduler.setBusyThresholds(this.#configured);
+    for (const model of [...this.#set.keys()]) {
+      if (isDeepStrictEqual(before.get(model), this.#configured.get(model))) continue;
+      this.#set.delete(model);
+      this.#parts.log.info(
+        'the configuration takes the place of busy thresholds that were set while running',
+        { model },
+      );
+    }
+    this.#apply();
+  }
+
+  /** Thresholds in force, by model. */
+  list(): readonly ThresholdStatus[] {
+    return [...this.#configured.keys()].map((model) => this.#statusOf(model));
+  }
+
+  /** Takes a change at run time, from the next decision on; null = there is no such model. */
+  change({ model, changes }: ThresholdChange): ThresholdStatus | null {
+    const before = this.#inForce(model);
+    if (before === undefined) return null;
+    if (Object.keys(changes).length > 0) {
+      this.#set.set(model, { ...before, ...changes });
+      this.#apply();
+      const status = this.#statusOf(model);
+      this.#parts.log.info('busy thresholds were set', {
+        ...status,
+        untested: Object.keys(status.untested).length,
+      });
+    }
+    return this.#statusOf(model);
   }
 
   /** How a worker stands to its model's thresholds. */
@@ -48,6 +100,32 @@ export class BusySettings {
       decodeBlocks: Number.isFinite(decodeBlocks) ? decodeBlocks : null,
       prefillTokens: Number.isFinite(prefillTokens) ? prefillTokens : null,
     };
+  }
+
+  #inForce(model: string): BusyThresholds | undefined {
+    return this.#set.get(model) ?? this.#configured.get(model);
+  }
+
+  #apply(): void {
+    this.#parts.scheduler.setBusyThresholds(new Map([...this.#configured, ...this.#set]));
+  }
+
+  #statusOf(model: string): ThresholdStatus {
+    const thresholds = this.#inForce(model) ?? NO_THRESHOLDS;
+    const workers = this.#parts.fleet.workers().filter(({ spec }) => spec.model === model);
+    const untested: Record<string, readonly bigint[]> = {};
+    const look = (key: keyof WrittenThresholds, isKnown: (worker: Worker) => boolean): void => {
+      const ids = workers.filter((worker) => !isKnown(worker)).map(({ spec }) => spec.id);
+      if (written[key] !== null && ids.length > 0) untested[key] = ids;
+    };
+    const written = writtenThresholds(thresholds);
+    look('active_decode_blocks_threshold', ({ spec, capabilities }) => {
+      return (spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null) !== null;
+    });
+    look('active_prefill_tokens_threshold_frac', ({ spec, capabilities }) => {
+      return (spec.maxNumBatchedTokens ?? capabilities?.maxNumBatchedTokens ?? null) !== null;
+    });
+    return { model, ...written, source: this.#set.has(model) ? 'admin' : 'configuration', untested };
   }
 
   #countBusy(): GaugeSample[] {

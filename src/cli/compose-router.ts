@@ -147,7 +147,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     clock,
     metrics,
   });
-  const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics }, config);
+  const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics, log }, config);
   const decisions =
     limits.decisionBytes === 0
       ? null

@@ -263,6 +263,7 @@ function startAdmin(
     workers: () => workerStatus(core, subscriptions?.status() ?? []),
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
+    busyThresholds: core.busy,
     config: () => configForDisplay(reload.config),
     ready: readiness,
     events: adminFeed(core.fleet, core.decisions),

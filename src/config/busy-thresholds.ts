@@ -1,5 +1,7 @@
 // When a worker counts as busy: which thresholds a model has, from its own keys and those of `router`.
-import { decimal, orNull, whole } from './values.ts';
+import { problemsOf } from './issues.ts';
+import { renderPath } from './text-source.ts';
+import { decimal, isRecord, mapping, orNull, text, whole } from './values.ts';
 
 /** Loads above which a rank counts as busy. Null = not tested by that. */
 export interface BusyThresholds {
@@ -74,4 +76,41 @@ export function testsNothing(thresholds: BusyThresholds): boolean {
     thresholds.activePrefillTokens === null &&
     thresholds.activePrefillTokensFrac === null
   );
+}
+
+/** Thresholds of one model as somebody asks for them. */
+export interface ThresholdChange {
+  readonly model: string;
+  /** Those that change; null = no longer tested. */
+  readonly changes: Partial<BusyThresholds>;
+}
+
+const changeSchema = mapping({ model: text("a model's name"), ...busyThresholdKeys() });
+
+/** Reads a change from JSON; or what is wrong with it, one sentence for each field. A key that is left out changes nothing. */
+export function readThresholdChange(
+  body: unknown,
+): ThresholdChange | { readonly problems: readonly string[] } {
+  const parsed = changeSchema.safeParse(body);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.flatMap(problemsOf);
+    return {
+      problems: problems.map(({ path, message }) =>
+        path.length === 0 ? message : `${renderPath(path)}: ${message}`,
+      ),
+    };
+  }
+  const { model, ...written } = parsed.data;
+  const all = buildThresholds(written);
+  const named = (key: string): boolean => isRecord(body) && Object.hasOwn(body, key);
+  return {
+    model,
+    changes: {
+      ...(named('active_decode_blocks_threshold') && { activeDecodeBlocks: all.activeDecodeBlocks }),
+      ...(named('active_prefill_tokens_threshold') && { activePrefillTokens: all.activePrefillTokens }),
+      ...(named('active_prefill_tokens_threshold_frac') && {
+        activePrefillTokensFrac: all.activePrefillTokensFrac,
+      }),
+    },
+  };
 }

@@ -2,8 +2,11 @@
 export {
   type BusyThresholds,
   NO_THRESHOLDS,
+  readThresholdChange,
+  type ThresholdChange,
   testsNothing,
   thresholdsOf,
+  type WrittenThresholds,
   writtenThresholds,
 } from './busy-thresholds.ts';
 export { ConfigError } from './config-error.ts';

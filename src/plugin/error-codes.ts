@@ -440,6 +440,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A query parameter of an admin request is wrong.',
   },
+  PM_ADMIN_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning: 'The body of an admin request is not JSON, or a field has a wrong value.',
+  },
   PM_ADMIN_BODY: { status: 413, retryable: false, meaning: 'The body of an admin request is too large.' },
   PM_ADMIN_BUSY: { status: 503, retryable: true, meaning: 'Too many event streams are open.' },
   PM_ADMIN_FAILED: { status: 500, retryable: true, meaning: 'The admin API failed inside.' },

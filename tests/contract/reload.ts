@@ -37,7 +37,7 @@ export const RELOAD_RULES: ContractSection = {
         'src/admin/server.test.ts',
         'a reload is asked for by POST and answers what became of it, 409 when nothing changed',
       ),
-      fault('src/admin/server.ts', "'/plugins/reload': async () => {", "'/plugins/reloads': async () => {"),
+      fault('src/admin/server.ts', "actions['/plugins/reload'] =", "actions['/plugins/reloads'] ="),
     ),
     rule(
       'reload-file',
