@@ -84,6 +84,8 @@ export const LIMITS: RouterConfig['limits'] = {
   headerBytes: 4096,
   promptTokens: 512,
   concurrentRequests: 8,
+  firstWorkerWaitMs: 0,
+  firstWorkerWaiting: 1024,
   indexBytes: 1 << 20,
   decisionBytes: 1 << 20,
   overloadStatus: 429,

@@ -196,6 +196,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     get concurrentRequests() {
       return current().limits.concurrentRequests;
     },
+    get firstWorkerHold() {
+      const { firstWorkerWaitMs: waitMs, firstWorkerWaiting: waiting } = current().limits;
+      return { waitMs, waiting };
+    },
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),

@@ -42,6 +42,8 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       headerBytes: limits.header_bytes,
       promptTokens: limits.prompt_tokens,
       concurrentRequests: limits.concurrent_requests,
+      firstWorkerWaitMs: limits.first_worker_wait,
+      firstWorkerWaiting: limits.first_worker_waiting,
       indexBytes: limits.index_bytes,
       decisionBytes: limits.decision_bytes,
       overloadStatus: limits.overload_status,

@@ -159,6 +159,15 @@ test('trusted networks are addresses or prefixes', () => {
   ]);
 });
 
+test.each([
+  ['first_worker_wait: 30', 'expected a duration'],
+  ['first_worker_wait: 2h', 'found "2h"'],
+  ['first_worker_waiting: 0', 'found 0'],
+  ['first_workers_wait: 1s', 'did you mean "first_worker_wait"?'],
+])('limits: { %s } is refused', (key, message) => {
+  expect(problems(`limits: { ${key} }`).join()).toContain(message);
+});
+
 test('the defaults are those of an empty file', () => {
   const { config, warnings: found } = defaultConfig();
   expect(found).toEqual([]);
@@ -171,6 +180,8 @@ test('the defaults are those of an empty file', () => {
       headerBytes: 32 * 2 ** 10,
       promptTokens: 262_144,
       concurrentRequests: 2048,
+      firstWorkerWaitMs: 0,
+      firstWorkerWaiting: 1024,
       indexBytes: 512 * 2 ** 20,
       decisionBytes: 64 * 2 ** 20,
       overloadStatus: 429,

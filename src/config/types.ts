@@ -210,6 +210,10 @@ export interface RouterConfig {
     readonly headerBytes: number;
     readonly promptTokens: number;
     readonly concurrentRequests: number;
+    /** How long a request may wait for a first worker of its model; 0 = not at all. */
+    readonly firstWorkerWaitMs: number;
+    /** Most requests that do at once. */
+    readonly firstWorkerWaiting: number;
     readonly indexBytes: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ModelConfig } from '../config/index.ts';
 import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import type { RoadRequest } from '../road/index.ts';
+import { countRefusal, type RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
 import { type CallerRules, usableModel } from './callers.ts';
 import type { GatewayDeps } from './gateway-deps.ts';
@@ -89,10 +89,7 @@ function admit(rules: CallerRules, calls: RunningCalls, deps: GatewayDeps): void
     throw new PointsmanError('PM_SHUTTING_DOWN', 'this router is stopping; send the request elsewhere');
   const refusal = calls.refusalAt(rules.config.limits.concurrentRequests);
   if (refusal === null) return;
-  deps.metrics.count('pointsman_overload_refusals_total', {
-    model: NO_MODEL,
-    reason: String(refusal.details.refusal),
-  });
+  countRefusal(deps.metrics, NO_MODEL, refusal);
   throw refusal;
 }
 

@@ -50,6 +50,8 @@ export interface DecisionInput {
   } | null;
   /** Class it was queued in. */
   readonly policyClass: string;
+  /** How long it waited for a first worker; null or absent = it did not. */
+  readonly queuedMs?: number | null;
   /** What a request classifier said of it; null or absent = nobody classifies. */
   readonly classification?: {
     readonly classifier: string;

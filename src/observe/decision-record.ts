@@ -128,7 +128,7 @@ export interface DecisionRecord {
   };
   /** Null = no request classifier is configured. */
   readonly classification: ClassificationRecord | null;
-  readonly queue: { readonly class: string; readonly waited_ms: number; readonly outcome: 'direct' };
+  readonly queue: { readonly class: string; readonly waited_ms: number; readonly outcome: 'direct' | 'held' };
   readonly index: {
     readonly kind: 'events' | 'none';
     readonly version: number;

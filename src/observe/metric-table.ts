@@ -44,6 +44,16 @@ export const METRICS = {
     help: 'Workers that are over a busy threshold on every rank, by model; only models that have a threshold.',
     labels: ['model'],
   },
+  pointsman_requests_held: {
+    kind: 'gauge',
+    help: 'Requests that wait for a first worker of their model now (limits.first_worker_wait).',
+    labels: [],
+  },
+  pointsman_holds_total: {
+    kind: 'counter',
+    help: 'Waits for a first worker that ended, by outcome: went_on, expired, aborted, or full for requests that found no place to wait.',
+    labels: ['outcome'],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',

@@ -180,7 +180,7 @@ export class StoredDecision {
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
       classification: classificationRecord(input.classification ?? null),
-      queue: { class: input.policyClass, waited_ms: 0, outcome: 'direct' },
+      queue: queueRecord(input),
       index: {
         kind: input.indexVersion === null ? 'none' : 'events',
         version: input.indexVersion ?? 0,
@@ -316,4 +316,9 @@ function classificationRecord(
 
 function u64(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low);
+}
+
+function queueRecord({ policyClass, queuedMs = null }: DecisionInput): DecisionRecord['queue'] {
+  const outcome = queuedMs === null ? 'direct' : 'held';
+  return { class: policyClass, waited_ms: queuedMs ?? 0, outcome };
 }

@@ -1,5 +1,5 @@
 // The queue step: whose turn it is. So far nothing waits: a request is admitted at once, or refused when too many are under way.
-import { type ReleasePace, retryAfterSeconds } from '../observe/index.ts';
+import { type Metrics, type ReleasePace, retryAfterSeconds } from '../observe/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 
 /**
@@ -29,4 +29,10 @@ export function admitDirectly(
       },
     },
   );
+}
+
+/** Counts a refusal by load; other errors are not counted here. */
+export function countRefusal(metrics: Metrics, model: string, { details }: PointsmanError): void {
+  if (typeof details.refusal !== 'string') return;
+  metrics.count('pointsman_overload_refusals_total', { model, reason: details.refusal });
 }

@@ -1,5 +1,6 @@
 // Counts what an engine reported of a request: predicted against reported cached tokens, and what it had to compute.
 import type { EngineReport } from '../engines/index.ts';
+import type { DecisionRecord } from '../observe/index.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import type { RoadState } from './road-state.ts';
 import type { RoadRequest } from './types.ts';
@@ -27,4 +28,14 @@ export function countReport(
   if (report.cachedTokens !== null) {
     metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
   }
+}
+
+/** What an engine reported, as the record has it. */
+export function reportRecord(report: EngineReport): NonNullable<DecisionRecord['report']> {
+  return {
+    cached_tokens: report.cachedTokens,
+    prompt_tokens: report.promptTokens,
+    output_tokens: report.outputTokens,
+    source: report.source,
+  };
 }

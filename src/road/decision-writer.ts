@@ -31,6 +31,8 @@ export interface BookingFacts {
   readonly placement: Placement;
   readonly predictedTokens: number | null;
   readonly predictedHostTokens: number;
+  /** Since when it waited for a worker, ms of the clock; null = it did not. */
+  readonly heldSince: number | null;
   readonly atMs: number;
   /** Wall clock, in µs. */
   readonly nowMicros: number;
@@ -71,6 +73,7 @@ export class DecisionWriter {
       placement,
       predictedTokens,
       predictedHostTokens,
+      heldSince,
       atMs,
       nowMicros,
     } = facts;
@@ -89,6 +92,7 @@ export class DecisionWriter {
       policy: runtime.policy,
       session: request.session,
       policyClass,
+      queuedMs: heldSince === null ? null : atMs - heldSince,
       classification,
       promptTokens: request.tokens.length,
       blocks: Math.floor(request.tokens.length / lookup.blockSize),

@@ -4,7 +4,8 @@ import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } fr
 import type { RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
-import { countReport } from './count-report.ts';
+import { countRefusal } from './admission.ts';
+import { countReport, reportRecord } from './count-report.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
@@ -32,7 +33,7 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Told what becomes of the request; null = nobody classifies. */
   #lifecycle: FollowedLifecycle | null = null;
   #engine: EngineExchange | null = null;
-  /** Lets go of hint policies that are waited for; null = none is. */
+  /** Lets go of what is waited for; null = nothing is. */
   #stopWaiting: (() => void) | null = null;
   #hints: SentHints | null = null;
   #predictedTokens: number | null = null;
@@ -72,11 +73,7 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Refused before booking. */
   refuse(error: PointsmanError): void {
     this.#over = true;
-    const { refusal } = error.details;
-    if (typeof refusal === 'string') {
-      const labels = { model: this.#request.partition.model, reason: refusal };
-      this.#state.metrics.count('pointsman_overload_refusals_total', labels);
-    }
+    countRefusal(this.#state.metrics, this.#request.partition.model, error);
     this.#lifecycle?.ended(null, error.code);
     try {
       this.#sink.failed(error, false);
@@ -123,12 +120,12 @@ export class Exchange implements RoadTicket, EngineSink {
     }
   }
 
-  /** The booking is held until hint policies have answered; `stopWaiting` is called if the exchange ends before. */
+  /** It is held for hint policies, or for a worker; `stopWaiting` is called if the exchange ends before. */
   waitsFor(stopWaiting: () => void): void {
     this.#stopWaiting = stopWaiting;
   }
 
-  /** They have answered. */
+  /** They have answered, or it has come. */
   waitedFor(): void {
     this.#stopWaiting = null;
   }
@@ -304,9 +301,16 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#over = true;
     this.#engine = null;
     if (this.#state.exchanges.delete(this)) this.#state.pace.released(1, this.#state.clock.now());
-    if (this.#booking !== null) this.#endBooking(this.#booking, reason, status, report);
+    if (this.#booking === null) this.#endWait();
+    else this.#endBooking(this.#booking, reason, status, report);
     // The last thing: a request of the same id may start from here.
     this.#lifecycle?.ended(report, code);
+  }
+
+  #endWait(): void {
+    const stopWaiting = this.#stopWaiting;
+    this.#stopWaiting = null;
+    stopWaiting?.();
   }
 
   #endBooking(
@@ -319,8 +323,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const now = clock.now();
     scheduler.release(booking.attempt);
     booking.hold?.release();
-    this.#stopWaiting?.();
-    this.#stopWaiting = null;
+    this.#endWait();
     const computed = this.#generated > 0 || (report !== null && status < 400);
     const cachedBlocks = reportedBlocks(
       report?.cachedTokens ?? null,
@@ -336,15 +339,7 @@ export class Exchange implements RoadTicket, EngineSink {
       status,
       finish: report?.finishReason ?? null,
       endMs: now,
-      report:
-        report === null
-          ? null
-          : {
-              cached_tokens: report.cachedTokens,
-              prompt_tokens: report.promptTokens,
-              output_tokens: report.outputTokens,
-              source: report.source,
-            },
+      report: report === null ? null : reportRecord(report),
     });
   }
 }

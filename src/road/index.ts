@@ -1,5 +1,5 @@
 // The one function that walks a request through the steps.
-export { admitDirectly } from './admission.ts';
+export { admitDirectly, countRefusal } from './admission.ts';
 export type { LookupDeps } from './prompt-lookup.ts';
 export { createRoad } from './road.ts';
 export type { RoadDeps } from './road-deps.ts';

@@ -6,6 +6,7 @@ import type { DecisionRing, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
+import type { HoldLimits } from './first-worker-hold.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
 import type { Beliefs } from './types.ts';
 
@@ -22,6 +23,8 @@ export interface RoadDeps extends LookupDeps {
   readonly classifiers?: ClassifierSource;
   /** Most requests under way at once, booked or waiting for their classification. */
   readonly concurrentRequests: number;
+  /** How requests wait for a first worker; read at each of them; absent = none does. */
+  readonly firstWorkerHold?: HoldLimits;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Event streams, for the record; absent = none are heard. */

@@ -167,7 +167,9 @@ export function prompt(seed: number, count: number): Uint32Array {
 
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
-  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
+  extends Partial<
+    Pick<RoadDeps, 'concurrentRequests' | 'firstWorkerHold' | 'index' | 'decisions' | 'metrics'>
+  > {
   readonly workers?: readonly WorkerSpec[];
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
@@ -255,6 +257,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     decisions,
     mode: 'kv',
     concurrentRequests: options.concurrentRequests ?? 100,
+    ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
     wallMicros: () => 0,

@@ -12,6 +12,7 @@ import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
+import { FirstWorkerHold, type HeldRequest } from './first-worker-hold.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -29,11 +30,7 @@ const COMMIT_RELEASED = Symbol('commit released');
 const HELD = Symbol('held');
 
 /** What all bookings of a request share. */
-interface Walk {
-  readonly exchange: Exchange;
-  readonly request: RoadRequest;
-  readonly classification: Classification | null;
-}
+type Walk = HeldRequest<Exchange>;
 
 /** What is known of a booking when its hint stage answers, then or later. */
 interface StagedBooking {
@@ -48,6 +45,7 @@ interface StagedBooking {
   readonly startedMicros: number;
 }
 
+const NO_HOLD = { waitMs: 0, waiting: 0 };
 const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
@@ -70,13 +68,21 @@ class SynchronousRoad implements Road {
   readonly #writer: DecisionWriter | null;
   readonly #lookups: PromptLookups;
   readonly #classify: ClassifyStep<Exchange>;
+  readonly #hold: FirstWorkerHold<Exchange>;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
-      goOn: (exchange: Exchange, request, classification) => this.#walk(exchange, request, classification),
+      goOn: (exchange: Exchange, request, classification) =>
+        this.#walk({ exchange, request, classification, heldSince: null }),
+      asError: asPointsmanError,
+    });
+    this.#hold = new FirstWorkerHold({
+      ...deps,
+      limits: () => deps.firstWorkerHold ?? NO_HOLD,
+      goOn: (walk: Walk) => this.#walk(walk),
       asError: asPointsmanError,
     });
     deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
@@ -101,13 +107,9 @@ class SynchronousRoad implements Road {
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
-    const underWay = this.#state.exchanges.size + this.#classify.waiting;
-    const refusal = admitDirectly(
-      underWay,
-      this.#deps.concurrentRequests,
-      this.#state.pace,
-      exchange.arrivedAt,
-    );
+    const underWay = this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;
+    const { concurrentRequests: limit } = this.#deps;
+    const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
     return exchange;
@@ -132,7 +134,8 @@ class SynchronousRoad implements Road {
     return this.#deps.scheduler.loads.activeBookings;
   }
 
-  #walk(exchange: Exchange, request: RoadRequest, classification: Classification | null): void {
+  #walk(walk: Walk): void {
+    const { exchange, request, classification } = walk;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
@@ -140,10 +143,11 @@ class SynchronousRoad implements Road {
       lookup = this.#lookups.of(request);
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
-      exchange.refuse(asPointsmanError(thrown));
+      const refusal = this.#hold.take(walk, asPointsmanError(thrown));
+      if (refusal !== null) exchange.refuse(refusal);
       return;
     }
-    this.#bookAndSend({ exchange, request, classification }, lookup, placement, 1);
+    this.#bookAndSend(walk, lookup, placement, 1);
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -241,6 +245,7 @@ class SynchronousRoad implements Road {
       policyClass: policyClassOf(classification),
       classification,
       attempt: bookings,
+      heldSince: walk.heldSince,
       lookup,
       placement,
       predictedTokens: predicted,

@@ -146,8 +146,8 @@ export const ISOLATION_RULES: ContractSection = {
       booking('is freed once when its client goes away, and the answer that comes then is for nobody'),
       fault(
         'src/road/exchange.ts',
-        'scheduler.release(booking.attempt);\n    booking.hold?.release();\n    this.#stopWaiting?.();',
-        'booking.hold?.release();\n    this.#stopWaiting?.();',
+        'scheduler.release(booking.attempt);\n    booking.hold?.release();\n    this.#endWait();',
+        'booking.hold?.release();\n    this.#endWait();',
       ),
     ),
     rule(
