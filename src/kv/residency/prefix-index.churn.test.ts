@@ -24,7 +24,8 @@ test(
     expect(Math.abs(last.bytes / first.bytes - 1)).toBeLessThan(0.04);
     expect(last.bytes).toBeLessThan(maxBytes);
     expect(last.holdings / last.bytes).toBeGreaterThan((0.93 * fresh.holdings) / fresh.bytes);
-    expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.97);
+    // Less often is allowed what a small index draws by chance.
+    expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.98);
     expect(last.hitRate).toBeGreaterThan(0.5);
   },
   PATIENCE,
