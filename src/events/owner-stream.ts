@@ -73,6 +73,11 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     return this.sequenced.isRecovering;
   }
 
+  /** Where the engine is asked; null = nowhere. */
+  get replay(): KvEventReplay | null {
+    return this.#replay;
+  }
+
   get canReplay(): boolean {
     return this.#replay !== null;
   }

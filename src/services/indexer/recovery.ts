@@ -28,6 +28,9 @@ export async function recoverFromPeers(
 
 /** All of a dump or nothing. */
 function take(registry: IndexerRegistry, dump: readonly DumpedPartition[], log: Logger): number {
+  const before = new Map(
+    registry.partitions().map((one) => [one, new Set(one.owners().map(([slot]) => slot))]),
+  );
   let left = 0;
   try {
     for (const dumped of dump) {
@@ -45,10 +48,9 @@ function take(registry: IndexerRegistry, dump: readonly DumpedPartition[], log: 
     return left;
   } catch (thrown) {
     for (const partition of registry.partitions()) {
-      for (const [slot] of partition.owners()) {
-        partition.index.clear(slot, 'all');
-        partition.events.forget(slot);
-      }
+      const slots = before.get(partition);
+      partition.startOver(slots ?? new Set());
+      if (slots === undefined) registry.dropPartition(partition);
     }
     throw thrown;
   }
