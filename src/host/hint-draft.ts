@@ -28,18 +28,17 @@ export const WHOLE_ROOM: Pick<OutputLimits, 'room' | 'roomBytes'> = {
 export class HintComplaints {
   readonly #log: Logger;
   readonly #made = new Set<string>();
-  readonly #named: NamedActions = { names: [] };
+  readonly #named: NamedActions = { names: [], fault: '' };
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  /** Judges an output, of a policy or of a trusted caller; the log hears which action was refused by its name. */
+  /** Judges an output, of a policy or of a trusted caller; the log hears what was wrong with it. */
   judgeOutput(output: unknown, limits: OutputLimits, policy: string = INCOMING): Verdict {
     const verdict = judgeOutput(output, limits, this.#named);
     if (typeof verdict === 'string') {
-      const refusal = refusalText(verdict, this.#named, limits);
-      if (refusal !== null) this.complain(policy, verdict, refusal);
+      this.complain(policy, verdict, refusalText(verdict, this.#named, limits));
     }
     return verdict;
   }

@@ -38,7 +38,8 @@ describe('testHintPolicy', () => {
 
   it('says why an output would be dropped', async () => {
     const tooMany = await testHintPolicy(mark, { parameters: { copies: 33 } });
-    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error: null, ran: true });
+    const error = '33 actions; the envelope takes 32 more';
+    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error, ran: true });
     const unsupported = await testHintPolicy(mark, { context: { capabilities: ['kv.fetch@1.0'] } });
     expect(unsupported.dropped).toBe('unsupported_action');
     expect(unsupported.error).toBe('action acme.mark@1.0; the rank accepts kv.fetch@1.0');

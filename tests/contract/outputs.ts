@@ -30,8 +30,8 @@ export const OUTPUT_RULES: ContractSection = {
       misbehaving('when it returns nothing'),
       fault(
         OUTPUT_SOURCE,
-        "if (!Array.isArray(output)) return 'malformed';",
-        'if (!Array.isArray(output)) return [];',
+        'if (!Array.isArray(output)) throw',
+        'if (!Array.isArray(output)) return [];\n    if (!Array.isArray(output)) throw',
       ),
     ),
     rule(

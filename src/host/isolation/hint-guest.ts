@@ -67,11 +67,11 @@ export class HintGuest implements GuestKind {
       declared: this.#prepared.actions,
       accepted: context.capabilities,
     };
-    const named: NamedActions = { names: [] };
+    const named: NamedActions = { names: [], fault: '' };
     const verdict = judgeOutput(output, limits, named);
     if (typeof verdict === 'string') {
       const text = refusalText(verdict, named, limits);
-      return dropped(verdict as Dropped['reason'], text === null ? null : { text, code: null, details: {} });
+      return dropped(verdict as Dropped['reason'], { text, code: null, details: {} });
     }
     return { kind: 'output', call, output: verdict.map(({ bytes: _, ...action }) => action) };
   }
