@@ -58,6 +58,17 @@ describe('testHintPolicy', () => {
     expect(result).toEqual({ actions: [], dropped: 'threw', error: 'no such block', ran: true });
   });
 
+  it('names the input that the policy reads and does not declare', async () => {
+    const forgot = defineHintPolicy({
+      type: 'forgot',
+      // @ts-expect-error it is not declared
+      create: () => ({ buildHints: ({ load }) => (load.activeRequests > 0 ? [] : []) }),
+    });
+    expect((await testHintPolicy(forgot)).error).toBe(
+      "Cannot read properties of undefined (reading 'activeRequests'); load is there only for those who list 'load' under inputs",
+    );
+  });
+
   it('does not run the policy for a rank that takes no hints', async () => {
     const result = await testHintPolicy(mark, { context: { routerHint: false } });
     expect(result).toEqual({ actions: [], dropped: null, error: null, ran: false });
