@@ -35,6 +35,7 @@ export class BookingCopyLocations implements KvCopyLocations {
   #booking: HintBooking | null;
   #owners: readonly KvCopyOwner[] | null = null;
   #ranked: readonly Source[] | null = null;
+  #missed = false;
 
   constructor(fleet: HintFleet, booking: HintBooking) {
     this.#fleet = fleet;
@@ -61,6 +62,19 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 
   bestSource(minAdditional: number): KvCopy | null {
+    const copy = this.#best(minAdditional);
+    this.#missed = copy === null;
+    return copy;
+  }
+
+  /** Whether {@link bestSource} had no copy when it was last asked; asks anew from now on. */
+  takeMissed(): boolean {
+    const missed = this.#missed;
+    this.#missed = false;
+    return missed;
+  }
+
+  #best(minAdditional: number): KvCopy | null {
     const { hashes } = this.#open();
     const needed = this.localPrefixBlocks + leastBlocks(minAdditional);
     // More blocks than the prompt has hashes for: that match is not of this prompt.

@@ -14,7 +14,10 @@ export interface CheckedAction {
 }
 
 /** Why an output is dropped. */
-export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped' | 'restarting'>;
+export type DropReason = Exclude<
+  NonNullable<HintPolicyResult['reason']>,
+  'tripped' | 'restarting' | 'no_copy_source'
+>;
 
 /** What an output is judged by. */
 export interface OutputLimits {

@@ -128,7 +128,8 @@ export class RoleHintStage implements HintStage {
     }
     const micros = (clock.now() - startedAt) * 1000;
     guard?.end(guardStartedAt, isFailure(verdict, limits.room));
-    const taken = draft.settle(hint.name, verdict, micros);
+    const missed = copyLocations?.takeMissed() === true;
+    const taken = draft.settle(hint.name, verdict, micros, missed ? 'no_copy_source' : null);
     if (taken) return null;
     return typeof verdict === 'string' ? verdict : 'nothing';
   }

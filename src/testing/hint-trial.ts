@@ -198,11 +198,19 @@ function bookingOf(
   };
 }
 
+const NOT_OF_TRIAL: ReadonlySet<string> = new Set([
+  'tripped',
+  'restarting',
+  'timed_out',
+  'thread_died',
+  'no_copy_source',
+]);
+
 /** A trial has no breaker that could trip, and runs in process whatever the policy says. */
 function isOfTrial(
   reason: HintPolicyResult['reason'] | null,
 ): reason is NonNullable<HintTrialResult['dropped']> {
-  return reason != null && !['tripped', 'restarting', 'timed_out', 'thread_died'].includes(reason);
+  return reason != null && !NOT_OF_TRIAL.has(reason);
 }
 
 function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {
