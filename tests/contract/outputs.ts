@@ -35,6 +35,15 @@ export const OUTPUT_RULES: ContractSection = {
       ),
     ),
     rule(
+      'hint-output-words',
+      'The log says what was returned and what is expected.',
+      test(
+        'src/host/hint-output.test.ts',
+        'what is wrong with an output > is said in words: buildHints returned undefined; expected a list of { type, version, payload }',
+      ),
+      fault(OUTPUT_SOURCE, '; expected a list of { type, version, payload }`;', '`;'),
+    ),
+    rule(
       'hint-output-promise',
       '`buildHints` is synchronous: a promise is dropped.',
       misbehaving('when it returns a promise'),
