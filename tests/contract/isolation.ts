@@ -241,8 +241,8 @@ export const ISOLATION_RULES: ContractSection = {
       hostile('costs nothing but its own actions, whatever it returns or throws'),
       fault(
         'src/host/isolation/hint-guest.ts',
-        "return dropped(verdict as Dropped['reason'], text === null",
-        "return dropped('malformed', text === null",
+        "return dropped(verdict as Dropped['reason'], {",
+        "return dropped('malformed', {",
       ),
     ),
     rule(
