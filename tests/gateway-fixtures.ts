@@ -103,6 +103,7 @@ export const ROUTER: RouterConfig['router'] = {
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
   routerTtlSeconds: 120,
+  trackOutputBlocks: false,
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],

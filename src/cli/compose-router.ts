@@ -142,6 +142,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     fallback: defaultChoice(config, host.seed),
     hostCacheHitWeight: router.hostCacheHitWeight,
     diskCacheHitWeight: router.diskCacheHitWeight,
+    tracksOutputBlocks: router.trackOutputBlocks,
     metrics,
   });
   const decisions =
@@ -247,9 +248,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     unheard,
     decisions,
     reconfigure(next) {
-      const { hostCacheHitWeight, diskCacheHitWeight } = next.router;
+      const { hostCacheHitWeight, diskCacheHitWeight, trackOutputBlocks: tracksOutputBlocks } = next.router;
       const fallback = defaultChoice(next, host.seed);
-      scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight });
+      scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight, tracksOutputBlocks });
       decisions?.setCandidates(next.observe.candidates);
     },
     close,

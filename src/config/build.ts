@@ -60,6 +60,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       diskCacheHitWeight: router.disk_cache_hit_weight,
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
+      trackOutputBlocks: router.router_track_output_blocks,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,

@@ -25,6 +25,7 @@ const usedRouterKeys = () => ({
   ...routerCostKeys(),
   use_kv_events: orNull(flag()),
   router_ttl_secs: orNull(positive()),
+  router_track_output_blocks: orNull(flag()),
   enable_session_prefix_index: orNull(flag()),
 });
 
@@ -32,7 +33,6 @@ const usedRouterKeys = () => ({
 const unusedRouterKeys = () => ({
   router_replica_sync: orNull(flag()),
   router_track_active_blocks: orNull(flag()),
-  router_track_output_blocks: orNull(flag()),
   router_assume_kv_reuse: orNull(flag()),
   router_track_prefill_tokens: orNull(flag()),
   router_tracking_hash: orNull(text()),

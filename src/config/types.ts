@@ -162,6 +162,8 @@ export interface RouterSettings {
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
   readonly routerTtlSeconds: number;
+  /** Whether blocks of output count as load. */
+  readonly trackOutputBlocks: boolean;
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;

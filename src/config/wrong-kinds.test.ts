@@ -100,8 +100,11 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
   ],
   [/_hit_weight$|busy_worker_ratio$/, ['a fraction']],
   [/^router\.router_ttl|_frac$/, [...DECIMAL, 'an absurd number']],
-  [/^router\.(overlap|prefill|decode|router_t)/, DECIMAL],
-  [/^router\.(use_kv_events|enable_session_prefix_index)$|^replicas\.enabled$/, ['a boolean']],
+  [/^router\.(overlap|prefill|decode|router_temp)/, DECIMAL],
+  [
+    /^router\.(use_kv_events|router_track_output_blocks|enable_session_prefix_index)$|^replicas\.enabled$/,
+    ['a boolean'],
+  ],
   [/\.topic$/, ANY_TEXT],
   [/\.parameters$|^discovery\.(kubernetes|nats)$/, ['a mapping']],
   [/^workers\[0\]\.capabilities$/, ['a mapping']],

@@ -217,7 +217,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#lifecycle?.responding(count);
     const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
-      scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
+      scheduler.outputBlock(booking.attempt, this.#generated, this.#request.expectedOutputTokens);
       this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }

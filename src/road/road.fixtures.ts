@@ -169,6 +169,7 @@ export function prompt(seed: number, count: number): Uint32Array {
 export interface TestRoadOptions
   extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
   readonly workers?: readonly WorkerSpec[];
+  readonly tracksOutputBlocks?: boolean;
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
   readonly onCommitFailure?: 'degrade' | 'release';
@@ -191,7 +192,11 @@ export async function testRoad(options: TestRoadOptions = {}) {
   const transport = new ScriptedTransport();
   const health = new WorkerHealth(fleet);
   const cost = linearCost();
-  const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(7)) });
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: new DefaultChoice(cost, seededRng(7)),
+    tracksOutputBlocks: options.tracksOutputBlocks ?? false,
+  });
   const decisions =
     options.decisions === undefined
       ? new DecisionRing({

@@ -29,8 +29,15 @@ export interface SchedulerOptions {
   readonly hostCacheHitWeight?: number;
   /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
   readonly diskCacheHitWeight?: number;
+  /** Whether blocks of output count as load; default false. */
+  readonly tracksOutputBlocks?: boolean;
   readonly metrics?: Metrics;
 }
+
+/** Options that a reload may change. */
+type ChangeableSettings = Required<
+  Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight' | 'tracksOutputBlocks'>
+>;
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
@@ -40,6 +47,7 @@ export class Scheduler {
   #fallback: SchedulerOptions['fallback'];
   #hostWeight: number;
   #diskWeight: number;
+  #tracksOutputBlocks: boolean;
   readonly #metrics: Metrics;
   readonly #loads = new SlotLoads();
   readonly #table = new CandidateColumns();
@@ -57,6 +65,7 @@ export class Scheduler {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks ?? false;
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
@@ -85,13 +94,12 @@ export class Scheduler {
     });
   }
 
-  /** Takes other settings from the next placement on. */
-  reconfigure(
-    options: Required<Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight'>>,
-  ): void {
+  /** Takes other settings from the next placement, and the next block of output, on. */
+  reconfigure(options: ChangeableSettings): void {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight;
     this.#diskWeight = options.diskCacheHitWeight;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks;
   }
 
   /** Loads per slot, to be read; bookings are changed through the scheduler only. */
@@ -142,9 +150,17 @@ export class Scheduler {
     return this.#loads.prefillCompleted(attempt);
   }
 
-  /** The output of a booked attempt grew into `count` more blocks. False when the attempt holds no booking. */
-  outputBlocks(attempt: number, count: number): boolean {
-    return this.#loads.addOutputBlocks(attempt, count);
+  /**
+   * The output of a booked attempt grew into another block; call at most once per item of its stream. Where its length is foreseen,
+   * what the request alone holds weighs what is left of it: max(0, 1 − generated / expected).
+   * @param generated tokens of output so far.
+   * @param expectedTokens tokens of output foreseen, ≥ 0; null = not known, then blocks weigh 1 until the end.
+   * @returns false when output is not tracked, or the attempt holds no booking.
+   */
+  outputBlock(attempt: number, generated: number, expectedTokens: number | null): boolean {
+    if (!this.#tracksOutputBlocks) return false;
+    const left = expectedTokens === null ? null : Math.max(0, 1 - generated / Math.max(expectedTokens, 1));
+    return this.#loads.addOutputBlock(attempt, left);
   }
 
   /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */

@@ -1,5 +1,5 @@
 // The load every booking puts on its (worker, rank), as columns indexed by slot, and the bookings themselves. All numbers are
-// whole, so sums are exact and an empty slot is exactly zero.
+// multiples of 2^-30 below 2^23, so sums are exact and an empty slot is exactly zero.
 import type { HashPairs, OwnerSlot } from '../kv/index.ts';
 import { ActivePrefixes, type HeldPrefix } from './active-prefixes.ts';
 
@@ -10,18 +10,28 @@ interface Booking {
   prefillTokens: number;
   /** Blocks that are this booking's alone: outputs, and the prompt where its hashes are not known. */
   ownBlocks: number;
+  /** What these weigh together. */
+  ownWeight: number;
   readonly prefix: HeldPrefix | null;
   /** Neighbours in the slot's list of bookings. */
   previous: Booking | null;
   next: Booking | null;
 }
 
+/** A weight is a whole number of these. */
+const WEIGHT_UNIT = 2 ** -30;
+
+/** Rounds halves up, those too that weights rounded to their unit have missed by a hair. */
+const ROUNDING = 0.5 + 2 ** -17;
+
 /** Loads and bookings. Attempt ids are never given out twice, so that a late release cannot free somebody else's booking. */
 export class SlotLoads {
   /** Prompt tokens booked and not yet computed, per slot. */
   activePrefillTokens: Float64Array = new Float64Array(16);
-  /** Distinct blocks in use by active requests, per slot; blocks shared by prefix count once. */
+  /** Distinct blocks in use by active requests, per slot, by weight, rounded; blocks shared by prefix count once. */
   activeDecodeBlocks: Float64Array = new Float64Array(16);
+  /** The same before rounding. */
+  #blocks: Float64Array = new Float64Array(16);
   /** Bookings per slot. */
   activeRequests: Float64Array = new Float64Array(16);
 
@@ -51,6 +61,7 @@ export class SlotLoads {
     const length = Math.max(slots, this.activeRequests.length * 2);
     this.activePrefillTokens = grown(this.activePrefillTokens, length);
     this.activeDecodeBlocks = grown(this.activeDecodeBlocks, length);
+    this.#blocks = grown(this.#blocks, length);
     this.activeRequests = grown(this.activeRequests, length);
   }
 
@@ -85,6 +96,7 @@ export class SlotLoads {
       slot,
       prefillTokens,
       ownBlocks: sequence === null ? blocks : 0,
+      ownWeight: sequence === null ? blocks : 0,
       prefix,
       previous: null,
       next: first,
@@ -93,7 +105,7 @@ export class SlotLoads {
     this.#firstOfSlot[slot] = booking;
     this.#bookings.set(booking.attempt, booking);
     add(this.activePrefillTokens, slot, prefillTokens);
-    add(this.activeDecodeBlocks, slot, newBlocks);
+    this.#addBlocks(slot, newBlocks);
     add(this.activeRequests, slot, 1);
     return booking.attempt;
   }
@@ -107,12 +119,28 @@ export class SlotLoads {
     return true;
   }
 
-  /** The output grew into `count` more blocks. False when the attempt holds no booking. */
-  addOutputBlocks(attempt: number, count: number): boolean {
+  /**
+   * The output grew into one more block. False when the attempt holds no booking.
+   * @param weight what each block of the output weighs from now on, and each at the end of the prompt that no other request of
+   *   the slot shares; 0 to 1. Null = the new block weighs 1 and nothing else changes.
+   */
+  addOutputBlock(attempt: number, weight: number | null): boolean {
     const booking = this.#bookings.get(attempt);
     if (booking === undefined) return false;
-    booking.ownBlocks += count;
-    add(this.activeDecodeBlocks, booking.slot, count);
+    booking.ownBlocks += 1;
+    if (weight === null) {
+      booking.ownWeight += 1;
+      this.#addBlocks(booking.slot, 1);
+      return true;
+    }
+    const rounded = Math.round(weight / WEIGHT_UNIT) * WEIGHT_UNIT;
+    let change = booking.ownBlocks * rounded - booking.ownWeight;
+    booking.ownWeight += change;
+    if (booking.prefix !== null) {
+      this.#prefixes.weigh(booking.slot, booking.prefix, rounded);
+      change += this.#prefixes.changedBlocks;
+    }
+    this.#addBlocks(booking.slot, change);
     return true;
   }
 
@@ -125,13 +153,13 @@ export class SlotLoads {
     if (previous === null) this.#firstOfSlot[slot] = next;
     else previous.next = next;
     if (next !== null) next.previous = previous;
-    let freed = booking.ownBlocks;
+    let freed = booking.ownWeight;
     if (booking.prefix !== null) {
       this.#prefixes.release(slot, booking.prefix);
       freed += this.#prefixes.changedBlocks;
     }
     add(this.activePrefillTokens, slot, -booking.prefillTokens);
-    add(this.activeDecodeBlocks, slot, -freed);
+    this.#addBlocks(slot, -freed);
     add(this.activeRequests, slot, -1);
     return true;
   }
@@ -148,6 +176,11 @@ export class SlotLoads {
       count += 1;
     }
     return count;
+  }
+
+  #addBlocks(slot: OwnerSlot, amount: number): void {
+    add(this.#blocks, slot, amount);
+    this.activeDecodeBlocks[slot] = Math.floor((this.#blocks[slot] ?? 0) + ROUNDING);
   }
 }
 
