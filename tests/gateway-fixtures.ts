@@ -104,6 +104,7 @@ export const ROUTER: RouterConfig['router'] = {
   routerTemperature: 0,
   routerTtlSeconds: 120,
   trackOutputBlocks: false,
+  prefillLoadModel: 'none',
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],

@@ -25,7 +25,7 @@ import {
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
-import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { createIndex, showTiers } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
@@ -137,12 +137,14 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const later = (work: () => void): void => void clock.schedule(0, work);
   const countStores = (slot: OwnerSlot): boolean => countsCopies(events?.feed(slot) ?? null);
   const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
+  const paceOf = (model: string): number | null => config.models.get(model)?.prefillTokensPerSecond ?? null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
     hostCacheHitWeight: router.hostCacheHitWeight,
     diskCacheHitWeight: router.diskCacheHitWeight,
     tracksOutputBlocks: router.trackOutputBlocks,
+    prefill: router.prefillLoadModel === 'none' ? null : { model: throughputModel(paceOf), clock },
     metrics,
   });
   const decisions =

@@ -27,7 +27,7 @@ workers: [{ id: 1, model: tiny, url: "http://127.0.0.1:9001", dialect: sim, capa
 `,
       'router.yaml',
     );
-  const { config, source } = parse(routerKeys);
+  const { config, source, warnings } = parse(routerKeys);
   const engines: EngineSink[] = [];
   const clock = new ManualClock(5000);
   const metrics = createMetrics();
@@ -77,8 +77,61 @@ workers: [{ id: 1, model: tiny, url: "http://127.0.0.1:9001", dialect: sim, capa
     if (engine === undefined) throw new Error('nothing was dispatched');
     return engine;
   };
-  return { router, clock, metrics, send, parse };
+  return { router, clock, metrics, warnings, send, parse };
 }
+
+describe('router_prefill_load_model', () => {
+  const PACE = { router: 'router_prefill_load_model: throughput', model: ', prefill_tokens_per_second: 640' };
+
+  /** Active prefill tokens of the one worker as a decision saw them. */
+  const seen = ({ router }: Awaited<ReturnType<typeof routerWith>>): (number | undefined)[] =>
+    (router.decisions?.list(10, {}) ?? [])
+      .map(({ id }) => router.decisions?.get(id)?.candidates[0])
+      .map((row) => (row?.eligible ? row.active_prefill_tokens : undefined))
+      .reverse();
+
+  it('lets prompts count for what is left of them', async () => {
+    const bench = await routerWith(PACE);
+    const { clock, send, router } = bench;
+    const first = send();
+    const at = (ms: number) => clock.advanceTo(5000 + ms);
+    at(25);
+    send();
+    at(75);
+    send();
+    first.tokens(1);
+    send();
+    at(100);
+    send();
+    // 64 tokens take 100 ms: 16 done after 25 ms, 48 after 75; then the second begins.
+    expect(seen(bench)).toEqual([0, 48, 80, 128, 176]);
+    expect(router.scheduler.loads.activePrefillTokens[0]).toBe(256);
+    await router.close();
+  });
+
+  it('lets them count in full until their first token where it is none, or their model has no pace', async () => {
+    for (const keys of [{ model: PACE.model }, { router: PACE.router }, {}]) {
+      const bench = await routerWith(keys);
+      bench.send();
+      bench.clock.advanceTo(60_000);
+      bench.send();
+      expect(seen(bench)).toEqual([0, 64]);
+      await bench.router.close();
+    }
+  });
+
+  it.each([
+    [
+      { model: PACE.model },
+      'has no effect while router.router_prefill_load_model is none; set it to throughput',
+    ],
+    [{ router: PACE.router }, 'has no effect, as no model has prefill_tokens_per_second'],
+  ])('says which of the two keys is missing: %j', async (keys, message) => {
+    const { warnings, router } = await routerWith(keys);
+    expect(warnings.map((warning) => warning.message)).toEqual([message]);
+    await router.close();
+  });
+});
 
 describe('router_track_output_blocks', () => {
   it('is off unless it is set, and a reload turns it on for output to come', async () => {

@@ -61,6 +61,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
       trackOutputBlocks: router.router_track_output_blocks,
+      prefillLoadModel: router.router_prefill_load_model,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
@@ -107,6 +108,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     imageTokenId: value.image_token_id,
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
+    prefillTokensPerSecond: value.prefill_tokens_per_second,
     policyClasses: policyClasses(value),
   };
 }

@@ -182,6 +182,7 @@ test('the defaults are those of an empty file', () => {
       diskCacheHitWeight: 0.25,
       routerTtlSeconds: 120,
       trackOutputBlocks: false,
+      prefillLoadModel: 'none',
       trustIncomingHintsFrom: [],
       trustRoutingFieldsFrom: [],
     },

@@ -100,6 +100,7 @@ export const fileSchema = mapping({
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     router_ttl_secs: or(positive(), 120),
     router_track_output_blocks: or(flag(), false),
+    router_prefill_load_model: or(word(['none', 'throughput']), 'none'),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
     trust_incoming_hints_from: list(network(), 'networks'),

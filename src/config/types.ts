@@ -114,6 +114,8 @@ export interface ModelConfig {
   readonly imageTokenId?: number | null;
   readonly tokens: TokensSetting;
   readonly routingGroup: string;
+  /** Prompt tokens that a rank computes per second; null or absent = not known. */
+  readonly prefillTokensPerSecond?: number | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
 }
@@ -164,6 +166,8 @@ export interface RouterSettings {
   readonly routerTtlSeconds: number;
   /** Whether blocks of output count as load. */
   readonly trackOutputBlocks: boolean;
+  /** What foresees how long prompts take to compute. */
+  readonly prefillLoadModel: 'none' | 'throughput';
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;

@@ -13,31 +13,13 @@ import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
-import type { DefaultChoice } from './default-choice.ts';
 import { type EligibilityRules, ExcludedColumns, exclusionOf, NO_RULES, rulesOf } from './eligibility.ts';
+import type { PrefillModel } from './prefill-model.ts';
 import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
+import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest } from './types.ts';
-
-/** Options of {@link Scheduler}. */
-export interface SchedulerOptions {
-  readonly fleet: Fleet;
-  /** What decides when a role's own policy is broken; null = nothing does, such requests fail. */
-  readonly fallback: DefaultChoice | null;
-  /** Worth of a block on the host tier in device blocks, 0 to 1, where the policy states none; default 0.75. */
-  readonly hostCacheHitWeight?: number;
-  /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
-  readonly diskCacheHitWeight?: number;
-  /** Whether blocks of output count as load; default false. */
-  readonly tracksOutputBlocks?: boolean;
-  readonly metrics?: Metrics;
-}
-
-/** Options that a reload may change. */
-type ChangeableSettings = Required<
-  Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight' | 'tracksOutputBlocks'>
->;
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
@@ -49,7 +31,8 @@ export class Scheduler {
   #diskWeight: number;
   #tracksOutputBlocks: boolean;
   readonly #metrics: Metrics;
-  readonly #loads = new SlotLoads();
+  readonly #prefillModel: PrefillModel | null;
+  readonly #loads: SlotLoads;
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #copySources: CopySources;
@@ -66,6 +49,8 @@ export class Scheduler {
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
     this.#tracksOutputBlocks = options.tracksOutputBlocks ?? false;
+    this.#prefillModel = options.prefill?.model ?? null;
+    this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
@@ -95,7 +80,7 @@ export class Scheduler {
   }
 
   /** Takes other settings from the next placement, and the next block of output, on. */
-  reconfigure(options: ChangeableSettings): void {
+  reconfigure(options: ChangeableOptions): void {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight;
     this.#diskWeight = options.diskCacheHitWeight;
@@ -133,7 +118,8 @@ export class Scheduler {
     const slot = table.slots[row] ?? 0;
     const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
-    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
+    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
+    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens, durationMs);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
     placement.rank = table.ranks[row] ?? 0;

@@ -1,6 +1,8 @@
 // The load every booking puts on its (worker, rank), as columns indexed by slot, and the bookings themselves. All numbers are
 // multiples of 2^-30 below 2^23, so sums are exact and an empty slot is exactly zero.
 import type { HashPairs, OwnerSlot } from '../kv/index.ts';
+import type { Clock } from '../plugin/index.ts';
+import { type ActivePrefill, ActivePrefills } from './active-prefills.ts';
 import { ActivePrefixes, type HeldPrefix } from './active-prefixes.ts';
 
 interface Booking {
@@ -8,6 +10,8 @@ interface Booking {
   readonly slot: OwnerSlot;
   /** Prompt tokens still to be computed; 0 once the first token is out. */
   prefillTokens: number;
+  /** The same in time; null = not followed. */
+  prefill: ActivePrefill | null;
   /** Blocks that are this booking's alone: outputs, and the prompt where its hashes are not known. */
   ownBlocks: number;
   /** What these weigh together. */
@@ -36,9 +40,16 @@ export class SlotLoads {
   activeRequests: Float64Array = new Float64Array(16);
 
   readonly #prefixes = new ActivePrefixes();
+  /** Null = prompts count in full until their first token. */
+  readonly #prefills: ActivePrefills | null;
   readonly #bookings = new Map<number, Booking>();
   readonly #firstOfSlot: (Booking | null)[] = [];
   #lastAttempt = 0;
+
+  /** @param clock when prompts are computed; null = nobody follows it. */
+  constructor(clock: Clock | null = null) {
+    this.#prefills = clock === null ? null : new ActivePrefills(clock);
+  }
 
   /** Bookings held now. */
   get activeBookings(): number {
@@ -84,9 +95,16 @@ export class SlotLoads {
    * @param sequence sequence hashes of the prompt's full blocks, kept and never written; null = not known.
    * @param blocks full blocks of the prompt.
    * @param prefillTokens prompt tokens to compute, ≥ 0.
+   * @param prefillMs foreseen time of computing them; null = not known.
    * @returns the attempt id that ends the booking.
    */
-  book(slot: OwnerSlot, sequence: HashPairs | null, blocks: number, prefillTokens: number): number {
+  book(
+    slot: OwnerSlot,
+    sequence: HashPairs | null,
+    blocks: number,
+    prefillTokens: number,
+    prefillMs: number | null = null,
+  ): number {
     this.ensureCapacity(slot + 1);
     const prefix = sequence === null ? null : this.#prefixes.hold(slot, sequence, blocks);
     const newBlocks = sequence === null ? blocks : this.#prefixes.changedBlocks;
@@ -95,6 +113,7 @@ export class SlotLoads {
       attempt: ++this.#lastAttempt,
       slot,
       prefillTokens,
+      prefill: prefillTokens === 0 ? null : (this.#prefills?.begin(slot, prefillTokens, prefillMs) ?? null),
       ownBlocks: sequence === null ? blocks : 0,
       ownWeight: sequence === null ? blocks : 0,
       prefix,
@@ -114,8 +133,7 @@ export class SlotLoads {
   prefillCompleted(attempt: number): boolean {
     const booking = this.#bookings.get(attempt);
     if (booking === undefined) return false;
-    add(this.activePrefillTokens, booking.slot, -booking.prefillTokens);
-    booking.prefillTokens = 0;
+    this.#endPrefill(booking);
     return true;
   }
 
@@ -158,7 +176,7 @@ export class SlotLoads {
       this.#prefixes.release(slot, booking.prefix);
       freed += this.#prefixes.changedBlocks;
     }
-    add(this.activePrefillTokens, slot, -booking.prefillTokens);
+    this.#endPrefill(booking);
     this.#addBlocks(slot, -freed);
     add(this.activeRequests, slot, -1);
     return true;
@@ -176,6 +194,21 @@ export class SlotLoads {
       count += 1;
     }
     return count;
+  }
+
+  /** Replaces booked prompt tokens by what is left of them now, for `count` slots; where no time is foreseen it changes nothing. */
+  decayPrefill(tokens: Float64Array, slots: Int32Array, count: number): void {
+    const prefills = this.#prefills;
+    if (prefills === null) return;
+    const now = prefills.now();
+    for (let row = 0; row < count; row += 1) tokens[row] = prefills.tokensAt(slots[row] ?? 0, now);
+  }
+
+  #endPrefill(booking: Booking): void {
+    add(this.activePrefillTokens, booking.slot, -booking.prefillTokens);
+    booking.prefillTokens = 0;
+    if (booking.prefill !== null) this.#prefills?.end(booking.slot, booking.prefill);
+    booking.prefill = null;
   }
 
   #addBlocks(slot: OwnerSlot, amount: number): void {
