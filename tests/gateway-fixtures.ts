@@ -103,6 +103,7 @@ export const ROUTER: RouterConfig['router'] = {
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
   routerTtlSeconds: 120,
+  activeRequestExpirySeconds: 300,
   trackOutputBlocks: false,
   prefillLoadModel: 'none',
   seed: 1,
@@ -156,6 +157,10 @@ export class ScriptedRoad implements Road {
 
   unsettled(): boolean {
     return false;
+  }
+
+  expireBookings(): number {
+    return Number.POSITIVE_INFINITY;
   }
 
   activeBookings(): number {

@@ -195,6 +195,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     get concurrentRequests() {
       return current().limits.concurrentRequests;
     },
+    get bookingExpiryMs() {
+      return current().router.activeRequestExpirySeconds * 1000;
+    },
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),

@@ -10,6 +10,7 @@ import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
+import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
@@ -117,6 +118,7 @@ async function start(
     rolledBack: (reason, older) => reload.rolledBack(reason, older),
   });
   onStop(() => core.close());
+  onStop(expireBookings(core.road, clock));
   const { fleet } = core;
   const workers = new WorkerChanges(
     { ...core, clock, log, drainMs: () => live.config.limits.drainMs },

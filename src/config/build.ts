@@ -60,6 +60,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       diskCacheHitWeight: router.disk_cache_hit_weight,
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
+      activeRequestExpirySeconds: router.active_request_expiry_secs,
       trackOutputBlocks: router.router_track_output_blocks,
       prefillLoadModel: router.router_prefill_load_model,
       seed: router.seed,

@@ -181,6 +181,7 @@ test('the defaults are those of an empty file', () => {
       hostCacheHitWeight: 0.75,
       diskCacheHitWeight: 0.25,
       routerTtlSeconds: 120,
+      activeRequestExpirySeconds: 300,
       trackOutputBlocks: false,
       prefillLoadModel: 'none',
       trustIncomingHintsFrom: [],

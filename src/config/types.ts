@@ -164,6 +164,8 @@ export interface RouterSettings {
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
   readonly routerTtlSeconds: number;
+  /** How often bookings are looked at that do not get on. */
+  readonly activeRequestExpirySeconds: number;
   /** Whether blocks of output count as load. */
   readonly trackOutputBlocks: boolean;
   /** What foresees how long prompts take to compute. */

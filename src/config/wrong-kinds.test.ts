@@ -100,7 +100,7 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
     WHOLE,
   ],
   [/_hit_weight$|busy_worker_ratio$/, ['a fraction']],
-  [/^router\.router_ttl|_frac$|_per_second$/, [...DECIMAL, 'an absurd number']],
+  [/^router\.router_ttl|_frac$|_per_second$|_expiry_secs$/, [...DECIMAL, 'an absurd number']],
   [/^router\.(overlap|prefill|decode|router_temp)/, DECIMAL],
   [
     /^router\.(use_kv_events|router_track_output_blocks|enable_session_prefix_index)$|^replicas\.enabled$/,

@@ -149,6 +149,16 @@ export class Scheduler {
     return this.#loads.addOutputBlock(attempt, left);
   }
 
+  /** The owner of a booked attempt still wants it. False when the attempt holds no booking. */
+  renew(attempt: number): boolean {
+    return this.#loads.renew(attempt);
+  }
+
+  /** Attempts that did not get on, by their bookings and by `gotOn`, since the last call; it is asked for each once. */
+  idleBookings(gotOn: (attempt: number) => boolean): readonly number[] {
+    return this.#loads.idleBookings(gotOn);
+  }
+
   /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */
   release(attempt: number): boolean {
     return this.#loads.free(attempt);

@@ -154,6 +154,40 @@ describe('loads of bookings', () => {
     );
   });
 
+  it('names the bookings that did not get on since it was asked last, after any operations', () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constantFrom('first token', 'output', 'renew', 'free'), which: fc.nat(30) }),
+      fc.record({ kind: fc.constantFrom('book', 'ask'), which: fc.nat(30) }),
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), fc.func(fc.boolean()), (steps, gotOnAt) => {
+        const loads = new SlotLoads();
+        /** By attempt, whether it got on since the last question. */
+        const gotOn = new Map<number, boolean>();
+        steps.forEach(({ kind, which }, at) => {
+          const attempt = [...gotOn.keys()][which % Math.max(1, gotOn.size)] ?? -1;
+          if (kind === 'book') gotOn.set(loads.book(which % SLOTS, null, 1, 5), true);
+          else if (kind === 'ask') {
+            const asked: number[] = [];
+            const told = loads.idleBookings((one) => {
+              asked.push(one);
+              return gotOnAt(one, at);
+            });
+            expect(asked).toEqual([...gotOn.keys()]);
+            expect(told).toEqual(asked.filter((one) => !gotOn.get(one) && !gotOnAt(one, at)));
+            for (const one of asked) gotOn.set(one, false);
+          } else if (kind === 'free') expect(loads.free(attempt)).toBe(gotOn.delete(attempt));
+          else {
+            if (kind === 'first token') loads.prefillCompleted(attempt);
+            else if (kind === 'output') loads.addOutputBlock(attempt, null);
+            else expect(loads.renew(attempt)).toBe(gotOn.has(attempt));
+            if (gotOn.has(attempt)) gotOn.set(attempt, true);
+          }
+        });
+      }),
+    );
+  });
+
   it('projects only the blocks that active requests of the slot do not hold', () => {
     const loads = new SlotLoads();
     const prompt = pairsOf([1, 2, 3, 4]);

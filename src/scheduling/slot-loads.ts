@@ -17,6 +17,8 @@ interface Booking {
   /** What these weigh together. */
   ownWeight: number;
   readonly prefix: HeldPrefix | null;
+  /** Whether it got on since `idleBookings` was called last. */
+  renewed: boolean;
   /** Neighbours in the slot's list of bookings. */
   previous: Booking | null;
   next: Booking | null;
@@ -117,6 +119,7 @@ export class SlotLoads {
       ownBlocks: sequence === null ? blocks : 0,
       ownWeight: sequence === null ? blocks : 0,
       prefix,
+      renewed: true,
       previous: null,
       next: first,
     };
@@ -133,6 +136,7 @@ export class SlotLoads {
   prefillCompleted(attempt: number): boolean {
     const booking = this.#bookings.get(attempt);
     if (booking === undefined) return false;
+    booking.renewed = true;
     this.#endPrefill(booking);
     return true;
   }
@@ -145,6 +149,7 @@ export class SlotLoads {
   addOutputBlock(attempt: number, weight: number | null): boolean {
     const booking = this.#bookings.get(attempt);
     if (booking === undefined) return false;
+    booking.renewed = true;
     booking.ownBlocks += 1;
     if (weight === null) {
       booking.ownWeight += 1;
@@ -160,6 +165,24 @@ export class SlotLoads {
     }
     this.#addBlocks(booking.slot, change);
     return true;
+  }
+
+  /** Its owner still wants it. False when the attempt holds no booking. */
+  renew(attempt: number): boolean {
+    const booking = this.#bookings.get(attempt);
+    if (booking === undefined) return false;
+    booking.renewed = true;
+    return true;
+  }
+
+  /** Attempts whose bookings did not get on since the last call, and of which `gotOn`, asked for each once, says the same. */
+  idleBookings(gotOn: (attempt: number) => boolean): readonly number[] {
+    const idle: number[] = [];
+    for (const booking of this.#bookings.values()) {
+      if (!gotOn(booking.attempt) && !booking.renewed) idle.push(booking.attempt);
+      booking.renewed = false;
+    }
+    return idle;
   }
 
   /** Ends a booking. False, and nothing changes, when the attempt holds none: unknown, or freed before. */
