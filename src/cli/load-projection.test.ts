@@ -3,9 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { parseConfig } from '../config/index.ts';
 import type { EngineSink } from '../engines/index.ts';
 import { createMetrics } from '../observe/index.ts';
-import { ManualClock, NO_LOG } from '../plugin/index.ts';
+import { ManualClock, NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { NO_CONSTRAINTS, type ResponseSink } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
+import { workerStatus } from './worker-status.ts';
 
 const SINK: ResponseSink = {
   booked() {},
@@ -106,6 +107,26 @@ describe('router_prefill_load_model', () => {
     // 64 tokens take 100 ms: 16 done after 25 ms, 48 after 75; then the second begins.
     expect(seen(bench)).toEqual([0, 48, 80, 128, 176]);
     expect(router.scheduler.loads.activePrefillTokens[0]).toBe(256);
+    await router.close();
+  });
+
+  it('shows at /workers what is booked, by what is left of it', async () => {
+    const { router, clock, send } = await routerWith(PACE);
+    const booked = (): unknown => {
+      const status = workerStatus(
+        router.fleet.workers(),
+        [],
+        router.events,
+        router.index,
+        router.scheduler.loads,
+      );
+      return (status as { ranks: { booked_load: unknown }[] }[])[0]?.ranks[0]?.booked_load;
+    };
+    const engine = send();
+    clock.advanceTo(5025);
+    expect(booked()).toEqual({ requests: 1, prefill_tokens: 48, decode_blocks: 4 });
+    engine.failed(new PointsmanError('PM_ENGINE_FAILED', 'broken'));
+    expect(booked()).toEqual({ requests: 0, prefill_tokens: 0, decode_blocks: 0 });
     await router.close();
   });
 

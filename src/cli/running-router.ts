@@ -262,7 +262,16 @@ function startAdmin(
     log,
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
-    workers: () => workerStatus(core.fleet.workers(), subscriptions?.status() ?? [], core.events, core.index),
+    workers: () => {
+      const { events, index, scheduler } = core;
+      return workerStatus(
+        core.fleet.workers(),
+        subscriptions?.status() ?? [],
+        events,
+        index,
+        scheduler.loads,
+      );
+    },
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
     config: () => configForDisplay(reload.config),

@@ -2,6 +2,7 @@
 import { type KvEventApplier, streamState } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
 import { type PrefixIndex, TIERS } from '../kv/index.ts';
+import type { SlotLoads } from '../scheduling/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
@@ -10,6 +11,7 @@ export function workerStatus(
   subscriptions: readonly SubscriptionStatus[],
   events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
   index: Pick<PrefixIndex, 'blocksOf'> | null,
+  loads: Pick<SlotLoads, 'bookedOn'>,
 ): unknown {
   return workers.map((worker) => {
     const { spec, capabilities } = worker;
@@ -33,12 +35,18 @@ export function workerStatus(
         const said = capabilities?.ranks.get(rank);
         const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
         const feed = events?.feed(slot) ?? null;
+        const booked = loads.bookedOn(slot);
         return {
           rank,
           /** Null = its engine announces what it has cached. */
           approximate: worker.approximate?.get(rank) ?? null,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
+          booked_load: {
+            requests: booked.requests,
+            prefill_tokens: booked.prefillTokens,
+            decode_blocks: booked.decodeBlocks,
+          },
           blocks: index && blocksPerTier(index.blocksOf(slot)),
           kv_events: stream && {
             endpoint: stream.endpoint,

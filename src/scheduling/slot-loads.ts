@@ -24,6 +24,15 @@ interface Booking {
   next: Booking | null;
 }
 
+/** What the router has booked on a slot. */
+export interface BookedLoad {
+  readonly requests: number;
+  /** Prompt tokens still to be computed, by what is foreseen of it. */
+  readonly prefillTokens: number;
+  /** Distinct blocks by weight, rounded. */
+  readonly decodeBlocks: number;
+}
+
 /** A weight is a whole number of these. */
 const WEIGHT_UNIT = 2 ** -30;
 
@@ -66,6 +75,16 @@ export class SlotLoads {
   /** Whether nothing is booked on a slot. */
   isIdle(slot: OwnerSlot): boolean {
     return (this.#firstOfSlot[slot] ?? null) === null;
+  }
+
+  /** What is booked on a slot now. */
+  bookedOn(slot: OwnerSlot): BookedLoad {
+    const prefills = this.#prefills;
+    return {
+      requests: this.activeRequests[slot] ?? 0,
+      prefillTokens: prefills?.tokensAt(slot, prefills.now()) ?? this.activePrefillTokens[slot] ?? 0,
+      decodeBlocks: this.activeDecodeBlocks[slot] ?? 0,
+    };
   }
 
   /** Makes the columns at least `slots` long, so that readers may index them without a check. */
