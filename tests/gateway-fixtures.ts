@@ -73,7 +73,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     requestClassifier: null,
     policyClasses: ['default'],
     containment: defaultConfig().config.containment,
-    observe: { candidates: 64, logLevel: 'silent' },
+    observe: { candidates: 64, engineLoad: false, logLevel: 'silent' },
     ...over,
   };
 }

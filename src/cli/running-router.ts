@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
-import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
+import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
@@ -20,6 +20,7 @@ import { indexerOf } from './own-indexer.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
+import { ReportedLoads } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, startTokenSources } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
@@ -165,12 +166,15 @@ async function start(
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
   const probe = createHttpProbe({ asks, log });
+  const wanted = (): boolean => live.config.observe.engineLoad;
+  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, clock });
+  onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,
     health: core.health,
     clock,
     metrics,
-    probe: first.around(probe),
+    probe: first.around(reportedLoads.around(probe)),
     heard: (worker) => subscriptions?.hears(worker) ?? true,
     ...options.healthChecks,
   });
@@ -208,6 +212,7 @@ async function start(
     readiness: gateway.readiness,
     url,
     subscriptions,
+    reportedLoads,
     reload,
   });
   onStop(() => admin.close());
@@ -250,10 +255,11 @@ function startAdmin(
     readonly readiness: () => Readiness;
     readonly url: string;
     readonly subscriptions: EventSubscriptions | null;
+    readonly reportedLoads: ReportedLoads;
     readonly reload: RouterReload;
   },
 ): Promise<AdminServer> {
-  const { core, metrics, readiness, url, subscriptions, reload } = parts;
+  const { core, metrics, readiness, url, subscriptions, reportedLoads, reload } = parts;
   const { host, port, token } = config.admin;
   return createAdminServer({
     host,
@@ -270,6 +276,7 @@ function startAdmin(
         events,
         index,
         scheduler.loads,
+        reportedLoads,
       );
     },
     plugins: () => pluginsStatus(core.host, reload.last),

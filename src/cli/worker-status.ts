@@ -4,6 +4,7 @@ import type { Worker } from '../fleet/index.ts';
 import { type PrefixIndex, TIERS } from '../kv/index.ts';
 import type { SlotLoads } from '../scheduling/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
+import type { ReportedLoads } from './reported-loads.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
 export function workerStatus(
@@ -12,9 +13,11 @@ export function workerStatus(
   events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
   index: Pick<PrefixIndex, 'blocksOf'> | null,
   loads: Pick<SlotLoads, 'bookedOn'>,
+  reported: Pick<ReportedLoads, 'of'> | null = null,
 ): unknown {
   return workers.map((worker) => {
     const { spec, capabilities } = worker;
+    const report = reported?.of(spec.id) ?? null;
     return {
       id: spec.id,
       model: spec.model,
@@ -29,6 +32,13 @@ export function workerStatus(
         block_size: capabilities.blockSize,
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
+      },
+      /** By the engine's own account, other routers' requests included; null = it was not asked, or says nothing. */
+      reported_load: report && {
+        requests_running: report.load.running,
+        requests_waiting: report.load.waiting,
+        kv_usage: report.load.kvUsage,
+        age_ms: report.ageMs,
       },
       ranks: worker.slots.map((slot, nth) => {
         const rank = spec.ranks.first + nth;

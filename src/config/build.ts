@@ -95,7 +95,11 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
         workerSelection: containment.tripped.worker_selection,
       },
     },
-    observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
+    observe: {
+      candidates: file.observe.candidates,
+      engineLoad: file.observe.engine_load,
+      logLevel: file.observe.log_level,
+    },
   };
 }
 

@@ -29,7 +29,7 @@ observe: { log_level: debug, candidates: 3 }
   expect(next.limits).toEqual({ ...running.limits, bodyBytes: 2 * 2 ** 20, drainMs: 7000 });
   expect(next.router).toEqual({ ...running.router, mode: 'random', overlapScoreCredit: 2 });
   expect(next.workers.map(({ id }) => id)).toEqual([2n]);
-  expect(next.observe).toEqual({ candidates: 3, logLevel: 'debug' });
+  expect(next.observe).toEqual({ candidates: 3, engineLoad: false, logLevel: 'debug' });
   const waits = 'changed, but it takes effect only at the next start; the running value stays';
   const model = waits.replace('it takes', 'a model takes');
   expect(warnings.map((one) => read.source.render(one))).toEqual([

@@ -140,6 +140,7 @@ export const fileSchema = mapping({
   }),
   observe: section({
     candidates: or(whole(1, 4096), 64),
+    engine_load: or(flag(), false),
     log_level: or(word(LOG_LEVELS), 'info'),
     tracing: section({ otlp: orNull(text('the url of an OTLP collector')) }),
   }),

@@ -238,7 +238,12 @@ export interface RouterConfig {
   /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
   readonly policyClasses: readonly string[];
   readonly containment: ContainmentSettings;
-  readonly observe: { readonly candidates: number; readonly logLevel: string };
+  readonly observe: {
+    readonly candidates: number;
+    /** Whether engines are asked for their own account of load. */
+    readonly engineLoad: boolean;
+    readonly logLevel: string;
+  };
 }
 
 /** A parsed configuration with what to tell the user about it. */
