@@ -73,7 +73,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     requestClassifier: null,
     policyClasses: ['default'],
     containment: defaultConfig().config.containment,
-    observe: { candidates: 64, logLevel: 'silent' },
+    observe: { candidates: 64, engineLoad: false, logLevel: 'silent' },
     ...over,
   };
 }
@@ -103,6 +103,9 @@ export const ROUTER: RouterConfig['router'] = {
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
   routerTtlSeconds: 120,
+  activeRequestExpirySeconds: 300,
+  trackOutputBlocks: false,
+  prefillLoadModel: 'none',
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],
@@ -154,6 +157,10 @@ export class ScriptedRoad implements Road {
 
   unsettled(): boolean {
     return false;
+  }
+
+  expireBookings(): number {
+    return Number.POSITIVE_INFINITY;
   }
 
   activeBookings(): number {

@@ -153,7 +153,9 @@ describe('a rank', () => {
     expect(reasons()).toEqual(['not_announced', 'not_announced']);
     const { worker } = serve(1);
     expect(serve(1, 48)).toMatchObject({ worker, predicted: 48 });
-    expect(workerStatus(router.fleet.workers(), [], router.events, router.index)).toMatchObject([
+    expect(
+      workerStatus(router.fleet.workers(), [], router.events, router.index, router.scheduler.loads),
+    ).toMatchObject([
       { ranks: [{ approximate: 'not_announced' }] },
       { ranks: [{ approximate: 'not_announced' }] },
     ]);

@@ -2,7 +2,9 @@
 import { type KvEventApplier, streamState } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
 import { type PrefixIndex, TIERS } from '../kv/index.ts';
+import type { SlotLoads } from '../scheduling/index.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
+import type { ReportedLoads } from './reported-loads.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
 export function workerStatus(
@@ -10,9 +12,12 @@ export function workerStatus(
   subscriptions: readonly SubscriptionStatus[],
   events: Pick<KvEventApplier, 'feed' | 'ageMs'> | null,
   index: Pick<PrefixIndex, 'blocksOf'> | null,
+  loads: Pick<SlotLoads, 'bookedOn'>,
+  reported: Pick<ReportedLoads, 'of'> | null = null,
 ): unknown {
   return workers.map((worker) => {
     const { spec, capabilities } = worker;
+    const report = reported?.of(spec.id) ?? null;
     return {
       id: spec.id,
       model: spec.model,
@@ -28,17 +33,30 @@ export function workerStatus(
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
       },
+      /** By the engine's own account, other routers' requests included; null = it was not asked, or says nothing. */
+      reported_load: report && {
+        requests_running: report.load.running,
+        requests_waiting: report.load.waiting,
+        kv_usage: report.load.kvUsage,
+        age_ms: report.ageMs,
+      },
       ranks: worker.slots.map((slot, nth) => {
         const rank = spec.ranks.first + nth;
         const said = capabilities?.ranks.get(rank);
         const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
         const feed = events?.feed(slot) ?? null;
+        const booked = loads.bookedOn(slot);
         return {
           rank,
           /** Null = its engine announces what it has cached. */
           approximate: worker.approximate?.get(rank) ?? null,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
+          booked_load: {
+            requests: booked.requests,
+            prefill_tokens: booked.prefillTokens,
+            decode_blocks: booked.decodeBlocks,
+          },
           blocks: index && blocksPerTier(index.blocksOf(slot)),
           kv_events: stream && {
             endpoint: stream.endpoint,

@@ -60,6 +60,9 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       diskCacheHitWeight: router.disk_cache_hit_weight,
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
+      activeRequestExpirySeconds: router.active_request_expiry_secs,
+      trackOutputBlocks: router.router_track_output_blocks,
+      prefillLoadModel: router.router_prefill_load_model,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
@@ -92,7 +95,11 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
         workerSelection: containment.tripped.worker_selection,
       },
     },
-    observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
+    observe: {
+      candidates: file.observe.candidates,
+      engineLoad: file.observe.engine_load,
+      logLevel: file.observe.log_level,
+    },
   };
 }
 
@@ -106,6 +113,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     imageTokenId: value.image_token_id,
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
+    prefillTokensPerSecond: value.prefill_tokens_per_second,
     policyClasses: policyClasses(value),
   };
 }

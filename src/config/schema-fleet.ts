@@ -11,6 +11,7 @@ import {
   mapping,
   or,
   orNull,
+  positive,
   raw,
   section,
   shaped,
@@ -64,6 +65,7 @@ export const model = () =>
       template: orNull(text('the path of a chat template')),
     }),
     routing_group: or(text(), 'default'),
+    prefill_tokens_per_second: orNull(positive()),
     ...queueKeys(),
   });
 

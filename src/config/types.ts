@@ -114,6 +114,8 @@ export interface ModelConfig {
   readonly imageTokenId?: number | null;
   readonly tokens: TokensSetting;
   readonly routingGroup: string;
+  /** Prompt tokens that a rank computes per second; null or absent = not known. */
+  readonly prefillTokensPerSecond?: number | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
 }
@@ -162,6 +164,12 @@ export interface RouterSettings {
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
   readonly routerTtlSeconds: number;
+  /** How often bookings are looked at that do not get on. */
+  readonly activeRequestExpirySeconds: number;
+  /** Whether blocks of output count as load. */
+  readonly trackOutputBlocks: boolean;
+  /** What foresees how long prompts take to compute. */
+  readonly prefillLoadModel: 'none' | 'throughput';
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;
@@ -230,7 +238,12 @@ export interface RouterConfig {
   /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
   readonly policyClasses: readonly string[];
   readonly containment: ContainmentSettings;
-  readonly observe: { readonly candidates: number; readonly logLevel: string };
+  readonly observe: {
+    readonly candidates: number;
+    /** Whether engines are asked for their own account of load. */
+    readonly engineLoad: boolean;
+    readonly logLevel: string;
+  };
 }
 
 /** A parsed configuration with what to tell the user about it. */

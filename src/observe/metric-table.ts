@@ -33,6 +33,11 @@ export const METRICS = {
   },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
+  pointsman_bookings_expired_total: {
+    kind: 'counter',
+    help: 'Bookings ended because nothing came of them for long and nobody waited (abandoned), or nobody owned them (unowned).',
+    labels: ['reason'],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',

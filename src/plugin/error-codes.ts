@@ -401,6 +401,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The request headers are larger than limits.header_bytes.',
   },
+  PM_ROAD_EXPIRED: {
+    status: 504,
+    retryable: true,
+    meaning: 'The engine sent nothing for long, and nobody was known to wait for the answer.',
+  },
   PM_OVERLOADED: {
     status: 429,
     retryable: true,

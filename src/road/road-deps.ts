@@ -22,6 +22,8 @@ export interface RoadDeps extends LookupDeps {
   readonly classifiers?: ClassifierSource;
   /** Most requests under way at once, booked or waiting for their classification. */
   readonly concurrentRequests: number;
+  /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */
+  readonly bookingExpiryMs?: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Event streams, for the record; absent = none are heard. */

@@ -167,8 +167,14 @@ export function prompt(seed: number, count: number): Uint32Array {
 
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
-  extends Partial<Pick<RoadDeps, 'concurrentRequests' | 'index' | 'decisions' | 'metrics'>> {
+  extends Partial<
+    Pick<
+      RoadDeps,
+      'concurrentRequests' | 'index' | 'decisions' | 'metrics' | 'bookingExpiryMs' | 'wallMicros'
+    >
+  > {
   readonly workers?: readonly WorkerSpec[];
+  readonly tracksOutputBlocks?: boolean;
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
   readonly onCommitFailure?: 'degrade' | 'release';
@@ -191,7 +197,11 @@ export async function testRoad(options: TestRoadOptions = {}) {
   const transport = new ScriptedTransport();
   const health = new WorkerHealth(fleet);
   const cost = linearCost();
-  const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(7)) });
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: new DefaultChoice(cost, seededRng(7)),
+    tracksOutputBlocks: options.tracksOutputBlocks ?? false,
+  });
   const decisions =
     options.decisions === undefined
       ? new DecisionRing({
@@ -257,7 +267,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
     concurrentRequests: options.concurrentRequests ?? 100,
     clock,
     metrics: options.metrics ?? NO_METRICS,
-    wallMicros: () => 0,
+    ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
+    wallMicros: options.wallMicros ?? (() => 0),
   });
   for (const spec of options.workers ?? [workerSpec(1n), workerSpec(2n)]) {
     const worker = fleet.add(spec, capabilities(spec.id));

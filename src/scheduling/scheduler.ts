@@ -13,24 +13,13 @@ import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
-import type { DefaultChoice } from './default-choice.ts';
 import { type EligibilityRules, ExcludedColumns, exclusionOf, NO_RULES, rulesOf } from './eligibility.ts';
+import type { PrefillModel } from './prefill-model.ts';
 import { noCandidateError, pinOutsideAllowList } from './refusals.ts';
+import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest } from './types.ts';
-
-/** Options of {@link Scheduler}. */
-export interface SchedulerOptions {
-  readonly fleet: Fleet;
-  /** What decides when a role's own policy is broken; null = nothing does, such requests fail. */
-  readonly fallback: DefaultChoice | null;
-  /** Worth of a block on the host tier in device blocks, 0 to 1, where the policy states none; default 0.75. */
-  readonly hostCacheHitWeight?: number;
-  /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
-  readonly diskCacheHitWeight?: number;
-  readonly metrics?: Metrics;
-}
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
@@ -40,8 +29,10 @@ export class Scheduler {
   #fallback: SchedulerOptions['fallback'];
   #hostWeight: number;
   #diskWeight: number;
+  #tracksOutputBlocks: boolean;
   readonly #metrics: Metrics;
-  readonly #loads = new SlotLoads();
+  readonly #prefillModel: PrefillModel | null;
+  readonly #loads: SlotLoads;
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #copySources: CopySources;
@@ -57,6 +48,9 @@ export class Scheduler {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks ?? false;
+    this.#prefillModel = options.prefill?.model ?? null;
+    this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
@@ -85,13 +79,12 @@ export class Scheduler {
     });
   }
 
-  /** Takes other settings from the next placement on. */
-  reconfigure(
-    options: Required<Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight'>>,
-  ): void {
+  /** Takes other settings from the next placement, and the next block of output, on. */
+  reconfigure(options: ChangeableOptions): void {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight;
     this.#diskWeight = options.diskCacheHitWeight;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks;
   }
 
   /** Loads per slot, to be read; bookings are changed through the scheduler only. */
@@ -125,7 +118,8 @@ export class Scheduler {
     const slot = table.slots[row] ?? 0;
     const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
-    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
+    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
+    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens, durationMs);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
     placement.rank = table.ranks[row] ?? 0;
@@ -142,9 +136,27 @@ export class Scheduler {
     return this.#loads.prefillCompleted(attempt);
   }
 
-  /** The output of a booked attempt grew into `count` more blocks. False when the attempt holds no booking. */
-  outputBlocks(attempt: number, count: number): boolean {
-    return this.#loads.addOutputBlocks(attempt, count);
+  /**
+   * The output of a booked attempt grew into another block; call at most once per item of its stream. Where its length is foreseen,
+   * what the request alone holds weighs what is left of it: max(0, 1 − generated / expected).
+   * @param generated tokens of output so far.
+   * @param expectedTokens tokens of output foreseen, ≥ 0; null = not known, then blocks weigh 1 until the end.
+   * @returns false when output is not tracked, or the attempt holds no booking.
+   */
+  outputBlock(attempt: number, generated: number, expectedTokens: number | null): boolean {
+    if (!this.#tracksOutputBlocks) return false;
+    const left = expectedTokens === null ? null : Math.max(0, 1 - generated / Math.max(expectedTokens, 1));
+    return this.#loads.addOutputBlock(attempt, left);
+  }
+
+  /** The owner of a booked attempt still wants it. False when the attempt holds no booking. */
+  renew(attempt: number): boolean {
+    return this.#loads.renew(attempt);
+  }
+
+  /** Attempts that did not get on, by their bookings and by `gotOn`, since the last call; it is asked for each once. */
+  idleBookings(gotOn: (attempt: number) => boolean): readonly number[] {
+    return this.#loads.idleBookings(gotOn);
   }
 
   /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */

@@ -145,9 +145,9 @@ export const ISOLATION_RULES: ContractSection = {
       'A client that leaves frees the held booking, once.',
       booking('is freed once when its client goes away, and the answer that comes then is for nobody'),
       fault(
-        'src/road/exchange.ts',
-        'scheduler.release(booking.attempt);\n    booking.hold?.release();\n    this.#stopWaiting?.();',
-        'booking.hold?.release();\n    this.#stopWaiting?.();',
+        'src/road/end-booking.ts',
+        'scheduler.release(booking.attempt);\n  booking.hold?.release();\n  end.stopWaiting?.();',
+        'booking.hold?.release();\n  end.stopWaiting?.();',
       ),
     ),
     rule(
