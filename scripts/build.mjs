@@ -23,6 +23,10 @@ const INPUTS = ['package.json', 'tsconfig.json', 'tsconfig.build.json'];
 
 const onlyIfStale = process.argv.includes('--if-stale');
 if (onlyIfStale && existsSync(stamp) && newestChange() <= statSync(stamp).mtimeMs) process.exit(0);
+// Whoever asked for something else waits for this.
+if (onlyIfStale) {
+  process.stderr.write(existsSync(stamp) ? 'building what changed\n' : 'building once, about 20 s\n');
+}
 // A file removed from dist by hand would not come back while the incremental state says that it is there.
 if (!onlyIfStale) rmSync(output, { recursive: true, force: true });
 

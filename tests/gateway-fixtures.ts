@@ -73,7 +73,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     requestClassifier: null,
     policyClasses: ['default'],
     containment: defaultConfig().config.containment,
-    observe: { candidates: 64, logLevel: 'silent' },
+    observe: { candidates: 64, engineLoad: false, logLevel: 'silent' },
     ...over,
   };
 }
@@ -106,6 +106,9 @@ export const ROUTER: RouterConfig['router'] = {
   routerTemperature: 0,
   routerTtlSeconds: 120,
   busyThresholds: NO_THRESHOLDS,
+  activeRequestExpirySeconds: 300,
+  trackOutputBlocks: false,
+  prefillLoadModel: 'none',
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],
@@ -157,6 +160,10 @@ export class ScriptedRoad implements Road {
 
   unsettled(): boolean {
     return false;
+  }
+
+  expireBookings(): number {
+    return Number.POSITIVE_INFINITY;
   }
 
   activeBookings(): number {

@@ -152,12 +152,13 @@ describe('pointsman serve', () => {
     expect(await serving.ended).toEqual({ code: 0 });
     expect(isAlive(sim_pid ?? 0)).toBe(false);
     // Whatever a router and its simulated workers write to stderr is JSON, a line per entry, its level in words.
-    const levels = serving
+    const lines = serving
       .log()
       .trim()
       .split('\n')
-      .map((line) => (JSON.parse(line) as { level: unknown }).level);
-    expect(new Set(levels)).toEqual(new Set(['info', 'warn']));
+      .map((line) => JSON.parse(line) as { level: unknown; msg: string });
+    expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(['info', 'warn']));
+    expect(lines.filter(({ msg }) => msg.startsWith('stopping'))).toHaveLength(1);
   });
 
   it('ends what is still running after limits.drain with an error the SDK understands', async () => {

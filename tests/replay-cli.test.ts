@@ -219,7 +219,9 @@ describe('pointsman replay', () => {
     const args = [SAMPLE, '--limit', '20', '--compare', `kv,${throws},${lazy}`];
     const people = await run(args);
     expect(people.out).toMatch(/\nrequests completed .*\npolicy failed, default cost chose +0 +20 +20\n/);
-    expect(people.out).toMatch(/\nhint outputs dropped +0 +20 +0\nprefix/);
+    expect(people.out).toMatch(
+      /\nhint outputs dropped +0 +5 +0\nhint policy skipped for failing +0 +15 +0\nprefix/,
+    );
     expect(people.err).toBe(
       `warning: ${throws}: worker-selection policy threw (policy: throws, role: aggregated, component: scorer 1, error: no cost today)
 warning: ${throws}: the actions of a hint policy were dropped (policy: slip, reason: threw, error: no hint today)
@@ -242,6 +244,41 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
         { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_NON_FINITE_COST', count: 5 },
         { policy: 'lazy', lost: 'choice', reason: 'PM_SELECTION_TRIPPED', count: 15 },
       ],
+    ]);
+  });
+
+  it('shows what engines made of hint actions, and says which policy’s they would not take and why', async () => {
+    writeFileSync(
+      join(folder, 'misspelt.ts'),
+      `import { defineHintPolicy } from 'pointsman/plugin';
+      export const misspelt = defineHintPolicy({
+        type: 'misspelt',
+        inputs: ['kv-copy-locations'],
+        create: () => ({
+          buildHints({ copyLocations }) {
+            const copy = copyLocations.bestSource(1);
+            if (copy === null) return [];
+            const payload = { source_control_endpoint: copy.controlEndpoint, blocks: copy.blockHashes };
+            return [{ type: 'kv.fetch', version: '1.0', payload }];
+          },
+        }),
+      });`,
+    );
+    const file = join(folder, 'misspelt.yaml');
+    const role = '{ type: round-robin, hints: [{ type: misspelt, name: mine }] }';
+    writeFileSync(file, `plugins: [./misspelt.ts]\nworker_selection: { aggregated: ${role} }\n`);
+    const args = [SAMPLE, '--compare', `round-robin,${file}`];
+    const people = await run(args);
+    const sent = Number(/\nhint actions sent +0 +(\d+)\n {2}rejected +0 +\1(?:\n|$)/.exec(people.out)?.[1]);
+    expect(sent).toBeGreaterThan(0);
+    expect(people.err).toBe(
+      `warning: ${file}: the engines rejected actions of a hint policy (policy: mine, action: kv.fetch@1.0, count: ${sent}, reason: malformed, the payload lacks a member or has one of another form)\n`,
+    );
+    const machine = await run([...args, '--json']);
+    expect(machine.err).toBe(people.err);
+    expect((JSON.parse(machine.out) as ReplayReport).runs.map(({ hints }) => hints.rejections)).toEqual([
+      undefined,
+      [{ policy: 'mine', action: 'kv.fetch@1.0', reason: 'malformed', count: sent }],
     ]);
   });
 

@@ -200,6 +200,11 @@ describe('plugins test --types', { timeout: 300_000 }, () => {
       err: "a.test.ts(2,30): error TS2322: Type 'string' is not assignable to type 'number'.\n",
     });
     expect(out).toContain('pass 1');
+    expect(out).toMatch(/\ntypes: a\.test\.ts\(2,30\): error TS2322: Type 'string' is [^\n]*'number'\.\n$/);
+    writeFileSync(join(place, 'a.test.ts'), "import { test } from 'node:test';\ntest('passes', () => {});\n");
+    const mended = await run('plugins', 'test', place, '--types');
+    expect(mended).toMatchObject({ code: 0, err: '' });
+    expect(mended.out).toMatch(/\ntypes: checked, no error\n$/);
   });
 });
 

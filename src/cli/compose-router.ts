@@ -25,7 +25,7 @@ import {
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { createRoad, type Road } from '../road/index.ts';
-import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
 import { createIndex, showTiers } from './create-index.ts';
@@ -139,11 +139,14 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const later = (work: () => void): void => void clock.schedule(0, work);
   const countStores = (slot: OwnerSlot): boolean => countsCopies(events?.feed(slot) ?? null);
   const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
+  const paceOf = (model: string): number | null => config.models.get(model)?.prefillTokensPerSecond ?? null;
   const scheduler = new Scheduler({
     fleet,
     fallback: defaultChoice(config, host.seed),
     hostCacheHitWeight: router.hostCacheHitWeight,
     diskCacheHitWeight: router.diskCacheHitWeight,
+    tracksOutputBlocks: router.trackOutputBlocks,
+    prefill: router.prefillLoadModel === 'none' ? null : { model: throughputModel(paceOf), clock },
     clock,
     metrics,
   });
@@ -199,6 +202,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     get firstWorkerHold() {
       const { firstWorkerWaitMs: waitMs, firstWorkerWaiting: waiting } = current().limits;
       return { waitMs, waiting };
+    },
+    get bookingExpiryMs() {
+      return current().router.activeRequestExpirySeconds * 1000;
     },
     clock,
     metrics,
@@ -256,9 +262,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     unheard,
     decisions,
     reconfigure(next) {
-      const { hostCacheHitWeight, diskCacheHitWeight } = next.router;
+      const { hostCacheHitWeight, diskCacheHitWeight, trackOutputBlocks: tracksOutputBlocks } = next.router;
       const fallback = defaultChoice(next, host.seed);
-      scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight });
+      scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight, tracksOutputBlocks });
       busy.follow(next);
       decisions?.setCandidates(next.observe.candidates);
     },

@@ -41,8 +41,17 @@ Examples:
       const types = options.types === true ? await checkTypes(folder) : null;
       if (types !== null && types.length > 0) io.err(`${types.join('\n')}\n`);
       const code = await runTests(folder, files, options.json === true, io);
+      // Once more at the end: what stood before the tests has scrolled away.
+      if (types !== null && options.json !== true) io.out(`${typesText(types)}\n`);
       io.exit(code === 0 && (types ?? []).length === 0 ? 0 : 1);
     });
+}
+
+/** What the check of the types came to, in one line; a message of the compiler may go on in indented ones. */
+function typesText(lines: readonly string[]): string {
+  const [first, ...others] = lines.filter((line) => !line.startsWith(' '));
+  if (first === undefined) return 'types: checked, no error';
+  return `types: ${first}${others.length === 0 ? '' : ` (and ${others.length} more, above)`}`;
 }
 
 /** The test files below a folder, relative to it, in order. */

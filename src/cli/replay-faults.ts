@@ -15,7 +15,7 @@ export interface PolicyFaults {
   list(): readonly PolicyFault[];
 }
 
-/** Counts the faults and hands on what is logged as a warning or an error, at most 20 lines of it. */
+/** Counts the faults and hands on what is logged as a warning or an error, each line once and at most 20 of them. */
 export function watchPolicies(say: (line: string) => void): PolicyFaults {
   const faults = new Map<string, { -readonly [K in keyof PolicyFault]: PolicyFault[K] }>();
   const add = (fault: Omit<PolicyFault, 'count'>, by: number): void => {
@@ -24,10 +24,14 @@ export function watchPolicies(say: (line: string) => void): PolicyFaults {
     if (known === undefined) faults.set(key, { ...fault, count: by });
     else known.count += by;
   };
-  let lines = 0;
+  const told = new Set<string>();
   const tell = (message: string, fields: LogFields = {}): void => {
-    lines += 1;
-    if (lines <= MAX_LINES) say(`${message}${fieldsText(fields)}`);
+    // How often it has failed by now makes no new line.
+    const { failures: _, overruns: __, ...place } = fields;
+    const key = `${message}${fieldsText(place)}`;
+    if (told.size >= MAX_LINES || told.has(key)) return;
+    told.add(key);
+    say(`${message}${fieldsText(fields)}`);
   };
   return {
     metrics: {

@@ -106,9 +106,10 @@ function loadChoice(choice: RoutingChoice) {
   return { ...loaded, config: { ...loaded.config, router } };
 }
 
-/** The routing sections of a configuration, with replay's model and workers in place of its own. */
+/** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace. */
 function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
   const { model, blockSize, workers } = options;
+  const [only] = config.models.size === 1 ? config.models.values() : [];
   return {
     ...config,
     limits: {
@@ -126,6 +127,7 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
           blockSize,
           tokens: { source: 'estimate' as const },
           routingGroup: 'default',
+          prefillTokensPerSecond: only?.prefillTokensPerSecond ?? null,
         },
       ],
     ]),

@@ -8,6 +8,7 @@ import {
   parseCompare,
   type ReplaySettings,
   readTrace,
+  rejectionLines,
   replay,
   reportTable,
 } from '../replay/index.ts';
@@ -79,8 +80,8 @@ export function register(program: Command, io: CliIo): void {
       'after',
       `
 Hit rates are what the engines report as cached; the router's own prediction stands beside. Percentiles are nearest-rank,
-exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed. A policy that fails is counted in
-the table (policy_faults in the JSON), and stderr says why.
+exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed. A policy that fails, or whose
+actions the engines reject, is counted in the table (policy_faults and hints in the JSON), and stderr says why.
 
 A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_length": 64, "hash_ids": [1, 2]}; one id per
 512 tokens, equal ids are equal blocks. It may name its session: "session_id": "s1", or "session_context" with session_id,
@@ -129,6 +130,7 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
       signal: interrupt.signal,
     });
     progress.clear();
+    for (const line of rejectionLines(report)) io.err(`warning: ${line}\n`);
     if (flags.json) writeJson(io, report);
     else io.out(`${reportTable(report)}\n`);
   } finally {

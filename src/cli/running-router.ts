@@ -3,13 +3,14 @@
 import { randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
-import { createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
+import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
 import { HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
+import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
@@ -19,6 +20,7 @@ import { indexerOf } from './own-indexer.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
+import { ReportedLoads } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
@@ -117,6 +119,7 @@ async function start(
     rolledBack: (reason, older) => reload.rolledBack(reason, older),
   });
   onStop(() => core.close());
+  onStop(expireBookings(core.road, clock));
   const { fleet } = core;
   const workers = new WorkerChanges(
     { ...core, clock, log, drainMs: () => live.config.limits.drainMs },
@@ -163,12 +166,15 @@ async function start(
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
   const probe = createHttpProbe({ asks, log });
+  const wanted = (): boolean => live.config.observe.engineLoad;
+  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, clock });
+  onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,
     health: core.health,
     clock,
     metrics,
-    probe: first.around(probe),
+    probe: first.around(reportedLoads.around(probe)),
     heard: (worker) => subscriptions?.hears(worker) ?? true,
     ...options.healthChecks,
   });
@@ -206,6 +212,7 @@ async function start(
     readiness: gateway.readiness,
     url,
     subscriptions,
+    reportedLoads,
     reload,
   });
   onStop(() => admin.close());
@@ -248,10 +255,11 @@ function startAdmin(
     readonly readiness: () => Readiness;
     readonly url: string;
     readonly subscriptions: EventSubscriptions | null;
+    readonly reportedLoads: ReportedLoads;
     readonly reload: RouterReload;
   },
 ): Promise<AdminServer> {
-  const { core, metrics, readiness, url, subscriptions, reload } = parts;
+  const { core, metrics, readiness, url, subscriptions, reportedLoads, reload } = parts;
   const { host, port, token } = config.admin;
   return createAdminServer({
     host,
@@ -260,7 +268,7 @@ function startAdmin(
     log,
     metrics,
     decisions: core.decisions ?? NO_DECISIONS,
-    workers: () => workerStatus(core, subscriptions?.status() ?? []),
+    workers: () => workerStatus(core, subscriptions?.status() ?? [], reportedLoads),
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
     busyThresholds: core.busy,

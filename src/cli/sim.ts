@@ -191,7 +191,9 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
     log.info('simulated engines are up', { engines: options.count, model: options.model });
     const reason = await stop.reason;
-    log.info('stopping: requests under way may finish; a second signal ends at once', { reason });
+    // A parent says so itself, and both lines would stand in one log.
+    const level = options.exitWithParent === true ? 'debug' : 'info';
+    log[level]('stopping: requests under way may finish; a second signal ends at once', { reason });
     await simulators.close(reason === 'parent' ? 0 : options.graceMs);
   } finally {
     stop.dispose();

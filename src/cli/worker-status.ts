@@ -3,6 +3,7 @@ import { streamState } from '../events/index.ts';
 import { TIERS } from '../kv/index.ts';
 import type { ComposedRouter } from './compose-router.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
+import type { ReportedLoads } from './reported-loads.ts';
 
 /** The JSON of `/workers`, in fleet order; written as exact JSON. */
 export function workerStatus(
@@ -14,10 +15,12 @@ export function workerStatus(
     scheduler: { loads },
   }: Pick<ComposedRouter, 'fleet' | 'events' | 'index' | 'busy' | 'scheduler'>,
   subscriptions: readonly SubscriptionStatus[],
+  reported: Pick<ReportedLoads, 'of'> | null = null,
 ): unknown {
   return fleet.workers().map((worker) => {
     const { spec, capabilities } = worker;
     const limits = busy.statusOf(worker);
+    const report = reported?.of(spec.id) ?? null;
     return {
       id: spec.id,
       model: spec.model,
@@ -27,8 +30,8 @@ export function workerStatus(
       state: worker.state,
       /** Over a busy threshold of its model on every rank. */
       busy: limits.busy,
-      /** Loads above which a rank is; null = not tested. */
-      busy_above: { active_decode_blocks: limits.decodeBlocks, active_prefill_tokens: limits.prefillTokens },
+      /** `booked_load` above which a rank is; null = not tested. */
+      busy_above: { prefill_tokens: limits.prefillTokens, decode_blocks: limits.decodeBlocks },
       taints: spec.taints,
       topology: spec.topology,
       capabilities: capabilities && {
@@ -37,20 +40,30 @@ export function workerStatus(
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
       },
+      /** By the engine's own account, other routers' requests included; null = it was not asked, or says nothing. */
+      reported_load: report && {
+        requests_running: report.load.running,
+        requests_waiting: report.load.waiting,
+        kv_usage: report.load.kvUsage,
+        age_ms: report.ageMs,
+      },
       ranks: worker.slots.map((slot, nth) => {
         const rank = spec.ranks.first + nth;
         const said = capabilities?.ranks.get(rank);
         const stream = subscriptions.find((entry) => entry.worker === spec.id && entry.rank === rank);
         const feed = events?.feed(slot) ?? null;
+        const booked = loads.bookedOn(slot);
         return {
           rank,
           /** Null = its engine announces what it has cached. */
           approximate: worker.approximate?.get(rank) ?? null,
-          active_requests: loads.activeRequests[slot] ?? 0,
-          active_decode_blocks: loads.activeDecodeBlocks[slot] ?? 0,
-          active_prefill_tokens: loads.activePrefillTokens[slot] ?? 0,
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
+          booked_load: {
+            requests: booked.requests,
+            prefill_tokens: booked.prefillTokens,
+            decode_blocks: booked.decodeBlocks,
+          },
           blocks: index && blocksPerTier(index.blocksOf(slot)),
           kv_events: stream && {
             endpoint: stream.endpoint,

@@ -64,6 +64,9 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       routerTemperature: router.router_temperature,
       routerTtlSeconds: router.router_ttl_secs,
       busyThresholds: buildThresholds(router),
+      activeRequestExpirySeconds: router.active_request_expiry_secs,
+      trackOutputBlocks: router.router_track_output_blocks,
+      prefillLoadModel: router.router_prefill_load_model,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
@@ -96,7 +99,11 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
         workerSelection: containment.tripped.worker_selection,
       },
     },
-    observe: { candidates: file.observe.candidates, logLevel: file.observe.log_level },
+    observe: {
+      candidates: file.observe.candidates,
+      engineLoad: file.observe.engine_load,
+      logLevel: file.observe.log_level,
+    },
   };
 }
 
@@ -111,6 +118,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     tokens: buildTokens(value.tokens, folder),
     routingGroup: value.routing_group,
     busyThresholds: buildThresholds(value),
+    prefillTokensPerSecond: value.prefill_tokens_per_second,
     policyClasses: policyClasses(value),
   };
 }

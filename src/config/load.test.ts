@@ -192,6 +192,9 @@ test('the defaults are those of an empty file', () => {
       hostCacheHitWeight: 0.75,
       diskCacheHitWeight: 0.25,
       routerTtlSeconds: 120,
+      activeRequestExpirySeconds: 300,
+      trackOutputBlocks: false,
+      prefillLoadModel: 'none',
       trustIncomingHintsFrom: [],
       trustRoutingFieldsFrom: [],
     },
@@ -201,7 +204,7 @@ test('the defaults are those of an empty file', () => {
       breaker: { failures: 5, overruns: 50, windowMs: 30_000, skipMs: 10_000 },
       tripped: { workerSelection: 'default' },
     },
-    observe: { candidates: 64, logLevel: 'info' },
+    observe: { candidates: 64, engineLoad: false, logLevel: 'info' },
   });
   expect([config.models.size, config.workers, config.workerSelection]).toEqual([0, [], {}]);
 });

@@ -25,6 +25,14 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   for (const kind of ['kubernetes', 'nats'] as const) {
     unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);
   }
+  const paces = Object.entries(file.models).filter(([, model]) => model.prefill_tokens_per_second !== null);
+  if (file.router.router_prefill_load_model === 'throughput' && paces.length === 0) {
+    warn(['router', 'router_prefill_load_model'], 'has no effect, as no model has prefill_tokens_per_second');
+  }
+  if (file.router.router_prefill_load_model === 'none') {
+    const message = 'has no effect while router.router_prefill_load_model is none; set it to throughput';
+    for (const [name] of paces) warn(['models', name, 'prefill_tokens_per_second'], message);
+  }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
   unless(
     file.services.selection === null,

@@ -56,6 +56,8 @@ router:
   router_event_threads: 4
   router_replica_sync: false
   shared_cache_type: hicache
+  router_track_output_blocks: true
+  router_prefill_load_model: aic
 request_classifier: { type: pass-through, parameters: {} }
 worker_selection:
   prefill: sticky
@@ -68,6 +70,8 @@ test('a file of the Rust router runs unmodified; what has no use here gives one 
     hostCacheHitWeight: 0.5,
     diskCacheHitWeight: 0.1,
     useKvEvents: false,
+    trackOutputBlocks: true,
+    prefillLoadModel: 'none',
   });
   expect(config.workerSelection.prefill?.policy).toEqual({ kind: 'name', name: 'sticky' });
   expect(config.instances.map(({ name }) => name)).toEqual(['sticky']);
@@ -85,6 +89,7 @@ test('a file of the Rust router runs unmodified; what has no use here gives one 
     'conf/policy.yaml:15:3: router.router_event_threads: Pointsman has no use for this key; it has no effect',
     'conf/policy.yaml:16:3: router.router_replica_sync: Pointsman has no use for this key; it has no effect',
     'conf/policy.yaml:17:3: router.shared_cache_type: Pointsman has no use for this key; it has no effect',
+    'conf/policy.yaml:19:3: router.router_prefill_load_model: Pointsman foresees prefill by its own model throughput, set in the configuration; it has no effect',
   ]);
 });
 

@@ -25,6 +25,7 @@ const usedRouterKeys = () => ({
   ...routerCostKeys(),
   use_kv_events: orNull(flag()),
   router_ttl_secs: orNull(positive()),
+  router_track_output_blocks: orNull(flag()),
   enable_session_prefix_index: orNull(flag()),
 });
 
@@ -32,7 +33,6 @@ const usedRouterKeys = () => ({
 const unusedRouterKeys = () => ({
   router_replica_sync: orNull(flag()),
   router_track_active_blocks: orNull(flag()),
-  router_track_output_blocks: orNull(flag()),
   router_assume_kv_reuse: orNull(flag()),
   router_track_prefill_tokens: orNull(flag()),
   router_tracking_hash: orNull(text()),
@@ -129,7 +129,13 @@ function noEffect(policy: WrittenFile, main: WrittenFile): ConfigProblem[] {
   const { models, router } = policy.written;
   for (const [key, value] of Object.entries(isRecord(router) ? router : {})) {
     if (value === null) continue;
-    if (Object.hasOwn(unusedRouterKeys(), key)) warn(['router', key], 'Pointsman has no use for this key');
+    const modelled = key === 'router_prefill_load_model';
+    // The same as here.
+    if (modelled && value === 'none') continue;
+    const reason = modelled
+      ? 'Pointsman foresees prefill by its own model throughput, set in the configuration'
+      : 'Pointsman has no use for this key';
+    if (Object.hasOwn(unusedRouterKeys(), key)) warn(['router', key], reason);
   }
   const configured = main.written.models;
   for (const [name, keys] of Object.entries(isRecord(models) ? models : {})) {

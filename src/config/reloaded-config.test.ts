@@ -21,7 +21,7 @@ models:
 workers:
   - { id: 2, model: tiny, url: "http://127.0.0.1:9002", dialect: sim }
   - { id: 3, model: big, url: "http://127.0.0.1:9003", dialect: sim }
-router: { use_kv_events: false, mode: random, overlap_score_credit: 2 }
+router: { use_kv_events: false, router_prefill_load_model: throughput, mode: random, overlap_score_credit: 2 }
 observe: { log_level: debug, candidates: 3 }
 `);
   const { config: next, warnings } = reloadedConfig(running, read.config);
@@ -29,7 +29,7 @@ observe: { log_level: debug, candidates: 3 }
   expect(next.limits).toEqual({ ...running.limits, bodyBytes: 2 * 2 ** 20, drainMs: 7000 });
   expect(next.router).toEqual({ ...running.router, mode: 'random', overlapScoreCredit: 2 });
   expect(next.workers.map(({ id }) => id)).toEqual([2n]);
-  expect(next.observe).toEqual({ candidates: 3, logLevel: 'debug' });
+  expect(next.observe).toEqual({ candidates: 3, engineLoad: false, logLevel: 'debug' });
   const waits = 'changed, but it takes effect only at the next start; the running value stays';
   const model = waits.replace('it takes', 'a model takes');
   expect(warnings.map((one) => read.source.render(one))).toEqual([
@@ -41,6 +41,7 @@ observe: { log_level: debug, candidates: 3 }
     `router.yaml:3:11: limits.index_bytes: ${waits}`,
     `router.yaml:3:30: limits.decision_bytes: ${waits}`,
     `router.yaml:10:11: router.use_kv_events: ${waits}`,
+    `router.yaml:10:33: router.router_prefill_load_model: ${waits}`,
     `router.yaml:5:3: models.tiny: ${model}`,
     `router.yaml:6:3: models.big: ${model}`,
     'router.yaml:9:5: workers[1]: is not added: its model big is known only after the next start',

@@ -26,6 +26,8 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   waits(['limits', 'index_bytes'], running.limits.indexBytes, read.limits.indexBytes);
   waits(['limits', 'decision_bytes'], running.limits.decisionBytes, read.limits.decisionBytes);
   waits(['router', 'use_kv_events'], running.router.useKvEvents, read.router.useKvEvents);
+  const { prefillLoadModel, useKvEvents } = running.router;
+  waits(['router', 'router_prefill_load_model'], prefillLoadModel, read.router.prefillLoadModel);
   waits(['snapshot'], running.snapshot, read.snapshot);
   waits(['services', 'indexer'], running.services.indexer, read.services.indexer);
   for (const name of new Set([...running.models.keys(), ...read.models.keys()])) {
@@ -54,7 +56,7 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
     snapshot: running.snapshot,
     services: running.services,
     workers,
-    router: { ...read.router, useKvEvents: running.router.useKvEvents },
+    router: { ...read.router, useKvEvents, prefillLoadModel },
   };
   return { config, warnings };
 }

@@ -12,6 +12,7 @@ import {
   mapping,
   or,
   orNull,
+  positive,
   raw,
   section,
   shaped,
@@ -66,6 +67,7 @@ export const model = () =>
     }),
     routing_group: or(text(), 'default'),
     ...busyThresholdKeys(),
+    prefill_tokens_per_second: orNull(positive()),
     ...queueKeys(),
   });
 

@@ -103,6 +103,9 @@ export const fileSchema = mapping({
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
+    active_request_expiry_secs: or(positive(), 300),
+    router_track_output_blocks: or(flag(), false),
+    router_prefill_load_model: or(word(['none', 'throughput']), 'none'),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
     trust_incoming_hints_from: list(network(), 'networks'),
@@ -141,6 +144,7 @@ export const fileSchema = mapping({
   }),
   observe: section({
     candidates: or(whole(1, 4096), 64),
+    engine_load: or(flag(), false),
     log_level: or(word(LOG_LEVELS), 'info'),
     tracing: section({ otlp: orNull(text('the url of an OTLP collector')) }),
   }),

@@ -117,6 +117,8 @@ export interface ModelConfig {
   readonly routingGroup: string;
   /** Where it differs from `router`; null or absent = nowhere. */
   readonly busyThresholds?: BusyThresholds | null;
+  /** Prompt tokens that a rank computes per second; null or absent = not known. */
+  readonly prefillTokensPerSecond?: number | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
 }
@@ -167,6 +169,12 @@ export interface RouterSettings {
   readonly routerTtlSeconds: number;
   /** Of every model that says nothing else. */
   readonly busyThresholds: BusyThresholds;
+  /** How often bookings are looked at that do not get on. */
+  readonly activeRequestExpirySeconds: number;
+  /** Whether blocks of output count as load. */
+  readonly trackOutputBlocks: boolean;
+  /** What foresees how long prompts take to compute. */
+  readonly prefillLoadModel: 'none' | 'throughput';
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;
@@ -239,7 +247,12 @@ export interface RouterConfig {
   /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
   readonly policyClasses: readonly string[];
   readonly containment: ContainmentSettings;
-  readonly observe: { readonly candidates: number; readonly logLevel: string };
+  readonly observe: {
+    readonly candidates: number;
+    /** Whether engines are asked for their own account of load. */
+    readonly engineLoad: boolean;
+    readonly logLevel: string;
+  };
 }
 
 /** A parsed configuration with what to tell the user about it. */

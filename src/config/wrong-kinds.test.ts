@@ -62,7 +62,8 @@ function completeExample(): Record<string, unknown> {
     request_classifier: { type: 't', parameters: {}, max_wait: '1s', isolation: 'thread', deadline: '1s' },
     observe: { candidates: 64, log_level: 'info', tracing: { otlp: 'http://127.0.0.1:1' } },
   });
-  Object.assign((file.models as Record<string, object>).tiny!, structuredClone(profile));
+  const more = { ...structuredClone(profile), prefill_tokens_per_second: 8000 };
+  Object.assign((file.models as Record<string, object>).tiny!, more);
   const selection = file.worker_selection as Record<string, object>;
   selection.encode = {
     type: 't',
@@ -99,9 +100,12 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
     WHOLE,
   ],
   [/_hit_weight$|busy_worker_ratio$/, ['a fraction']],
-  [/^router\.router_ttl|_frac$/, [...DECIMAL, 'an absurd number']],
-  [/^router\.(overlap|prefill|decode|router_t)/, DECIMAL],
-  [/^router\.(use_kv_events|enable_session_prefix_index)$|^replicas\.enabled$/, ['a boolean']],
+  [/^router\.router_ttl|_frac$|_per_second$|_expiry_secs$/, [...DECIMAL, 'an absurd number']],
+  [/^router\.(overlap|prefill|decode|router_temp)/, DECIMAL],
+  [
+    /^router\.(use_kv_events|router_track_output_blocks|enable_session_prefix_index)$|^replicas\.enabled$|^observe\.engine_load$/,
+    ['a boolean'],
+  ],
   [/\.topic$/, ANY_TEXT],
   [/\.parameters$|^discovery\.(kubernetes|nats)$/, ['a mapping']],
   [/^workers\[0\]\.capabilities$/, ['a mapping']],

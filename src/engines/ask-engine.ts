@@ -4,6 +4,7 @@ import { request } from 'undici';
 import { type Probe, parseCapabilities, type WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
 import { dialectProblem } from './dialects.ts';
+import { type ReportedLoad, readReportedLoad } from './reported-load.ts';
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
 
@@ -23,6 +24,15 @@ export async function askCapabilities(url: string, signal: AbortSignal): Promise
     throw unusable('it is not JSON');
   }
   return parseCapabilities(parsed);
+}
+
+/**
+ * What the engine at a base url says of its own load at `GET /metrics`; null when it says nothing of it.
+ * @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers, or more than a MiB.
+ */
+export async function askReportedLoad(url: string, signal: AbortSignal): Promise<ReportedLoad | null> {
+  const { status, body } = await get(url, '/metrics', signal);
+  return status === 200 ? readReportedLoad(body.toString('utf8')) : null;
 }
 
 /** Whether `GET /health` answers with a 2xx. Never throws. */

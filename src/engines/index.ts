@@ -1,5 +1,5 @@
 // Engine dialects, the transport port, and the HTTP transport.
-export { createHttpProbe } from './ask-engine.ts';
+export { askReportedLoad, createHttpProbe } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
 export { DIALECTS, dialectProblem, requireDialect } from './dialects.ts';
 export {
@@ -7,6 +7,7 @@ export {
   type HttpTransport,
   type HttpTransportDeps,
 } from './http-transport.ts';
+export type { ReportedLoad } from './reported-load.ts';
 export type {
   EngineExchange,
   EngineReport,

@@ -8,6 +8,8 @@ export interface AskedReplay {
   readonly anchor: StreamPosition;
   /** The connection was lost meanwhile: only an answer that holds the anchor tells that the process is the same. */
   readonly isCut: boolean;
+  /** Only asked because the stream was silent: nothing says that a batch was lost. */
+  readonly isIdle: boolean;
   /** The owner is forgotten when the answer begins. */
   readonly rebuild: boolean;
   /** Watermark when the answer began. */

@@ -16,7 +16,8 @@ export class IdleCheck {
   #cancel: (() => void) | null = null;
 
   /**
-   * @param firstPauseMs how long a stream may be silent; 0 = as long as it likes. Read when a message comes.
+   * @param firstPauseMs how long a stream may be silent; 0 = as long as it likes. Read when a message comes, and before
+   * the engine is asked.
    * @param ask asks the engine.
    */
   constructor(clock: Clock, firstPauseMs: () => number, ask: () => void) {
@@ -45,15 +46,16 @@ export class IdleCheck {
     this.#dueAt = this.#clock.now() + ms;
     this.#cancel = this.#clock.schedule(ms, () => {
       this.#cancel = null;
-      if (this.#pauseMs === 0) return;
+      const first = this.#firstPauseMs();
+      if (first === 0) return;
       const left = this.#since + this.#pauseMs - this.#clock.now();
       if (left > 0) {
         this.#wait(left);
         return;
       }
       this.#since = this.#clock.now();
-      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSES * this.#firstPauseMs());
-      if (this.#pauseMs > 0) this.#wait(this.#pauseMs);
+      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSES * first);
+      this.#wait(this.#pauseMs);
       this.#ask();
     });
   }

@@ -28,5 +28,6 @@ export type {
   KvHintOutcomeEvent,
   KvReplayListener,
 } from './types.ts';
+export { loadZeromq } from './zeromq.ts';
 export { type ZmqReplayOptions, zmqReplay } from './zmq-replay.ts';
 export { subscribeZmq, type ZmqSubscription } from './zmq-source.ts';

@@ -54,6 +54,8 @@ export interface KvEventApplier extends KvEventSink {
   restarted(owner: OwnerSlot): void;
   /** The index has this owner's blocks from a snapshot or a peer: the stream goes on where those were taken. */
   resume(owner: OwnerSlot, point: ResumePoint): void;
+  /** As if nothing of the owner's stream had come; where its engine is asked stays. The index is left alone. */
+  startOver(owner: OwnerSlot): void;
   /** Forgets the stream of a slot that gets another owner; the index is left alone. */
   forget(owner: OwnerSlot): void;
 }
@@ -158,6 +160,12 @@ class Applier implements KvEventApplier {
     if (stream === null) return;
     this.#options.onHeard?.(owner);
     stream.sequenced.resume(point);
+  }
+
+  startOver(owner: OwnerSlot): void {
+    const replay = this.#streams.get(owner)?.replay ?? null;
+    this.forget(owner);
+    this.askAt(owner, replay);
   }
 
   forget(owner: OwnerSlot): void {

@@ -71,6 +71,20 @@ export class OrderedBatches<M> {
     this.drain(isFinal);
   }
 
+  /** Number of the first batch behind the first hole; `end` when none waits. */
+  nextKnown(end: number): number {
+    return this.pending.lowest() ?? end;
+  }
+
+  /** Hands on what lies behind the first hole, which is lost; up to before `end` when nothing waits. */
+  jump(end: number): void {
+    this.stale = true;
+    const next = this.nextKnown(end);
+    const lost = next - 1 - this.#watermark;
+    if (lost > 0) this.#port.missed(lost);
+    this.skipTo(next - 1, true);
+  }
+
   /** Goes on behind a batch whose blocks came from a copy. */
   resumeBehind(position: StreamPosition): void {
     this.skipTo(position.sequence, false);

@@ -45,10 +45,7 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     this.#idle = new IdleCheck(
       port.clock,
       () => port.idleCheckMs(),
-      () => {
-        // What is known to be missing is asked for anyway.
-        if (!this.stale && !this.sequenced.isRecovering) this.sequenced.connected();
-      },
+      () => this.sequenced.checkIdle(),
     );
   }
 
@@ -76,16 +73,21 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     return this.sequenced.isRecovering;
   }
 
+  /** Where the engine is asked; null = nowhere. */
+  get replay(): KvEventReplay | null {
+    return this.#replay;
+  }
+
   get canReplay(): boolean {
     return this.#replay !== null;
   }
 
   get pendingBatches(): number {
-    return this.sequenced.pendingBatches;
+    return this.sequenced.pending.count;
   }
 
   get pendingBytes(): number {
-    return this.sequenced.pendingBytes;
+    return this.sequenced.pending.bytes;
   }
 
   /** A live message. */

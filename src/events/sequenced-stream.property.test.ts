@@ -195,7 +195,7 @@ describe('SequencedStream over streams that lose, double, delay and restart', ()
             stale: false,
             partial: false,
             isRecovering: false,
-            pendingBatches: 0,
+            pending: { count: 0 },
           });
         },
       ),
@@ -220,7 +220,7 @@ describe('SequencedStream over streams that lose, double, delay and restart', ()
       fc.property(steps, (all) => {
         const { engine, held, stream } = run({ keeps: 1, answers: [], endpoint: false }, all);
         if (!stream.stale) expect(sorted(held)).toEqual(sorted(engine.held));
-        expect(stream).toMatchObject({ isRecovering: false, pendingBatches: 0 });
+        expect(stream).toMatchObject({ isRecovering: false, pending: { count: 0 } });
       }),
       { numRuns: 1000 },
     );

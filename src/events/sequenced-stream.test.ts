@@ -78,7 +78,7 @@ describe('SequencedStream', () => {
     live(1);
     live(4);
     live(5);
-    expect([applied(), askedFrom(), stream.isRecovering, stream.pendingBatches]).toEqual([
+    expect([applied(), askedFrom(), stream.isRecovering, stream.pending.count]).toEqual([
       '0, 1',
       [1],
       true,
@@ -237,7 +237,7 @@ describe('SequencedStream', () => {
     stream.replayFailed(old, 'timed_out');
     live(1, 'b');
     expect(applied()).toBe('0a, forget restart, 0b, 1b');
-    expect(stream).toMatchObject({ stale: false, watermark: 1, pendingBatches: 0 });
+    expect(stream).toMatchObject({ stale: false, watermark: 1, pending: { count: 0 } });
   });
 
   it('sees in an answer that another process gave it', () => {
@@ -296,7 +296,7 @@ describe('SequencedStream', () => {
     const { live, answer, applied, askedFrom, clock, stream, incidents } = setUp();
     live(0);
     for (let sequence = 2; sequence <= 9; sequence += 1) live(sequence);
-    expect([stream.pendingBatches, stream.pendingBytes, incidents.get('overflow')]).toEqual([4, 40, 4]);
+    expect([stream.pending.count, stream.pending.bytes, incidents.get('overflow')]).toEqual([4, 40, 4]);
     answer([0, 1]);
     expect(applied()).toBe('0, 1, 2, 3, 4, 5');
     clock.advanceTo(10);

@@ -4,6 +4,7 @@
 // injected clock. Rules and reasons: docs/decisions/007-event-streams.md.
 import type { Clock } from '../plugin/index.ts';
 import type { AskedReplay } from './asked-replay.ts';
+import { EngineHistory } from './engine-history.ts';
 import { HoleRetries } from './hole-retries.ts';
 import { OrderedBatches, type StreamPosition } from './ordered-batches.ts';
 import { RebuildPace } from './rebuild-pace.ts';
@@ -28,6 +29,7 @@ export class SequencedStream<M> {
   /** Something may have been missed without a trace in the numbers heard. */
   #doubt = false;
   #rebuild = false;
+  readonly #history = new EngineHistory();
   /** Whatever the next batch's number, those before it are known from elsewhere. */
   #takesAnyNext = false;
   /** Where the stream stood when its connection was lost. */
@@ -70,19 +72,16 @@ export class SequencedStream<M> {
     return this.#asked !== null || this.#retries.isWaiting;
   }
 
-  /** Batches that wait for those before them, and their bytes. */
-  get pendingBatches(): number {
-    return this.#batches.pending.count;
-  }
-
-  get pendingBytes(): number {
-    return this.#batches.pending.bytes;
+  /** What waits for the batches before it. */
+  get pending(): Readonly<Record<'count' | 'bytes', number>> {
+    return this.#batches.pending;
   }
 
   /** A message of the live stream. */
   arrived(sequence: number, message: M): void {
     const timestamp = this.#port.timestamp(message);
     if (this.#takesAnyNext) this.#goOnBehind({ sequence: sequence - 1, time: null });
+    this.#history.heard(sequence);
     const verdict = this.#epoch.judge(sequence, timestamp);
     if (verdict === 'foreign') {
       this.#port.happened('duplicate');
@@ -111,6 +110,7 @@ export class SequencedStream<M> {
       return;
     }
     asked.answers += 1;
+    this.#history.answered();
     this.#takesAnyNext = false;
     if (asked.answers === 1) this.#beginAt(sequence, asked);
     this.#epoch.note(sequence, timestamp);
@@ -132,12 +132,15 @@ export class SequencedStream<M> {
 
   /** An answer stays away, or broke off. What is known is kept. */
   replayFailed(ticket: number, failure: ReplayFailure): void {
-    if (this.#asked?.ticket !== ticket) return;
+    const asked = this.#asked;
+    if (asked?.ticket !== ticket) return;
     this.#dropAsked();
     this.#port.happened(failure);
+    // Nothing said that a batch was lost, and nothing says so now.
+    if (asked.isIdle && asked.answers === 0 && !this.#hasGap) return;
     this.#batches.stale = true;
     this.#pace.failed();
-    this.#giveUp();
+    if (this.#hasGap) this.#jump(true);
     this.#rebuild = false;
     this.#rebuildLater();
   }
@@ -158,6 +161,13 @@ export class SequencedStream<M> {
     this.#pace.reachable();
     this.#doubt = true;
     this.#seek();
+  }
+
+  /** The stream is silent for long: asks whether its last batches were lost. What is known to be missing is asked for anyway. */
+  checkIdle(): void {
+    if (this.stale || this.isRecovering || this.#history.isNone) return;
+    this.#doubt = true;
+    this.#seek(true);
   }
 
   /** The engine started anew, as others noticed; its stream is expected to begin with batch 0. */
@@ -233,13 +243,13 @@ export class SequencedStream<M> {
     });
   }
 
-  /** Asks for what is missing, if it may now. */
-  #seek(): void {
+  /** Asks for what is missing, if it may now. `afterSilence`: nothing says that something is. */
+  #seek(afterSilence = false): void {
     if (!this.#hasGap && !this.#doubt && !this.#rebuild) return;
     if (this.#asked !== null || this.#retries.isWaiting) return;
     if (!this.#mayAsk) {
       this.#doubt = false;
-      this.#giveUp();
+      if (this.#hasGap) this.#jump(true);
       return;
     }
     // The last known batch is asked for too: it tells whether the history reaches back, and whether it is that of this process.
@@ -259,9 +269,11 @@ export class SequencedStream<M> {
     this.#doubt = false;
     this.#cutAt = null;
     this.#ticket += 1;
-    this.#asked = { ticket: this.#ticket, anchor, isCut, rebuild, before: this.watermark, answers: 0 };
+    const isIdle = afterSilence && !isCut && !isWanted && !this.#hasGap;
+    const ticket = this.#ticket;
+    this.#asked = { ticket, anchor, isCut, isIdle, rebuild, before: this.watermark, answers: 0 };
     this.#port.happened('asked');
-    this.#port.ask(this.#ticket, rebuild ? 0 : Math.max(0, anchor.sequence));
+    this.#port.ask(ticket, rebuild ? 0 : Math.max(0, anchor.sequence));
   }
 
   /** Fits the stream to the first batch of an answer. */
@@ -279,11 +291,12 @@ export class SequencedStream<M> {
   }
 
   /** An answer without any batch. */
-  #nothingHeld({ before, rebuild }: AskedReplay): void {
+  #nothingHeld({ before, isIdle, rebuild }: AskedReplay): void {
     if (rebuild) {
       if (this.#epoch.highest >= 0) this.#rebuildLater();
     } else if (before >= 0) {
-      // Not even the last known batch: a new process, or an engine that keeps no history. The next answer tells which.
+      // Not even the last known batch: a new process, or an engine that keeps no history. The next batch or answer tells which.
+      if (isIdle) this.#history.wasEmpty(before);
       this.#port.happened('too_old');
       this.#port.forget('too_old');
       this.#batches.forgotten(true);
@@ -291,33 +304,20 @@ export class SequencedStream<M> {
       this.#doubt = true;
     } else if (!this.#hasGap) {
       this.#retries.over();
-    } else if (this.watermark < 0 && this.pendingBatches === 0) {
+    } else if (this.watermark < 0 && this.pending.count === 0) {
       // It has not published anything yet.
       this.#reset();
     } else if (!this.#retries.again(false)) {
       this.#batches.partial = true;
-      this.#batches.skipTo(this.#nextKnown - 1, true);
+      this.#batches.skipTo(this.#batches.nextKnown(this.#epoch.highest + 1) - 1, true);
     }
   }
 
-  /** Hands on what is there, over all holes. */
-  #giveUp(): void {
-    while (this.#hasGap) this.#jump();
-  }
-
-  /** Hands on what lies behind the first hole, which is lost. */
-  #jump(): void {
+  /** Hands on what lies behind the first hole, which is lost; with `all` what lies behind every hole. */
+  #jump(all = false): void {
     this.#retries.over();
-    this.#batches.stale = true;
-    const next = this.#nextKnown;
-    const lost = next - 1 - this.watermark;
-    if (lost > 0) this.#port.missed(lost);
-    this.#batches.skipTo(next - 1, true);
-  }
-
-  /** Number of the first batch behind the first hole. */
-  get #nextKnown(): number {
-    return this.#batches.pending.lowest() ?? this.#epoch.highest + 1;
+    do this.#batches.jump(this.#epoch.highest + 1);
+    while (all && this.#hasGap);
   }
 
   #goOnBehind(position: StreamPosition): void {

@@ -4,6 +4,7 @@
 import type { Dealer } from 'zeromq';
 import { type Clock, errorText, PointsmanError } from '../plugin/index.ts';
 import type { KvEventReplay, KvReplayListener } from './types.ts';
+import { loadZeromq } from './zeromq.ts';
 import { MAX_MESSAGE_BYTES, readMessages, sequenceFrame, sequenceOf } from './zmq-frames.ts';
 
 /** An answer that says nothing for so long is over, ms. */
@@ -61,7 +62,7 @@ class Question {
 
   async ask(from: number): Promise<void> {
     try {
-      const zeromq = await import('zeromq');
+      const zeromq = await loadZeromq();
       if (this.#ended) return;
       const socket = new zeromq.Dealer({
         linger: 0,

@@ -3,6 +3,7 @@
 import type { OwnerSlot } from '../kv/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { KvEventSink, KvEventSource } from './types.ts';
+import { loadZeromq } from './zeromq.ts';
 import { MAX_MESSAGE_BYTES, readMessages, sequenceOf } from './zmq-frames.ts';
 
 /** Messages queued before libzmq drops; a drop shows as a gap in the sequence. */
@@ -30,7 +31,7 @@ export interface ZmqSubscription {
  * @throws PointsmanError PM_EVENT_ENDPOINT when the endpoint is no ZeroMQ address, or cannot be listened on.
  */
 export async function subscribeZmq(subscription: ZmqSubscription): Promise<KvEventSource> {
-  const { Subscriber } = await import('zeromq');
+  const { Subscriber } = await loadZeromq();
   const socket = new Subscriber({
     receiveHighWaterMark: RECEIVE_HIGH_WATER_MARK,
     maxMessageSize: MAX_MESSAGE_BYTES,

@@ -42,6 +42,31 @@ describe('a connection that closes', () => {
     expect(on.road.arrivals.map(({ aborts }) => aborts)).toEqual([1, 1, 1]);
   });
 
+  it('is what the road hears when it asks whether somebody waits', async () => {
+    const on = await bench();
+    const { socket } = raw(on, bytes(STREAM));
+    await arrivals(on, 1);
+    const sink = on.road.arrivals[0]?.sink;
+    expect(sink?.waits?.()).toBe(true);
+    sink?.head(200, SSE);
+    expect(sink?.waits?.()).toBe(true);
+    socket.destroy();
+    while (on.gateway.activeRequests() > 0) await turn();
+    expect(sink?.waits?.()).toBe(false);
+  });
+
+  it('ends a request whose answer is given up before the road has returned its ticket', async () => {
+    const on = await bench();
+    on.road.onArrival = () => {
+      void on.gateway.stop(0);
+      on.clock.advanceTo(on.clock.now());
+    };
+    const { socket } = raw(on, bytes(STREAM));
+    await arrivals(on, 1);
+    expect(on.road.arrivals[0]?.aborts).toBe(1);
+    socket.destroy();
+  });
+
   it('answers pipelined requests in their order', async () => {
     const on = await bench();
     const { socket, text } = raw(on, bytes(STREAM) + bytes(STREAM));

@@ -63,10 +63,10 @@ export class GenerateCall implements ResponseSink {
     return this.#socket === socket && this.#response.req.complete;
   }
 
-  /** The road took the request. Refusals may have come before this call. */
+  /** The road took the request. Refusals may have come before this call, or an end that had no ticket to abort. */
   attach(ticket: RoadTicket): void {
-    if (this.#over) return;
-    this.#ticket = ticket;
+    if (this.#over) ticket.abort();
+    else this.#ticket = ticket;
   }
 
   booked(chosen: WorkerRank, decisionId: string): void {
@@ -107,6 +107,10 @@ export class GenerateCall implements ResponseSink {
 
   failed(error: PointsmanError): void {
     this.fail(error);
+  }
+
+  waits(): boolean {
+    return !this.#over && !this.#socket.destroyed;
   }
 
   /** Ends the answer with an error: an error answer when no head went out, else an event or a cut connection. */

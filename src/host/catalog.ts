@@ -101,6 +101,8 @@ export class PolicyCatalog {
   readonly selections = new Map<string, CatalogEntry<PreparedSelection>>();
   readonly hints = new Map<string, CatalogEntry<PreparedHint>>();
   readonly classifiers = new Map<string, CatalogEntry<PreparedClassifier>>();
+  /** Plugins that did not load, so that what they define is not known. */
+  readonly missing: string[] = [];
 
   /**
    * Adds a checked definition; answers what is wrong, or null.

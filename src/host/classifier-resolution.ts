@@ -1,10 +1,11 @@
 // Finds the request classifier of a configuration in the catalog, its parameters read.
-import { didYouMean, nameList, type RouterConfig } from '../config/index.ts';
+import { nameList, type RouterConfig } from '../config/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import { type PolicyCatalog, type PreparedClassifier, prepareWithin } from './catalog.ts';
 import type { ThreadPlan } from './isolation/thread-instances.ts';
 import type { ProblemList } from './problem-list.ts';
 import { classifierThreadPlan } from './thread-plans.ts';
+import { insteadOf } from './unknown-type.ts';
 
 /** What `default` stands for. */
 const DEFAULT_CLASSIFIER = 'pass-through';
@@ -37,7 +38,7 @@ export async function resolveClassifier(
         : null;
     const message =
       other === null
-        ? `unknown request classifier "${type}"; known: ${nameList(known)}${didYouMean(type, known)}`
+        ? `unknown request classifier "${type}"; ${insteadOf(type, catalog, known)}`
         : `${type} is ${other}, and choose a request classifier: ${nameList(known)}`;
     problems.error('PM_POLICY_UNKNOWN', entry.typePath, 'value', message);
     return null;

@@ -28,6 +28,7 @@ import type { ClassifierSource, ClassifierStage } from './classifier-types.ts';
 import { type CreatedClassifier, checkClassifier } from './created-classifier.ts';
 import type { IsolatedClassifier } from './isolation/isolated-classifier.ts';
 import type { ClassifierThreads, ThreadPlan } from './isolation/thread-instances.ts';
+import { pluginClock } from './plugin-clock.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import { openMeter } from './plugin-meters.ts';
 
@@ -176,7 +177,7 @@ export class Classifiers implements ClassifierSource {
     const meter = openMeter(prepared.type, metrics, log);
     const base = {
       parameters: undefined,
-      clock,
+      clock: pluginClock(clock),
       rng: seededRng(classifierSeed(seed, prepared, partition)),
       log,
       metrics: meter.metrics,

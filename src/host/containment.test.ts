@@ -10,15 +10,18 @@ import { type LogFields, ManualClock, NO_LOG } from '../plugin/index.ts';
 import { hintBooking, hintFleet } from './hint.fixtures.ts';
 import { createCandidateTable, createPluginHost, type RunningPlugin } from './index.ts';
 
+/** Where the policies find the time that they let pass. */
+const TIME = Symbol.for('pointsman-test-containment');
+
 // The policies do what the prompt's length says: 1 = throw, 2 = take 2 ms, 3 = answer that nobody is left.
 const PLUGIN = `import { defineHintPolicy, defineWorkerSelectionPolicy, filterWorkers, pickWorker } from 'pointsman/plugin';
-const act = (clock, promptTokens) => {
+const act = (promptTokens) => {
   if (promptTokens === 1) throw new Error('as told');
-  if (promptTokens === 2) clock.advanceTo(clock.now() + 2);
+  if (promptTokens === 2) globalThis[Symbol.for('pointsman-test-containment')].pass(2);
 };
 export const told = defineHintPolicy({
   type: 'told',
-  create: ({ clock }) => ({ buildHints: ({ promptTokens }) => (act(clock, promptTokens), []) }),
+  create: () => ({ buildHints: ({ promptTokens }) => (act(promptTokens), []) }),
 });
 export const good = defineHintPolicy({
   type: 'good',
@@ -26,9 +29,9 @@ export const good = defineHintPolicy({
 });
 export const choosy = defineWorkerSelectionPolicy({
   type: 'choosy',
-  create: ({ clock }) => ({
+  create: () => ({
     filters: [filterWorkers({ keep: (_candidate, request) => request.promptTokens !== 3 })],
-    picker: pickWorker({ pick: (_candidates, request) => (act(clock, request.promptTokens), 0) }),
+    picker: pickWorker({ pick: (_candidates, request) => (act(request.promptTokens), 0) }),
   }),
 });
 `;
@@ -38,7 +41,10 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'contain-'));
   writeFileSync(join(folder, 'told.mjs'), PLUGIN);
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+  Reflect.deleteProperty(globalThis, TIME);
+});
 
 const partition = { model: 'tiny', routingGroup: 'default' };
 const FAILS = 1;
@@ -48,6 +54,7 @@ const FINE = 100;
 
 async function contained(yaml = '', timed = true) {
   const clock = new ManualClock(1_000_000);
+  Reflect.set(globalThis, TIME, { pass: (ms: number) => clock.advanceTo(clock.now() + ms) });
   const logged: { level: string; message: string; fields: LogFields | undefined }[] = [];
   const noted: number[] = [];
   const running: RunningPlugin = {

@@ -149,6 +149,24 @@ describe('the best source', () => {
     expect(short.bestSource(4)).toBeNull();
   });
 
+  it('is refused a minimum that is no number from 0, as a misspelt parameter is', () => {
+    const given = locations([peer(1n, 0), peer(2n, 9)]);
+    const ask = (minimum: unknown) => () => Reflect.apply(given.bestSource, given, [minimum]);
+    for (const [minimum, got] of [
+      [Number.NaN, 'NaN'],
+      [-1, '-1'],
+      [undefined, 'undefined'],
+      [null, 'null'],
+      ['4', 'a string'],
+      [4n, '4'],
+    ]) {
+      const message = `copyLocations.bestSource: minAdditional must be a number of blocks from 0, got ${got}`;
+      expect(ask(minimum)).toThrow(expect.objectContaining({ code: 'PM_PLUGIN_INVALID', message }));
+    }
+    expect(given.bestSource(0)?.prefixBlocks).toBe(9);
+    expect(given.bestSource(Number.POSITIVE_INFINITY)).toBeNull();
+  });
+
   it('gives way to the next when its hashes are unknown or its match is not of this prompt', () => {
     const peers = [peer(1n, 1), peer(2n, 9, { known: 0 }), peer(3n, 7), peer(4n, 70)];
     expect(locations(peers).bestSource(1)?.source.workerId).toBe(3n);

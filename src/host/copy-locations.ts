@@ -3,6 +3,7 @@
 import type { Worker, WorkerSpec } from '../fleet/index.ts';
 import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import { type KvCopy, type KvCopyLocations, type KvCopyOwner, PointsmanError } from '../plugin/index.ts';
+import { leastBlocks } from './blocks-asked.ts';
 import { arePeers, isUsableSource } from './copy-peers.ts';
 import { compareByLength, compareSources, type LoadedSource, nearTieFloor } from './source-choice.ts';
 import type { CopyCommit, HintBooking } from './types.ts';
@@ -34,6 +35,7 @@ export class BookingCopyLocations implements KvCopyLocations {
   #booking: HintBooking | null;
   #owners: readonly KvCopyOwner[] | null = null;
   #ranked: readonly Source[] | null = null;
+  #missed = false;
 
   constructor(fleet: HintFleet, booking: HintBooking) {
     this.#fleet = fleet;
@@ -60,9 +62,21 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 
   bestSource(minAdditional: number): KvCopy | null {
+    const copy = this.#best(minAdditional);
+    this.#missed = copy === null;
+    return copy;
+  }
+
+  /** Whether {@link bestSource} had no copy when it was last asked; asks anew from now on. */
+  takeMissed(): boolean {
+    const missed = this.#missed;
+    this.#missed = false;
+    return missed;
+  }
+
+  #best(minAdditional: number): KvCopy | null {
     const { hashes } = this.#open();
-    // What is not a number asks for the least.
-    const needed = this.localPrefixBlocks + Math.max(1, minAdditional || 1);
+    const needed = this.localPrefixBlocks + leastBlocks(minAdditional);
     // More blocks than the prompt has hashes for: that match is not of this prompt.
     const most = hashes?.blocks ?? 0;
     let tries = 0;

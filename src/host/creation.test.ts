@@ -58,7 +58,7 @@ describe('create', () => {
     const [context] = seen.contexts;
     expect(context).toEqual({
       parameters: { a: 1 },
-      clock,
+      clock: { now: expect.any(Function), schedule: expect.any(Function) },
       rng: expect.anything(),
       log: expect.anything(),
       metrics: expect.anything(),
@@ -66,7 +66,10 @@ describe('create', () => {
       role: 'decode',
       blockSize: 32,
     });
-    expect(context?.clock).toBe(clock);
+    expect(context?.clock.now()).toBe(clock.now());
+    expect(() => context?.clock.schedule(Number.NaN, () => undefined)).toThrow(
+      /^clock\.schedule: delayMs must/,
+    );
     expect([0, 1, 2]).toContain(context?.rng.integer(3));
     context?.log.info('hello');
     expect(lines).toContainEqual(['hello', undefined]);

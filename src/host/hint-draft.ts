@@ -28,18 +28,17 @@ export const WHOLE_ROOM: Pick<OutputLimits, 'room' | 'roomBytes'> = {
 export class HintComplaints {
   readonly #log: Logger;
   readonly #made = new Set<string>();
-  readonly #named: NamedActions = { names: [] };
+  readonly #named: NamedActions = { names: [], fault: '' };
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  /** Judges an output, of a policy or of a trusted caller; the log hears which action was refused by its name. */
+  /** Judges an output, of a policy or of a trusted caller; the log hears what was wrong with it. */
   judgeOutput(output: unknown, limits: OutputLimits, policy: string = INCOMING): Verdict {
     const verdict = judgeOutput(output, limits, this.#named);
     if (typeof verdict === 'string') {
-      const refusal = refusalText(verdict, this.#named, limits);
-      if (refusal !== null) this.complain(policy, verdict, refusal);
+      this.complain(policy, verdict, refusalText(verdict, this.#named, limits));
     }
     return verdict;
   }
@@ -78,8 +77,11 @@ export class HintDraft {
     this.#policies.push({ name, result: 'skipped', reason, us: 0 });
   }
 
-  /** Enters a verdict; answers whether the output was taken. One judged by more room than is left is dropped for it. */
-  settle(name: string, judged: Verdict, micros: number): boolean {
+  /**
+   * Enters a verdict; answers whether the output was taken. One judged by more room than is left is dropped for it.
+   * @param offered what may be why it has no actions; null = not known
+   */
+  settle(name: string, judged: Verdict, micros: number, offered: 'no_copy_source' | null = null): boolean {
     const verdict = typeof judged === 'string' || this.#fits(judged) ? judged : 'no_room';
     if (typeof verdict === 'string') {
       const failed = verdict === 'threw' ? { error_code: 'PM_PLUGIN_THREW' } : {};
@@ -89,7 +91,11 @@ export class HintDraft {
       return false;
     }
     if (verdict.length === 0) {
-      this.#policies.push({ name, result: 'nothing', us: micros });
+      this.#policies.push(
+        offered === null
+          ? { name, result: 'nothing', us: micros }
+          : { name, result: 'nothing', reason: offered, us: micros },
+      );
       return false;
     }
     for (const { type, version, payload, bytes } of verdict) {

@@ -1,7 +1,7 @@
 // What one hint policy returns is taken whole or dropped whole; reading it never throws.
 import { describe, expect, it } from 'vitest';
 import type { HintAction } from '../plugin/index.ts';
-import { judgeOutput, type OutputLimits } from './hint-output.ts';
+import { judgeOutput, type NamedActions, type OutputLimits, refusalText } from './hint-output.ts';
 
 const LIMITS: OutputLimits = { room: 2, roomBytes: 1000, declared: null, accepted: null };
 const action = (n: number): HintAction => ({ type: 'acme.mark', version: '1.0', payload: { n } });
@@ -61,5 +61,37 @@ describe('an output', () => {
     ],
   ])('drops one that %s', (_, build, reason) => {
     expect(judgeOutput(build(), LIMITS)).toBe(reason);
+  });
+});
+
+describe('what is wrong with an output', () => {
+  const throwing = Object.defineProperty({}, 'type', {
+    get() {
+      throw new Error(`no ${'x'.repeat(1000)}`);
+    },
+  });
+  const expected = '; expected a list of { type, version, payload }';
+  const noName = ', not a text of 1 to 128 characters without blanks and @';
+
+  it.each<[string, unknown]>([
+    [`buildHints returned an object${expected}`, action(0)],
+    [`buildHints returned undefined${expected}`, undefined],
+    [`action 2: it is a string${expected}`, [action(0), 'kv.fetch']],
+    [`action 1: its type is undefined${noName}${expected}`, [{ name: 'a' }]],
+    [`action 1: its version is 1${noName}${expected}`, [{ ...action(0), version: 1 }]],
+    [`action 1: the payload is not an object${expected}`, [{ type: 'a', version: '1' }]],
+    [`action 1: NaN is not a JSON number${expected}`, [action(Number.NaN)]],
+    [`action 1: reading it threw: no ${'x'.repeat(179)}${expected}`, [throwing]],
+    ['buildHints returned a promise; it returns its actions at once', Promise.resolve([])],
+    ['3 actions; the envelope takes 2 more', actions(3)],
+    [
+      'payloads of more than 1000 bytes, which is all the envelope takes',
+      [{ ...action(0), payload: { text: 'x'.repeat(1000) } }],
+    ],
+  ])('is said in words: %s', (text, output) => {
+    const named: NamedActions = { names: [], fault: '' };
+    const verdict = judgeOutput(output, LIMITS, named);
+    if (typeof verdict !== 'string') throw new Error('it was taken');
+    expect(refusalText(verdict, named, LIMITS)).toBe(text);
   });
 });

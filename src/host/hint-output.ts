@@ -1,7 +1,7 @@
 // Judges what one hint policy returned: taken whole or dropped whole.
-import type { HintPayload } from './hint-payload.ts';
-import { copyPayload } from './hint-payload.ts';
-import { absorbPromise } from './selection-errors.ts';
+import { errorText } from '../plugin/index.ts';
+import { copyPayload, type HintPayload, PayloadFault } from './hint-payload.ts';
+import { absorbPromise, describeValue } from './selection-errors.ts';
 import type { HintPolicyResult } from './types.ts';
 
 /** An action out of its policy's hands, not yet numbered. */
@@ -14,7 +14,10 @@ export interface CheckedAction {
 }
 
 /** Why an output is dropped. */
-export type DropReason = Exclude<NonNullable<HintPolicyResult['reason']>, 'tripped' | 'restarting'>;
+export type DropReason = Exclude<
+  NonNullable<HintPolicyResult['reason']>,
+  'tripped' | 'restarting' | 'no_copy_source'
+>;
 
 /** What an output is judged by. */
 export interface OutputLimits {
@@ -28,10 +31,12 @@ export interface OutputLimits {
   readonly accepted: ReadonlySet<string> | null;
 }
 
-/** What an output named, filled by {@link judgeOutput} for {@link refusalText}. */
+/** What there is to say of an output, filled by {@link judgeOutput} for {@link refusalText}. */
 export interface NamedActions {
   /** `type@version` of each action. */
   names: readonly string[];
+  /** What is wrong with it in words, where its names are not. */
+  fault: string;
 }
 
 const NOTHING: readonly CheckedAction[] = Object.freeze([]);
@@ -40,7 +45,7 @@ const NAME = /^[^\s@]{1,128}$/;
 
 /**
  * The actions of an output, or why it is dropped. Never throws, whatever the output does when read.
- * @param named is told what an output names that is well formed
+ * @param named is told what an output names that is well formed, and what is wrong with one that is not
  */
 export function judgeOutput(
   output: unknown,
@@ -49,19 +54,28 @@ export function judgeOutput(
 ): readonly CheckedAction[] | DropReason {
   if (isThenable(output)) {
     absorbPromise(output);
+    if (named) named.fault = 'buildHints returned a promise; it returns its actions at once';
     return 'promise';
   }
+  let at = -1;
   try {
-    if (!Array.isArray(output)) return 'malformed';
+    if (!Array.isArray(output)) throw new PayloadFault(`buildHints returned ${describeValue(output)}`);
     const length = output.length;
     if (length === 0) return NOTHING;
-    if (length > limits.room) return 'no_room';
+    if (length > limits.room) {
+      if (named) named.fault = `${length} actions; the envelope takes ${limits.room} more`;
+      return 'no_room';
+    }
     const actions: CheckedAction[] = [];
     let bytes = 0;
-    for (let at = 0; at < length; at += 1) {
+    for (at = 0; at < length; at += 1) {
       const action = takeAction(output[at]);
       bytes += action.bytes;
-      if (bytes > limits.roomBytes) return 'no_room';
+      if (bytes > limits.roomBytes) {
+        if (named)
+          named.fault = `payloads of more than ${limits.roomBytes} bytes, which is all the envelope takes`;
+        return 'no_room';
+      }
       actions.push(action);
     }
     const names = actions.map((action) => `${action.type}@${action.version}`);
@@ -69,22 +83,33 @@ export function judgeOutput(
     if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
     if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
     return actions;
-  } catch {
+  } catch (thrown) {
     // A getter or proxy that throws, or a payload that is not JSON: all the same to the envelope.
+    if (named) named.fault = malformedText(at, thrown);
     return 'malformed';
   }
+}
+
+/** Of what a plugin's own getter threw; it may be as long as it likes. */
+const MOST_TEXT = 200;
+
+/** @param at position of the action; -1 = it is no list */
+function malformedText(at: number, thrown: unknown): string {
+  const why = thrown instanceof PayloadFault ? thrown.message : `reading it threw: ${errorText(thrown)}`;
+  const where = at < 0 ? '' : `action ${at + 1}: `;
+  return `${where}${why.slice(0, MOST_TEXT)}; expected a list of { type, version, payload }`;
 }
 
 /** Names listed in a refusal. */
 const MOST_NAMES = 16;
 
-/** A refusal by name in words, for the log: the first such action, and what would have been taken. Null for other reasons. */
+/** A refusal in words, for the log: what is wrong, or the first action of a wrong name, and what would have been taken. */
 export function refusalText(
   reason: DropReason,
-  { names }: NamedActions,
+  { names, fault }: NamedActions,
   { declared, accepted }: Pick<OutputLimits, 'declared' | 'accepted'>,
-): string | null {
-  if (reason !== 'undeclared_action' && reason !== 'unsupported_action') return null;
+): string {
+  if (reason !== 'undeclared_action' && reason !== 'unsupported_action') return fault;
   const set = reason === 'undeclared_action' ? declared : accepted;
   const taken = [...(set ?? [])];
   const more = taken.length > MOST_NAMES ? ` and ${taken.length - MOST_NAMES} more` : '';
@@ -93,12 +118,17 @@ export function refusalText(
   return `action ${names.find((name) => set?.has(name) === false)}; ${taker} ${list}`;
 }
 
+/** Also for a text that cannot be a name. */
+const NO_NAME = ', not a text of 1 to 128 characters without blanks and @';
+
 function takeAction(action: unknown): CheckedAction {
-  if (typeof action !== 'object' || action === null) throw new TypeError('an action is not an object');
+  if (typeof action !== 'object' || action === null) throw new PayloadFault(`it is ${describeValue(action)}`);
   const type: unknown = Reflect.get(action, 'type');
   const version: unknown = Reflect.get(action, 'version');
-  if (typeof type !== 'string' || !NAME.test(type)) throw new TypeError('an action has no type');
-  if (typeof version !== 'string' || !NAME.test(version)) throw new TypeError('an action has no version');
+  if (typeof type !== 'string' || !NAME.test(type))
+    throw new PayloadFault(`its type is ${describeValue(type)}${NO_NAME}`);
+  if (typeof version !== 'string' || !NAME.test(version))
+    throw new PayloadFault(`its version is ${describeValue(version)}${NO_NAME}`);
   const spent = { bytes: 0 };
   const payload = copyPayload(Reflect.get(action, 'payload'), spent);
   return { type, version, payload, bytes: spent.bytes };

@@ -1,7 +1,6 @@
 // Finds the hint policies of a role: those it lists, or those whose default hosts match its worker-selection policy.
 import {
   type ConfigPath,
-  didYouMean,
   type HintEntry,
   nameList,
   type RoleSelectionEntry,
@@ -13,6 +12,7 @@ import type { ThreadPlan } from './isolation/thread-instances.ts';
 import type { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
 import { defaultThreadPlan, threadPlanOf } from './thread-plans.ts';
+import { insteadOf } from './unknown-type.ts';
 
 /** A hint policy of a role. */
 export interface ResolvedHint {
@@ -106,7 +106,7 @@ export class HintResolver {
     const known = [...this.#catalog.hints.keys()];
     const message = this.#catalog.selections.has(type)
       ? `${type} is a worker-selection policy, not a hint policy; known hint policies: ${nameList(known)}`
-      : `unknown hint policy "${type}"; known: ${nameList(known)}${didYouMean(type, known)}`;
+      : `unknown hint policy "${type}"; ${insteadOf(type, this.#catalog, known)}`;
     this.#problems.error('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 

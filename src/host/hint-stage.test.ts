@@ -393,3 +393,23 @@ describe('the context', () => {
     expect(result.policies[0]?.us).toBe(2500);
   });
 });
+
+it('says of a policy without actions that it found no copy, where that was its last question', async () => {
+  const asks = (type: string, ask: boolean): HintPolicyDefinition =>
+    defineHintPolicy({
+      type,
+      inputs: ['kv-copy-locations'],
+      create: () => ({
+        buildHints({ copyLocations }) {
+          if (ask) copyLocations.bestSource(1);
+          return [];
+        },
+      }),
+    });
+  const stage = await stageOf([asks('asks', true), asks('does-not', false), sends('none', 0)]);
+  expect(outcomes(stage.run(booking()))).toEqual([
+    'asks nothing no_copy_source',
+    'does-not nothing',
+    'none nothing',
+  ]);
+});

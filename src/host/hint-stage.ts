@@ -23,6 +23,7 @@ import {
 import type { DropReason } from './hint-output.ts';
 import type { InProcessHint } from './role-creation.ts';
 import type { CommitOutcome, CopyCommit, HintBooking, HintStage, HintStageResult } from './types.ts';
+import { explainThrown, HINT_MEMBERS } from './undeclared-input.ts';
 
 /** What the stage works with. */
 export interface HintStagePorts {
@@ -119,11 +120,16 @@ export class RoleHintStage implements HintStage {
       verdict = this.#complaints.judgeOutput(output, limits, hint.name);
     } catch (thrown) {
       verdict = 'threw';
-      this.#complaints.complain(hint.name, verdict, errorText(thrown));
+      this.#complaints.complain(
+        hint.name,
+        verdict,
+        errorText(explainThrown(thrown, hint.inputs, HINT_MEMBERS)),
+      );
     }
     const micros = (clock.now() - startedAt) * 1000;
     guard?.end(guardStartedAt, isFailure(verdict, limits.room));
-    const taken = draft.settle(hint.name, verdict, micros);
+    const missed = copyLocations?.takeMissed() === true;
+    const taken = draft.settle(hint.name, verdict, micros, missed ? 'no_copy_source' : null);
     if (taken) return null;
     return typeof verdict === 'string' ? verdict : 'nothing';
   }

@@ -35,7 +35,13 @@ export { breakTies, chooseSampled } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';
 export type { SiteFailure } from './site-failures.ts';
 export { createSoloClassifier, type SoloClassifier, type SoloClassifierOptions } from './solo-classifier.ts';
-export { createSoloRuntime, type SoloOptions, type SoloPolicy } from './solo-runtime.ts';
+export {
+  createSoloHints,
+  createSoloRuntime,
+  type SoloHints,
+  type SoloOptions,
+  type SoloPolicy,
+} from './solo-runtime.ts';
 export type {
   CandidateTable,
   CommitFailure,

@@ -47,6 +47,7 @@ export async function registerPlugins(
     const path = config.plugins[index]?.path ?? ['plugins'];
     if (outcome.module === null) {
       problems.error('PM_PLUGIN_LOAD', path, 'value', errorText(outcome.error));
+      catalog.missing.push(config.plugins[index]?.specifier ?? 'a plugin');
       continue;
     }
     for (const { code, message } of await collector.collect(outcome.module)) {

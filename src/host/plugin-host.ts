@@ -24,6 +24,7 @@ import type { RoleProvisions } from './role-provisions.ts';
 import { RoleResolver } from './role-resolution.ts';
 import type { SiteFailure } from './site-failures.ts';
 import type { PluginHost, RoleNeeds } from './types.ts';
+import { warnOfUnusedPlugins } from './unused-plugins.ts';
 
 /** What {@link createPluginHost} works with. */
 export interface PluginHostOptions {
@@ -116,6 +117,7 @@ export async function createPluginHost(
     await host.dispose();
     throw new ConfigError(options.source, problems.problems);
   }
+  warnOfUnusedPlugins(config, { roles, catalog, classifier }, problems);
   host.finish(needs, problems);
   return host;
 }

@@ -7,6 +7,7 @@ import {
   picksLowestCost,
   type SelectionRequest,
   type WorkerFilter,
+  type WorkerInput,
   type WorkerPicker,
   type WorkerScorer,
 } from '../plugin/index.ts';
@@ -24,6 +25,7 @@ import {
   nonFiniteCost,
   type PolicySite,
 } from './selection-errors.ts';
+import { explainThrown, WORKER_MEMBERS } from './undeclared-input.ts';
 
 /** The parts a policy's `create` returned. */
 export interface PolicyParts {
@@ -94,7 +96,7 @@ export class PolicyComponents {
       try {
         keeps = filters[at]!.keep(this.#filterViews[at] as never, row, request);
       } catch (thrown) {
-        throw this.#threw(name, thrown);
+        throw this.#threw(name, thrown, filters[at]!.inputs);
       }
       if (keeps === false) return name;
       if (keeps !== true) {
@@ -128,7 +130,7 @@ export class PolicyComponents {
         result = scorers[at]!.score(this.#scorerViews[at] as never, this.#shownSlots[at]!, request);
       } catch (thrown) {
         if (this.#unwritten.length === count) this.#checkSums(at, count);
-        throw this.#threw(`scorer ${at + 1}`, thrown);
+        throw this.#threw(`scorer ${at + 1}`, thrown, scorers[at]!.inputs);
       }
       // Slots share one array.
       if (this.#unwritten.length !== count) throw detachedArray(this.#site, `scorer ${at + 1}`);
@@ -196,7 +198,7 @@ export class PolicyComponents {
     } catch (thrown) {
       // A refusal in the policy's own words, not a fault of it.
       if (thrown instanceof PointsmanError && thrown.code === 'PM_SELECTION_PIN_REQUIRED') throw thrown;
-      throw this.#threw('the picker', thrown);
+      throw this.#threw('the picker', thrown, this.#parts.picker?.inputs ?? []);
     }
     if (!this.#sums.isAttached || !this.#candidates.isWhole()) throw detachedArray(this.#site, 'the picker');
     if (typeof row === 'number' && Number.isInteger(row) && row >= 0 && row < count) {
@@ -221,7 +223,8 @@ export class PolicyComponents {
     }
   }
 
-  #threw(component: string, thrown: unknown): PointsmanError {
+  #threw(component: string, value: unknown, inputs: readonly WorkerInput[]): PointsmanError {
+    const thrown = explainThrown(value, inputs, WORKER_MEMBERS);
     // Once per component: a policy that throws on every request must not drown the log; counters go on.
     if (!this.#complained.has(component)) {
       this.#complained.add(component);

@@ -15,6 +15,7 @@ import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
 import type { IsolatedPolicy, ThreadSite } from './isolation/isolated-policy.ts';
 import type { PolicyThreads, ThreadPlan } from './isolation/thread-instances.ts';
+import { pluginClock } from './plugin-clock.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
 import { openMeter, type PluginMeter } from './plugin-meters.ts';
 import type { ResolvedRole } from './role-resolution.ts';
@@ -175,7 +176,7 @@ function create(
   if (!isShared) disposers.unshift(() => meter.close());
   const base = {
     parameters: undefined,
-    clock: ports.clock,
+    clock: pluginClock(ports.clock),
     rng: seededRng(instanceSeed(prepared, part, resolved, site, ports)),
     log: ports.log,
     metrics: meter.metrics,

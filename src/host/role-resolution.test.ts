@@ -10,6 +10,7 @@ import { createPluginHost } from './index.ts';
 let folder = '';
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'host-'));
+  writeFileSync(join(folder, 'broken.ts'), "throw new Error('broken');\n");
   writeFileSync(
     join(folder, 'mine.ts'),
     `import { defineWorkerSelectionPolicy, pickWorker } from 'pointsman/plugin';
@@ -60,6 +61,16 @@ describe('a refusal names file, line, column and what would be right', () => {
       'worker_selection:\n  decode:\n    type: dynamo-defualt-cost-fn\n',
       [
         'policy.yaml:3:11: worker_selection.decode.type: unknown worker-selection policy "dynamo-defualt-cost-fn"; known: dynamo-default-cost-fn, kvcr, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "dynamo-default-cost-fn"?)',
+      ],
+    ],
+    [
+      'types that may stand in a plugin that did not load, as what follows from that',
+      'plugins: [./broken.ts, ./mine.ts]\nworker_selection: { decode: { type: other, hints: [{ type: hints }] } }\nrequest_classifier: asks\n',
+      [
+        'policy.yaml:1:11: plugins[0]: cannot load ./broken.ts: broken (thrown at broken.ts:1)',
+        'policy.yaml:2:37: worker_selection.decode.type: unknown worker-selection policy "other"; ./broken.ts, which may define it, did not load',
+        'policy.yaml:2:60: worker_selection.decode.hints[0].type: unknown hint policy "hints"; ./broken.ts, which may define it, did not load',
+        'policy.yaml:3:21: request_classifier: unknown request classifier "asks"; ./broken.ts, which may define it, did not load',
       ],
     ],
     [

@@ -15,6 +15,7 @@ import { checkOneSender } from './commitments.ts';
 import { HintResolver, type ResolvedHint } from './hint-resolution.ts';
 import { Preparations } from './preparations.ts';
 import type { ProblemList } from './problem-list.ts';
+import { insteadOf } from './unknown-type.ts';
 
 /** A role with its policies found and their parameters parsed. */
 export interface ResolvedRole {
@@ -183,7 +184,7 @@ export class RoleResolver {
     const known = [...this.#catalog.selections.keys()];
     const message = this.#catalog.hints.has(type)
       ? `${type} is a hint policy; list it under hints, and choose a worker-selection policy: ${nameList(known)}`
-      : `unknown worker-selection policy "${type}"; known: ${nameList(known)}${didYouMean(type, [...known, ...this.#instances.keys()])}`;
+      : `unknown worker-selection policy "${type}"; ${insteadOf(type, this.#catalog, known, [...known, ...this.#instances.keys()])}`;
     this.#problems[severity]('PM_POLICY_UNKNOWN', path, 'value', message);
   }
 

@@ -65,17 +65,20 @@ export function roleRuntimeOf(
     log: ports.log,
   });
   const complained = new Set<string>();
+  const failed = (thrown: unknown): void => {
+    const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
+    ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
+    if (CONTRACT_BREACHES.has(code) && !complained.has(code)) {
+      complained.add(code);
+      const fields = { policy: prepared.type, role: resolved.role, code, error: errorText(thrown) };
+      ports.log.error('worker-selection policy broke its contract', fields);
+    }
+  };
   const select: RoleRuntime['select'] = (table, facts) => {
     try {
       return pipeline.select(table, facts);
     } catch (thrown) {
-      const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-      ports.metrics.count('pointsman_selection_failures_total', { policy: prepared.type, code });
-      if (CONTRACT_BREACHES.has(code) && !complained.has(code)) {
-        complained.add(code);
-        const fields = { policy: prepared.type, role: resolved.role, code, error: errorText(thrown) };
-        ports.log.error('worker-selection policy broke its contract', fields);
-      }
+      failed(thrown);
       throw thrown;
     }
   };

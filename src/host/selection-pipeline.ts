@@ -67,27 +67,44 @@ export class SelectionPipeline {
    * PM_SELECTION_INVALID_PICK, PM_PLUGIN_THREW, PM_PLUGIN_INVALID.
    */
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick {
-    if (table.count === 0) throw noEndpoints(this.#site, 'none is eligible');
-    this.#makeRoom(table.count);
-    const { affinityTarget } = facts;
-    const pin = facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));
+    const { count } = table;
+    if (count === 0) throw noEndpoints(this.#site, 'none is eligible');
+    if (this.#costs.length < count) this.#makeRoom(count);
     const cost = this.#plainCost;
-    if (cost === null || pin !== null) return this.#selectCompacted(table, facts, pin);
+    // What follows is nearly every decision, and small enough to be compiled into one piece with the evaluation.
+    if (cost === null || facts.pinnedWorker !== null || facts.affinityTarget !== null) {
+      return this.#selectOtherwise(table, facts);
+    }
+    return this.#selectByCost(cost, table, facts);
+  }
+
+  /** Among all rows by the declared cost. */
+  #selectByCost(cost: LinearCost<Commitment>, table: CandidateTable, facts: SelectionFacts): SelectionPick {
     const costs = this.#costs;
     const lowest = this.#lowest;
     if (!evaluateLinearCost(cost, this.#setting, table, facts, costs, lowest)) throw this.#notFinite(costs);
-    const commits = cost.commits.length > 0;
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
-    if (temperature === 0 && !lowest.tied) {
-      // Nearly every decision, so it is written out: at a few workers the calls below cost as much as the evaluation.
-      const { row } = lowest;
-      const commitKvCopy = commits && hasCopyable(table, row);
-      return { row, costs, droppedBy: null, by: 'lowest_cost', ties: 1, randomDraw: null, commitKvCopy };
-    }
+    if (temperature !== 0 || lowest.tied) return this.#selectByChance(cost, table, temperature);
+    const { row } = lowest;
+    const commitKvCopy = cost.commits.length > 0 && hasCopyable(table, row);
+    return { row, costs, droppedBy: null, by: 'lowest_cost', ties: 1, randomDraw: null, commitKvCopy };
+  }
+
+  /** By costs just evaluated of which several are the lowest, or that are sampled. */
+  #selectByChance(cost: LinearCost<Commitment>, table: CandidateTable, temperature: number): SelectionPick {
+    const costs = this.#costs;
     const { row, ties, draw: randomDraw } = this.#chooseByCost(costs, table.count, temperature);
-    const commitKvCopy = commits && hasCopyable(table, row);
+    const commitKvCopy = cost.commits.length > 0 && hasCopyable(table, row);
     const by = randomDraw === null ? 'lowest_cost' : 'sampled';
     return { row, costs, droppedBy: null, by, ties, randomDraw, commitKvCopy };
+  }
+
+  #selectOtherwise(table: CandidateTable, facts: SelectionFacts): SelectionPick {
+    const { affinityTarget } = facts;
+    const pin = facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));
+    const cost = this.#plainCost;
+    if (cost !== null && pin === null) return this.#selectByCost(cost, table, facts);
+    return this.#selectCompacted(table, facts, pin);
   }
 
   #selectCompacted(table: CandidateTable, facts: SelectionFacts, pin: WorkerTarget | null): SelectionPick {
@@ -130,7 +147,6 @@ export class SelectionPipeline {
   }
 
   #makeRoom(rows: number): void {
-    if (this.#costs.length >= rows) return;
     const room = Math.max(rows, this.#costs.length * 2);
     this.#compact.grow(room);
     this.#origin = new Int32Array(room);

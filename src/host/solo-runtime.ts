@@ -15,9 +15,9 @@ import { PolicyCatalog, type Preparation, type Prepared } from './catalog.ts';
 import type { HintFleet } from './copy-locations.ts';
 import { type AnyDefinition, checkDefinition } from './definition-check.ts';
 import type { ResolvedHint } from './hint-resolution.ts';
-import { createRole } from './role-creation.ts';
+import { createRole, quietly } from './role-creation.ts';
 import { roleRuntimeOf } from './role-runtime.ts';
-import type { RoleRuntime } from './types.ts';
+import type { HintBooking, HintStageResult, RoleRuntime } from './types.ts';
 import { hintStageOf } from './waiting-hint-stage.ts';
 
 /** A definition with the parameters its YAML would give it. */
@@ -49,7 +49,35 @@ export interface SoloOptions {
  * @throws PointsmanError PM_PLUGIN_INVALID, PM_POLICY_PARAMETERS, PM_PLUGIN_THREW.
  */
 export async function createSoloRuntime(options: SoloOptions): Promise<RoleRuntime> {
-  const { role, partition, blockSize, clock, seed, log, fleet, onCommitFailure = 'degrade' } = options;
+  const { created, ports, resolved, site } = await createSolo(options);
+  const stage = hintStageOf(created.hints, { ...ports, fleet: options.fleet });
+  return roleRuntimeOf(resolved, created, site, ports, stage);
+}
+
+/** Hint policies created once. */
+export interface SoloHints {
+  /** One booking; what is wrong with an output is logged each time. Null where a policy runs in a thread. */
+  run(booking: HintBooking): HintStageResult | null;
+  dispose(): Promise<void>;
+}
+
+/** Prepares and creates the hint policies. @throws as {@link createSoloRuntime}. */
+export async function createSoloHints(options: SoloOptions): Promise<SoloHints> {
+  const { created, ports } = await createSolo(options);
+  return {
+    run(booking) {
+      // A stage says once what is wrong; who looks at every booking wants to hear it of each.
+      const stage = hintStageOf(created.hints, { ...ports, fleet: options.fleet });
+      return 'start' in stage ? null : stage.run(booking);
+    },
+    async dispose() {
+      for (const dispose of created.disposers) await quietly(dispose, options.log);
+    },
+  };
+}
+
+async function createSolo(options: SoloOptions) {
+  const { role, partition, blockSize, clock, seed, log, onCommitFailure = 'degrade' } = options;
   const { definition, parameters } = options.selection ?? { definition: roundRobin };
   const selection = await prepareSolo(definition, parameters, (catalog) =>
     catalog.selections.get(definition.type),
@@ -65,9 +93,7 @@ export async function createSoloRuntime(options: SoloOptions): Promise<RoleRunti
   const resolved = { role, selection, instance: null, hints, dormantHints: [], path: [], onCommitFailure };
   const ports = { clock, seed, log, metrics: options.metrics ?? NO_METRICS, shared: new Map() };
   const site = { partition, blockSize };
-  const created = createRole(resolved, site, ports);
-  const stage = hintStageOf(created.hints, { ...ports, fleet });
-  return roleRuntimeOf(resolved, created, site, ports, stage);
+  return { resolved, created: createRole(resolved, site, ports), site, ports };
 }
 
 /**

@@ -211,7 +211,9 @@ export interface HintPolicyResult {
     /** Skipped by its breaker. */
     | 'tripped'
     /** Skipped as its thread is being replaced. */
-    | 'restarting';
+    | 'restarting'
+    /** Has no actions, and the last copy it asked for was not to be had. */
+    | 'no_copy_source';
   readonly error_code?: string;
   readonly actions?: number;
   readonly us: number;

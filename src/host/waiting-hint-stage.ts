@@ -33,6 +33,7 @@ import type {
   PendingHints,
   ThreadedHintStage,
 } from './types.ts';
+import { explainThrown, HINT_MEMBERS } from './undeclared-input.ts';
 
 /** The stage of one role in one partition. */
 export class WaitingHintStage implements ThreadedHintStage {
@@ -169,7 +170,11 @@ class StageRun implements PendingHints {
       verdict = this.#judge(hint, hint.policy.buildHints(context as never));
     } catch (thrown) {
       verdict = 'threw';
-      this.#complaints.complain(hint.name, verdict, errorText(thrown));
+      this.#complaints.complain(
+        hint.name,
+        verdict,
+        errorText(explainThrown(thrown, hint.inputs, HINT_MEMBERS)),
+      );
     }
     const micros = (clock.now() - startedAt) * 1000;
     guard?.end(guardStartedAt, isFailure(verdict, MAX_HINT_ACTIONS));

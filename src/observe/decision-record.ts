@@ -52,7 +52,7 @@ export type CandidateRecord =
     };
 
 /** How a booking ended. */
-export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone' | 'commit_failed';
+export type ReleaseReason = 'finished' | 'aborted' | 'failed' | 'worker_gone' | 'commit_failed' | 'expired';
 
 /** What became of one hint action, as the engine tells; `unreported` is the router's own word. */
 export type HintOutcome = 'accepted' | 'clipped' | 'deferred' | 'rejected' | 'missing' | 'unreported';

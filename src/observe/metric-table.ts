@@ -33,6 +33,11 @@ export const METRICS = {
   },
   // --- road ---
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
+  pointsman_bookings_expired_total: {
+    kind: 'counter',
+    help: 'Bookings ended because nothing came of them for long and nobody waited (abandoned), or nobody owned them (unowned).',
+    labels: ['reason'],
+  },
   pointsman_overload_refusals_total: {
     kind: 'counter',
     help: 'Requests refused by load, by model and reason: workers_busy (busy thresholds) or concurrent_requests (the limit of that name; the gateway tells it before it knows the model).',

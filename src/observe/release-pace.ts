@@ -22,7 +22,7 @@ export class ReleasePace {
     this.#grown = 0;
   }
 
-  /** What is held grew by itself; that much of the next release wins nothing. */
+  /** What is held grew by itself, or fell where `size` is negative; that much of the next release wins nothing. */
   grew(size: number): void {
     this.#grown += size;
   }

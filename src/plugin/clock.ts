@@ -5,7 +5,10 @@
 export interface Clock {
   /** Current time in ms. */
   now(): number;
-  /** Calls `callback` once, `delayMs` from now or later; returns a function that cancels it. */
+  /**
+   * Calls `callback` once, `delayMs` from now or later; returns a function that cancels it. A plugin's clock refuses what is no
+   * number with PointsmanError PM_PLUGIN_INVALID.
+   */
   schedule(delayMs: number, callback: () => void): () => void;
 }
 

@@ -58,7 +58,11 @@ export const ERROR_CODES = {
   PM_CONFIG_UNREADABLE: { status: 500, retryable: false, meaning: 'The configuration file cannot be read.' },
   // --- host, plugins ---
   PM_PLUGIN_LOAD: { status: 500, retryable: false, meaning: 'A plugin file or package cannot be loaded.' },
-  PM_PLUGIN_INVALID: { status: 500, retryable: false, meaning: 'A plugin definition breaks the contract.' },
+  PM_PLUGIN_INVALID: {
+    status: 500,
+    retryable: false,
+    meaning: 'A plugin definition, or what a plugin hands to the router, breaks the contract.',
+  },
   PM_PLUGIN_FOLDER: {
     status: 500,
     retryable: false,
@@ -401,6 +405,11 @@ export const ERROR_CODES = {
     status: 431,
     retryable: false,
     meaning: 'The request headers are larger than limits.header_bytes.',
+  },
+  PM_ROAD_EXPIRED: {
+    status: 504,
+    retryable: true,
+    meaning: 'The engine sent nothing for long, and nobody was known to wait for the answer.',
   },
   PM_OVERLOADED: {
     status: 429,

@@ -25,8 +25,10 @@ export interface KvCopyLocations {
   /** Device and host blocks the booked rank holds itself. */
   readonly localPrefixBlocks: number;
   /**
-   * A source that adds at least `minAdditional` blocks (≥ 1): of those within 1/16 of the longest prefix the one with the fewest
-   * requests in flight, then the longest, then the smallest (worker id, rank); null when there is none.
+   * A source that adds at least `minAdditional` blocks beyond {@link localPrefixBlocks}: of those within 1/16 of the longest prefix
+   * the one with the fewest requests in flight, then the longest, then the smallest (worker id, rank); null when there is none.
+   * @param minAdditional a number from 0; 0 asks for 1
+   * @throws PointsmanError PM_PLUGIN_INVALID when it is anything else, NaN included.
    */
   bestSource(minAdditional: number): KvCopy | null;
 }

@@ -1,10 +1,11 @@
 // Injected randomness: small, seeded, the same numbers on every Node version (integer arithmetic only).
+import { PointsmanError } from './errors.ts';
 
 /** Source of random numbers. */
 export interface Rng {
   /** Uniform in [0, 1), 32 bits of resolution. */
   next(): number;
-  /** Uniform integer in [0, n); `n` ≥ 1. */
+  /** Uniform integer in [0, n); `n` an integer ≥ 1, else PointsmanError PM_PLUGIN_INVALID. */
   integer(n: number): number;
 }
 
@@ -29,6 +30,15 @@ export function seededRng(seed: number): Rng {
   for (let warmUp = 0; warmUp < 15; warmUp += 1) step();
   return {
     next: () => step() / 4294967296,
-    integer: (n) => Math.floor((step() / 4294967296) * n),
+    integer(n) {
+      // NaN would go on as the number of a row, or as a condition that is never true.
+      if (!(Number.isSafeInteger(n) && n >= 1)) {
+        throw new PointsmanError(
+          'PM_PLUGIN_INVALID',
+          `rng.integer: n must be an integer from 1, got ${typeof n === 'number' ? n : `a value of type ${typeof n}`}`,
+        );
+      }
+      return Math.floor((step() / 4294967296) * n);
+    },
   };
 }

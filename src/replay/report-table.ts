@@ -10,8 +10,12 @@ const LOSSES: readonly (readonly [label: string, count: (run: RunReport) => numb
   ['  refused by load', (run) => run.refused ?? 0],
   ['policy failed, default cost chose', (run) => faults(run, 'choice')],
   ['classifier failed or skipped', (run) => faults(run, 'classification')],
-  ['hint outputs dropped', (run) => faults(run, 'actions')],
+  ['hint outputs dropped', (run) => faults(run, 'actions') - skips(run)],
+  ['hint policy skipped for failing', skips],
 ];
+
+/** What engines may answer to an action, in the order of the table. */
+const OUTCOMES = ['accepted', 'clipped', 'deferred', 'missing', 'rejected'] as const;
 
 /** Copies that selection counted on; shown where there are any. */
 const COMMITS: readonly Row[] = [
@@ -75,6 +79,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...hintRows(report.runs),
     ...(settings.host_kv_blocks === undefined ? [] : HOST),
     ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
     ...(report.runs.some((run) => run.events !== undefined) ? EVENTS : []),
@@ -107,6 +112,44 @@ export function reportTable(report: ReplayReport): string {
 function hostBlocks({ host_kv_blocks: blocks }: ReplayReport['settings']): string {
   return blocks === undefined ? '' : ` and ${blocks} host blocks`;
 }
+
+/** Hint actions and the engines' answers, each where some run has any. */
+function hintRows(runs: readonly RunReport[]): readonly Row[] {
+  const sent = ({ hints }: RunReport): number =>
+    Object.values(hints.actions_by_type).reduce((sum, count) => sum + count, 0);
+  if (runs.every((run) => sent(run) === 0)) return [];
+  const answered = OUTCOMES.filter((name) => runs.some(({ hints }) => (hints.outcomes[name] ?? 0) > 0));
+  return [
+    ['hint actions sent', (run) => String(sent(run))],
+    ...answered.map((name): Row => [`  ${name}`, ({ hints }) => String(hints.outcomes[name] ?? 0)]),
+  ];
+}
+
+/** Calls of hint policies that were not made while they were skipped. */
+function skips(run: RunReport): number {
+  return run.policy_faults.reduce((sum, { count, lost, reason }) => {
+    return sum + (lost === 'actions' && reason === 'tripped' ? count : 0);
+  }, 0);
+}
+
+/** A line for each policy whose actions the engines would not take, none for those that only found no room at the time. */
+export function rejectionLines(report: ReplayReport): readonly string[] {
+  return report.runs.flatMap(({ hints, name }) =>
+    (hints.rejections ?? [])
+      .filter(({ reason }) => reason !== 'no_room')
+      .map(({ action, count, policy, reason }) => {
+        const means = REASONS[reason ?? ''] ?? '';
+        return `${name}: the engines rejected actions of a hint policy (policy: ${policy}, action: ${action}, count: ${count}, reason: ${reason}${means})`;
+      }),
+  );
+}
+
+/** What the words of the simulated engine mean. */
+const REASONS: Readonly<Record<string, string>> = {
+  malformed: ', the payload lacks a member or has one of another form',
+  unsupported: ', the engine does not know the action',
+  policy: ', it acts on the first kv.fetch of a request only',
+};
 
 function sumOf(run: RunReport, figure: 'onboarded_blocks' | 'offloaded_blocks'): number {
   return run.workers.reduce((sum, worker) => sum + (worker[figure] ?? 0), 0);

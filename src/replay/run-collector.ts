@@ -5,6 +5,7 @@ import type { KvHint } from '../plugin/index.ts';
 import type { SimulatedEngineStats } from '../simulator/index.ts';
 import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
 import { Distribution, rounded } from './distribution.ts';
+import { RejectionTally } from './rejection-tally.ts';
 import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
 
 interface WorkerTotals {
@@ -40,6 +41,7 @@ export class RunCollector {
   readonly #queueWait = new Distribution();
   readonly #actions = new Map<string, number>();
   readonly #outcomes = new Map<string, number>();
+  readonly #rejections = new RejectionTally();
   readonly #commits: CommitTally;
   #fetchedBlocks = 0;
   #fetchedBytes = 0;
@@ -87,21 +89,23 @@ export class RunCollector {
 
   /** A booking was made; answers what its committed copy awaits. */
   booked(record: DecisionRecord, inputTokens: number): AwaitedTokens | null {
+    this.#rejections.booked(record);
     return this.#commits.booked(record, inputTokens);
   }
 
   /** A request reached its engine with this hint. */
-  hinted(hint: KvHint | null): void {
-    for (const action of hint?.actions ?? []) {
+  hinted(hint: KvHint): void {
+    for (const action of hint.actions) {
       count(this.#actions, `${action.action_type}@${action.action_version}`);
     }
   }
 
   /** The engine's answer to a request's hint. */
-  outcomes(hint: KvHint | null, outcomes: readonly ReportedHintOutcome[]): void {
+  outcomes(hint: KvHint, outcomes: readonly ReportedHintOutcome[]): void {
+    this.#rejections.answered(hint, outcomes);
     for (const outcome of outcomes) {
       count(this.#outcomes, outcome.outcome);
-      const action = hint?.actions.find((one) => one.action_id === outcome.actionId);
+      const action = hint.actions.find((one) => one.action_id === outcome.actionId);
       if (action?.action_type !== 'kv.fetch') continue;
       this.#fetchedBlocks += outcome.blocksDone ?? 0;
       this.#fetchedBytes += outcome.bytes ?? 0;
@@ -171,6 +175,7 @@ export class RunCollector {
     });
     const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);
     const output = workers.reduce((sum, worker) => sum + worker.output_tokens, 0);
+    const rejections = this.#rejections.report();
     const commits = this.#commits.report();
     return {
       name,
@@ -194,6 +199,7 @@ export class RunCollector {
         outcomes: sorted(this.#outcomes),
         fetched_blocks: this.#fetchedBlocks,
         fetched_bytes: this.#fetchedBytes,
+        ...(rejections === null ? {} : { rejections }),
         ...(commits === null ? {} : { commits }),
       },
       policy_faults: policyFaults,

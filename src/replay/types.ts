@@ -111,12 +111,25 @@ export interface CommitReport {
   readonly sent_and_covered: number;
 }
 
+/** Actions that engines refused, of one hint policy and for one reason. */
+export interface HintRejection {
+  /** Name of the hint policy. */
+  readonly policy: string;
+  /** `type@version` of the actions. */
+  readonly action: string;
+  /** The engine's word: `malformed`, `unsupported`, `policy` (another of its kind came first), `no_room`; null = it gave none. */
+  readonly reason: string | null;
+  readonly count: number;
+}
+
 /** Hints as the engines received and answered them. */
 export interface HintReport {
   readonly actions_by_type: Readonly<Record<string, number>>;
   readonly outcomes: Readonly<Record<string, number>>;
   readonly fetched_blocks: number;
   readonly fetched_bytes: number;
+  /** Absent when no action was rejected. */
+  readonly rejections?: readonly HintRejection[];
   /** Absent when nothing was committed. */
   readonly commits?: CommitReport;
 }

@@ -3,22 +3,18 @@
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
 import type { RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
-import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
+import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
-import { countReport, reportRecord } from './count-report.ts';
+import { endBooking, endUnsentBooking } from './end-booking.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
-import { reportedBlocks } from './prediction.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 
 /** Status that stands in the record for a request whose client went away; nobody is answered with it. */
 const CLIENT_GONE = 499;
-
-/** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
-const COMMIT_RELEASED = 409;
 
 /** A request under way. */
 export class Exchange implements RoadTicket, EngineSink {
@@ -44,6 +40,8 @@ export class Exchange implements RoadTicket, EngineSink {
   #generated = 0;
   /** Blocks of prompt and output so far, the last one perhaps partly filled. */
   #blocks = 0;
+  /** Whether it got on since `takeProgress` was called last. */
+  #gotOn = true;
 
   constructor(state: RoadState, request: RoadRequest, sink: ResponseSink) {
     this.requestId = request.requestId;
@@ -61,6 +59,11 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Worker it is booked on; null before booking. */
   get workerId(): WorkerId | null {
     return this.#booking?.workerId ?? null;
+  }
+
+  /** Number of its booking; null = it has none now. */
+  get attempt(): number | null {
+    return this.#booking?.attempt ?? null;
   }
 
   // --- what the road tells ---
@@ -86,6 +89,7 @@ export class Exchange implements RoadTicket, EngineSink {
   booked(booking: ExchangeBooking): void {
     booking.hold?.retain();
     this.#booking = booking;
+    this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
     this.#state.exchanges.add(this);
@@ -95,17 +99,10 @@ export class Exchange implements RoadTicket, EngineSink {
   giveUpBooking(): void {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
-    const { scheduler, exchanges, decisions, clock } = this.#state;
-    exchanges.delete(this);
+    this.#state.exchanges.delete(this);
     this.#booking = null;
     this.#predictedTokens = null;
-    const now = clock.now();
-    scheduler.release(booking.attempt);
-    booking.hold?.release();
-    if (booking.decision === null) return;
-    booking.decision.released('commit_failed', now);
-    const end = { status: COMMIT_RELEASED, finish: null, endMs: now, report: null };
-    decisions?.complete(booking.decision, end);
+    endUnsentBooking(this.#state, booking);
   }
 
   /** Tells the door where the request goes. */
@@ -162,6 +159,22 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#fail(error, 'worker_gone');
   }
 
+  /** Whether it was booked, or anything came from the engine, since the last call. */
+  takeProgress(): boolean {
+    const gotOn = this.#gotOn;
+    this.#gotOn = false;
+    return gotOn;
+  }
+
+  /** Nothing has come from the engine for long: ends, unless the door says that somebody waits. False when it goes on. */
+  expire(): boolean {
+    if (this.#over || this.#isAwaited()) return false;
+    this.#abortEngine();
+    const message = 'the engine sent nothing for long, and nobody waits for the answer';
+    this.#fail(new PointsmanError('PM_ROAD_EXPIRED', message), 'expired');
+    return true;
+  }
+
   // --- what the door tells ---
 
   abort(): void {
@@ -190,6 +203,7 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#over) return;
     this.#status = status;
     this.#headPassed = true;
+    this.#gotOn = true;
     this.#lifecycle?.responding(0);
     if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
     for (const { actionId, outcome, blocksDone, reason } of outcomes)
@@ -203,6 +217,7 @@ export class Exchange implements RoadTicket, EngineSink {
 
   data(bytes: Uint8Array): void {
     if (this.#over) return;
+    this.#gotOn = true;
     try {
       this.#sink.data(bytes);
     } catch {
@@ -214,12 +229,13 @@ export class Exchange implements RoadTicket, EngineSink {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
     const { scheduler } = this.#state;
+    this.#gotOn = true;
     if (this.#generated === 0) this.#firstToken(booking);
     this.#generated += count;
     this.#lifecycle?.responding(count);
     const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
-      scheduler.outputBlocks(booking.attempt, blocks - this.#blocks);
+      scheduler.outputBlock(booking.attempt, this.#generated, this.#request.expectedOutputTokens);
       this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }
@@ -281,6 +297,15 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#end('failed', 500, null, 'PM_INTERNAL');
   }
 
+  #isAwaited(): boolean {
+    try {
+      return this.#sink.waits?.() ?? false;
+    } catch {
+      this.#state.metrics.count('pointsman_door_errors_total');
+      return false;
+    }
+  }
+
   #abortEngine(): void {
     const engine = this.#engine;
     this.#engine = null;
@@ -301,45 +326,22 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#over = true;
     this.#engine = null;
     if (this.#state.exchanges.delete(this)) this.#state.pace.released(1, this.#state.clock.now());
-    if (this.#booking === null) this.#endWait();
-    else this.#endBooking(this.#booking, reason, status, report);
-    // The last thing: a request of the same id may start from here.
-    this.#lifecycle?.ended(report, code);
-  }
-
-  #endWait(): void {
     const stopWaiting = this.#stopWaiting;
     this.#stopWaiting = null;
-    stopWaiting?.();
-  }
-
-  #endBooking(
-    booking: ExchangeBooking,
-    reason: ReleaseReason,
-    status: number,
-    report: EngineReport | null,
-  ): void {
-    const { scheduler, decisions, hintOutcomes, beliefs, clock } = this.#state;
-    const now = clock.now();
-    scheduler.release(booking.attempt);
-    booking.hold?.release();
-    this.#endWait();
-    const computed = this.#generated > 0 || (report !== null && status < 400);
-    const cachedBlocks = reportedBlocks(
-      report?.cachedTokens ?? null,
-      this.#request.tokens.length,
-      booking.blockSize,
-    );
-    beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
-    if (this.#hints !== null) hintOutcomes.ended(this.#hints);
-    if (report !== null) countReport(this.#state, this.#request, booking, this.#predictedTokens, report);
-    if (booking.decision === null) return;
-    booking.decision.released(reason, now);
-    decisions?.complete(booking.decision, {
-      status,
-      finish: report?.finishReason ?? null,
-      endMs: now,
-      report: report === null ? null : reportRecord(report),
-    });
+    if (this.#booking === null) stopWaiting?.();
+    else {
+      endBooking(this.#state, this.#booking, {
+        request: this.#request,
+        reason,
+        status,
+        report,
+        generated: this.#generated > 0,
+        hints: this.#hints,
+        predictedTokens: this.#predictedTokens,
+        stopWaiting,
+      });
+    }
+    // The last thing: a request of the same id may start from here.
+    this.#lifecycle?.ended(report, code);
   }
 }

@@ -32,6 +32,9 @@ export interface HoldLimits {
   readonly waiting: number;
 }
 
+/** Nobody waits. */
+export const NO_HOLD: HoldLimits = { waitMs: 0, waiting: 0 };
+
 /** What the hold works with. */
 export interface HoldPorts<E extends HeldExchange> {
   readonly fleet: Fleet;

@@ -25,6 +25,8 @@ export interface RoadDeps extends LookupDeps {
   readonly concurrentRequests: number;
   /** How requests wait for a first worker; read at each of them; absent = none does. */
   readonly firstWorkerHold?: HoldLimits;
+  /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */
+  readonly bookingExpiryMs?: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Event streams, for the record; absent = none are heard. */

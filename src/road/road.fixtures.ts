@@ -168,9 +168,19 @@ export function prompt(seed: number, count: number): Uint32Array {
 /** Options of {@link testRoad}. */
 export interface TestRoadOptions
   extends Partial<
-    Pick<RoadDeps, 'concurrentRequests' | 'firstWorkerHold' | 'index' | 'decisions' | 'metrics'>
+    Pick<
+      RoadDeps,
+      | 'concurrentRequests'
+      | 'firstWorkerHold'
+      | 'index'
+      | 'decisions'
+      | 'metrics'
+      | 'bookingExpiryMs'
+      | 'wallMicros'
+    >
   > {
   readonly workers?: readonly WorkerSpec[];
+  readonly tracksOutputBlocks?: boolean;
   readonly selection?: SoloOptions['selection'];
   readonly hints?: SoloOptions['hints'];
   readonly onCommitFailure?: 'degrade' | 'release';
@@ -193,7 +203,11 @@ export async function testRoad(options: TestRoadOptions = {}) {
   const transport = new ScriptedTransport();
   const health = new WorkerHealth(fleet);
   const cost = linearCost();
-  const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(7)) });
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: new DefaultChoice(cost, seededRng(7)),
+    tracksOutputBlocks: options.tracksOutputBlocks ?? false,
+  });
   const decisions =
     options.decisions === undefined
       ? new DecisionRing({
@@ -260,7 +274,8 @@ export async function testRoad(options: TestRoadOptions = {}) {
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
-    wallMicros: () => 0,
+    ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
+    wallMicros: options.wallMicros ?? (() => 0),
   });
   for (const spec of options.workers ?? [workerSpec(1n), workerSpec(2n)]) {
     const worker = fleet.add(spec, capabilities(spec.id));

@@ -7,12 +7,13 @@ import { ReleasePace, type StoredDecision } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
+import { BookingLeases } from './booking-leases.ts';
 import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { engineRequest } from './engine-request.ts';
 import { Exchange } from './exchange.ts';
-import { FirstWorkerHold, type HeldRequest } from './first-worker-hold.ts';
+import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -21,6 +22,7 @@ import { asPointsmanError, workerLost } from './road-errors.ts';
 import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
+import type { StagedBooking, Walk } from './staged-booking.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
 
 /** The booking's committed copy cannot be sent and the booking is to be given up. */
@@ -29,23 +31,6 @@ const COMMIT_RELEASED = Symbol('commit released');
 /** The booking waits for hint policies in threads of their own. */
 const HELD = Symbol('held');
 
-/** What all bookings of a request share. */
-type Walk = HeldRequest<Exchange>;
-
-/** What is known of a booking when its hint stage answers, then or later. */
-interface StagedBooking {
-  readonly exchange: Exchange;
-  readonly decision: StoredDecision | null;
-  readonly predictedTokens: number | null;
-  readonly policy: string;
-  readonly requestId: string;
-  readonly promptTokens: number;
-  readonly blockSize: number;
-  readonly commit: ReturnType<typeof commitFor>;
-  readonly startedMicros: number;
-}
-
-const NO_HOLD = { waitMs: 0, waiting: 0 };
 const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
@@ -69,6 +54,7 @@ class SynchronousRoad implements Road {
   readonly #lookups: PromptLookups;
   readonly #classify: ClassifyStep<Exchange>;
   readonly #hold: FirstWorkerHold<Exchange>;
+  readonly #leases: BookingLeases;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
@@ -99,6 +85,7 @@ class SynchronousRoad implements Road {
       computedBlocks: deps.computedBlocks ?? null,
       labelsOf: roadLabels(),
     };
+    this.#leases = new BookingLeases(this.#state, () => deps.bookingExpiryMs ?? Number.POSITIVE_INFINITY);
     this.#writer =
       deps.decisions === null
         ? null
@@ -107,6 +94,7 @@ class SynchronousRoad implements Road {
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
+    this.#leases.review(exchange.arrivedAt);
     const underWay = this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;
     const { concurrentRequests: limit } = this.#deps;
     const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
@@ -128,6 +116,10 @@ class SynchronousRoad implements Road {
 
   unsettled(): boolean {
     return this.#classify.unsettled;
+  }
+
+  expireBookings(): number {
+    return this.#leases.review(this.#deps.clock.now());
   }
 
   activeBookings(): number {
@@ -152,8 +144,16 @@ class SynchronousRoad implements Road {
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
   #bookAndSend(walk: Walk, lookup: PromptLookup, placement: Placement, bookings: number): void {
-    const { slot, rank, workerId } = placement;
-    const outcome = this.#bookAndHint(walk, lookup, placement, bookings);
+    const { attempt, slot, rank, workerId } = placement;
+    let outcome: KvHint | typeof COMMIT_RELEASED | typeof HELD | null;
+    try {
+      outcome = this.#bookAndHint(walk, lookup, placement, bookings);
+    } catch (thrown) {
+      // No door has a ticket yet that could end it; and it may not even be the exchange's.
+      if (walk.exchange.attempt !== attempt) this.#deps.scheduler.release(attempt);
+      walk.exchange.failed(asPointsmanError(thrown));
+      return;
+    }
     if (outcome === HELD) return;
     if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, lookup);
     else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);

@@ -63,6 +63,11 @@ export interface ResponseSink {
   finished(report: EngineReport): void;
   /** Refused before booking, or failed after; `afterHead` says whether the head was passed on. */
   failed(error: PointsmanError, afterHead: boolean): void;
+  /**
+   * Whether somebody still waits for the answer; asked when nothing has come from the engine for long, and then the request goes on.
+   * Absent = the door does not know: such a request is given up.
+   */
+  waits?(): boolean;
 }
 
 /** A request under way. */
@@ -99,6 +104,11 @@ export interface Road {
   hintOutcome(event: LateHintOutcome): void;
   /** Whether a plugin waits for something that only a promise can bring: virtual time lets promises run before it goes on. */
   unsettled(): boolean;
+  /**
+   * Ends bookings whose owner is gone, if it is time to look for them. Arrivals do so too; a road that may get none is told now and
+   * then. Returns ms until the next time.
+   */
+  expireBookings(): number;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }

@@ -18,37 +18,48 @@ function chain(blocks: readonly number[]): Uint32Array {
 
 const key = (pairs: Uint32Array, at: number): string => `${pairs[2 * at]}/${pairs[2 * at + 1]}`;
 
-/** The plain definition: a reference count per (slot, sequence hash). */
+/** The plain definition: a reference count and a weight per (slot, sequence hash). */
 class NaivePrefixes {
-  readonly counts = new Map<number, Map<string, number>>();
+  readonly blocks = new Map<number, Map<string, { count: number; weight: number }>>();
 
   hold(slot: number, pairs: Uint32Array): number {
-    const held = this.counts.get(slot) ?? new Map<string, number>();
-    this.counts.set(slot, held);
-    let added = 0;
+    const before = this.weight(slot);
+    const held = this.blocks.get(slot) ?? new Map<string, { count: number; weight: number }>();
+    this.blocks.set(slot, held);
     for (let at = 0; at < pairs.length / 2; at += 1) {
-      const before = held.get(key(pairs, at)) ?? 0;
-      if (before === 0) added += 1;
-      held.set(key(pairs, at), before + 1);
+      const count = held.get(key(pairs, at))?.count ?? 0;
+      held.set(key(pairs, at), { count: count + 1, weight: 1 });
     }
-    return added;
+    return this.weight(slot) - before;
   }
 
   release(slot: number, pairs: Uint32Array): number {
-    const held = this.counts.get(slot) ?? new Map<string, number>();
-    let removed = 0;
+    const before = this.weight(slot);
+    const held = this.blocks.get(slot);
     for (let at = 0; at < pairs.length / 2; at += 1) {
-      const left = (held.get(key(pairs, at)) ?? 0) - 1;
-      if (left === 0) {
-        held.delete(key(pairs, at));
-        removed += 1;
-      } else held.set(key(pairs, at), left);
+      const block = held?.get(key(pairs, at));
+      if (block !== undefined) block.count -= 1;
+      if (block?.count === 0) held?.delete(key(pairs, at));
     }
-    return removed;
+    return before - this.weight(slot);
+  }
+
+  weigh(slot: number, pairs: Uint32Array, weight: number): number {
+    const before = this.weight(slot);
+    for (let at = pairs.length / 2 - 1; at >= 0; at -= 1) {
+      const block = this.blocks.get(slot)?.get(key(pairs, at));
+      if (block?.count !== 1) break;
+      block.weight = weight;
+    }
+    return this.weight(slot) - before;
+  }
+
+  weight(slot: number): number {
+    return [...(this.blocks.get(slot)?.values() ?? [])].reduce((sum, { weight }) => sum + weight, 0);
   }
 
   depth(slot: number, pairs: Uint32Array): number {
-    const held = this.counts.get(slot);
+    const held = this.blocks.get(slot);
     let depth = 0;
     while (depth < pairs.length / 2 && held?.has(key(pairs, depth))) depth += 1;
     return depth;
@@ -57,13 +68,18 @@ class NaivePrefixes {
 
 const promptArbitrary = fc.array(fc.nat(1), { maxLength: 12 }).map(chain);
 const operationArbitrary = fc.oneof(
-  fc.record({ kind: fc.constant('hold' as const), slot: fc.nat(11), prompt: promptArbitrary }),
+  fc.record({
+    kind: fc.constant('hold' as const),
+    slot: fc.oneof(fc.nat(1), fc.nat(11)),
+    prompt: promptArbitrary,
+  }),
   fc.record({ kind: fc.constant('release' as const), which: fc.nat(30) }),
+  fc.record({ kind: fc.constant('weigh' as const), which: fc.nat(30), eighths: fc.nat(8) }),
   fc.record({ kind: fc.constant('measure' as const), prompt: promptArbitrary }),
 );
 
 describe('prefixes of active requests', () => {
-  it('answers as a reference count per slot and hash does, after any operations', () => {
+  it('answers as a reference count and a weight per slot and hash do, after any operations', () => {
     fc.assert(
       fc.property(fc.array(operationArbitrary, { maxLength: 80 }), (operations) => {
         const prefixes = new ActivePrefixes();
@@ -81,6 +97,13 @@ describe('prefixes of active requests', () => {
               prefixes.release(request.slot, request.held);
               expect(prefixes.changedBlocks).toBe(naive.release(request.slot, request.prompt));
             }
+          } else if (operation.kind === 'weigh') {
+            const request = active[operation.which % Math.max(1, active.length)];
+            if (request?.held) {
+              const weight = operation.eighths / 8;
+              prefixes.weigh(request.slot, request.held, weight);
+              expect(prefixes.changedBlocks).toBe(naive.weigh(request.slot, request.prompt, weight));
+            }
           } else if (operation.kind === 'measure') {
             prefixes.measure(operation.prompt, operation.prompt.length / 2);
             for (let slot = 0; slot < 12; slot += 1) {
@@ -88,7 +111,11 @@ describe('prefixes of active requests', () => {
             }
           }
         }
-        for (const request of active) if (request.held) prefixes.release(request.slot, request.held);
+        for (const { slot, prompt, held } of active) {
+          if (held === null) continue;
+          prefixes.release(slot, held);
+          expect(prefixes.changedBlocks).toBe(naive.release(slot, prompt));
+        }
         expect(prefixes.nodeCount).toBe(0);
       }),
       { numRuns: 400 },
@@ -108,6 +135,24 @@ describe('prefixes of active requests', () => {
     expect(prefixes.nodeCount).toBe(1);
     if (heldFirst) prefixes.release(0, heldFirst);
     expect(prefixes.nodeCount).toBe(0);
+  });
+
+  it('joins the runs of a chain again once all of it weighs the same', () => {
+    const prefixes = new ActivePrefixes();
+    const held = prefixes.hold(0, chain([1, 2, 3, 4]), 4);
+    if (held === null) throw new Error('nothing is held');
+    prefixes.weigh(0, held, 0.5);
+    expect(prefixes.changedBlocks).toBe(-2);
+    const sharer = prefixes.hold(0, chain([1, 2]), 2);
+    expect([prefixes.changedBlocks, prefixes.nodeCount]).toEqual([1, 2]);
+    prefixes.weigh(0, held, 0.25);
+    expect(prefixes.changedBlocks).toBe(-0.5);
+    if (sharer) prefixes.release(0, sharer);
+    expect([prefixes.changedBlocks, prefixes.nodeCount]).toEqual([0, 2]);
+    prefixes.weigh(0, held, 0.125);
+    expect([prefixes.changedBlocks, prefixes.nodeCount]).toEqual([-2 * 0.875 - 2 * 0.125, 1]);
+    prefixes.release(0, held);
+    expect([prefixes.changedBlocks, prefixes.nodeCount]).toEqual([0.5, 0]);
   });
 
   it('tells siblings apart whose hashes differ only in the bits that its map leaves out', () => {

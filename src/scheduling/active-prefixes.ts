@@ -13,7 +13,7 @@ export class ActivePrefixes {
   /** Result of `measure`: depth per slot, and the slots whose entry is not 0. */
   #depths = new Int32Array(16);
   readonly #measured: OwnerSlot[] = [];
-  /** Blocks that the last `hold` or `release` changed for its slot. */
+  /** By how many blocks the last `hold`, `release` or `weigh` changed its slot. */
   #changed = 0;
 
   /** Runs in the tree; 0 when no request is active. */
@@ -21,14 +21,17 @@ export class ActivePrefixes {
     return this.#nodes;
   }
 
-  /** Blocks the slot holds since the last `hold`, or holds no more since the last `release`, that it did not share before. */
+  /**
+   * By how many blocks, each counted with its weight, the slot holds more since the last `hold` or `weigh`, or less since the last
+   * `release`.
+   */
   get changedBlocks(): number {
     return this.#changed;
   }
 
   /**
    * A request of `slot` now holds blocks [0, blocks) of a chain. `sequence` is kept and must not be written to.
-   * `changedBlocks` tells how many of them no other request of the slot held.
+   * Blocks that no other request of the slot held weigh 1, and so do, again, those that are shared from now on.
    * @returns what to hand to `release`, null for an empty chain.
    */
   hold(slot: OwnerSlot, sequence: HashPairs, blocks: number): HeldPrefix | null {
@@ -41,22 +44,40 @@ export class ActivePrefixes {
         const end = matchEnd(child, sequence, blocks);
         node = end === child.end ? child : this.#split(child, end);
       }
-      if (node.enter(slot)) this.#changed += node.end - node.start;
+      this.#changed += node.enter(slot) * (node.end - node.start);
     }
     return node === this.#root ? null : node;
   }
 
-  /** The request gives its chain up; call once per `hold`. `changedBlocks` tells how many the slot holds no more. */
+  /** The request gives its chain up; call once per `hold`. */
   release(slot: OwnerSlot, held: HeldPrefix): void {
     this.#changed = 0;
     let node: PrefixNode | null = held;
     while (node !== null && node !== this.#root) {
       const parent: PrefixNode | null = node.parent;
-      if (node.leave(slot)) this.#changed += node.end - node.start;
+      this.#changed += node.leave(slot) * (node.end - node.start);
       if (node.total === 0) {
         parent?.detach(node);
         this.#nodes -= 1;
       } else this.#tidy(node);
+      node = parent;
+    }
+  }
+
+  /**
+   * Lets the tail of a held chain that no other request of the slot shares weigh `weight` per block, 0 to 1. What is shared
+   * weighs 1.
+   */
+  weigh(slot: OwnerSlot, held: HeldPrefix, weight: number): void {
+    this.#changed = 0;
+    let node: PrefixNode | null = held;
+    while (node !== null && node !== this.#root) {
+      const change = node.weigh(slot, weight);
+      // Who shares a block shares everything before it.
+      if (change === null) return;
+      this.#changed += change * (node.end - node.start);
+      const parent: PrefixNode | null = node.parent;
+      this.#tidy(node);
       node = parent;
     }
   }
@@ -116,12 +137,12 @@ export class ActivePrefixes {
   }
 
   /**
-   * After a request left: joins a node with its only child when everyone in it goes on into the child (nobody can then hold
-   * on to the upper one), and lets go of an array much longer than what it stands for.
+   * After a request left or weighs less: joins a node with its only child when everyone in it goes on into the child (nobody can then hold
+   * on to the upper one) and weighs the same there, and lets go of an array much longer than what it stands for.
    */
   #tidy(node: PrefixNode): void {
     const child = node.onlyChild();
-    if (child !== null && child.total === node.total) {
+    if (child !== null && child.total === node.total && node.weighsAs(child)) {
       const parent = node.parent ?? this.#root;
       node.detach(child);
       parent.detach(node);

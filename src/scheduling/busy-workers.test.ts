@@ -1,10 +1,11 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type BusyThresholds, NO_THRESHOLDS } from '../config/index.ts';
 import { Fleet, type WorkerCapabilities, type WorkerSpec } from '../fleet/index.ts';
 import type { RoleRuntime, SelectionPick } from '../host/index.ts';
 import { ManualClock, PointsmanError } from '../plugin/index.ts';
 import { rankLimits } from './busy-workers.ts';
+import { throughputModel } from './prefill-model.ts';
 import { Scheduler } from './scheduler.ts';
 import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
 
@@ -92,10 +93,20 @@ function request(changes: Partial<PlacementRequest> = {}): PlacementRequest {
   };
 }
 
-function under(thresholds: Partial<BusyThresholds>, workers: readonly WorkerSpec[]) {
+function under(
+  thresholds: Partial<BusyThresholds>,
+  workers: readonly WorkerSpec[],
+  tokensPerSecond: number | null = null,
+) {
   const fleet = new Fleet();
   const clock = new ManualClock(0);
-  const scheduler = new Scheduler({ fleet, fallback: null, clock });
+  const scheduler = new Scheduler({
+    fleet,
+    fallback: null,
+    tracksOutputBlocks: true,
+    prefill: tokensPerSecond === null ? null : { model: throughputModel(() => tokensPerSecond), clock },
+    clock,
+  });
   for (const worker of workers) fleet.add(worker);
   const set = (changes: Partial<BusyThresholds>, model = 'tiny'): void =>
     scheduler.setBusyThresholds(new Map([[model, { ...NO_THRESHOLDS, ...changes }]]));
@@ -219,6 +230,47 @@ describe('a busy worker', () => {
     expect(eligible()).toEqual([1n]);
     fleet.setCapabilities(1n, { ...CAPABILITIES, totalKvBlocks: 10 });
     expect(refusal().code).toBe('PM_SELECTION_OVERLOADED');
+  });
+});
+
+describe('where the pace of prompts is known, a worker', () => {
+  it('is free as soon as little enough is left of its prompts, before any first token', () => {
+    const { clock, scheduler, fleet, eligible, refusal } = under(
+      { activePrefillTokens: 100 },
+      [spec(1n)],
+      160,
+    );
+    scheduler.place(request());
+    const isBusy = (): boolean => fleet.workers().some((worker) => scheduler.busy.isBusy(worker, BLOCK));
+    clock.advanceTo(374);
+    expect([refusal().code, isBusy()]).toEqual(['PM_SELECTION_OVERLOADED', true]);
+    // 60 of 160 tokens are done.
+    clock.advanceTo(375);
+    expect(isBusy()).toBe(false);
+    expect(eligible()).toEqual([1n]);
+  });
+
+  it('is found free by the request after a refusal, however soon it gets free', () => {
+    const { clock, scheduler, eligible, refusal } = under({ activePrefillTokens: 100 }, [spec(1n)], 160);
+    scheduler.place(request());
+    let asked = 0;
+    const now = vi.spyOn(clock, 'now').mockImplementation(() => 374 + asked++);
+    expect(refusal().code).toBe('PM_SELECTION_OVERLOADED');
+    now.mockRestore();
+    clock.advanceTo(500);
+    expect(eligible()).toEqual([1n]);
+  });
+
+  it('is expected to be free by the pace of whole prompts and by what is over now', () => {
+    const { clock, scheduler, refusal } = under({ activePrefillTokens: 100 }, [spec(1n)], 40);
+    const first = scheduler.place(request()).attempt;
+    clock.advanceTo(4000);
+    scheduler.prefillCompleted(first);
+    scheduler.place(request({ promptTokens: 320 }));
+    // 220 over, two prompts of 160 tokens in 4 s each; then 120 over, the rest of one.
+    expect(refusal().details.retry_after).toBe('8');
+    clock.advanceTo(6500);
+    expect(refusal().details.retry_after).toBe('2');
   });
 });
 
@@ -395,7 +447,7 @@ it('whoever is free, and nobody else, is a candidate under any order of loads, t
             scheduler.prefillCompleted(booking.attempt);
             booking.tokens = 0;
           } else if (one.do === 'output') {
-            scheduler.outputBlocks(booking.attempt, 1);
+            scheduler.outputBlock(booking.attempt, 1, null);
             booking.blocks += 1;
           } else {
             scheduler.release(booking.attempt);

@@ -4,6 +4,10 @@ import { type BusyThresholds, NO_THRESHOLDS, testsNothing } from '../config/inde
 import type { Fleet, PartitionCandidates, Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { LoadDrain, type MeasuredLoads } from './load-drain.ts';
+import type { SlotLoads } from './slot-loads.ts';
+
+/** What is read of the loads. */
+export type TestedLoads = MeasuredLoads & Pick<SlotLoads, 'decayPrefill' | 'prefillTokensOn'>;
 
 /** Loads above which one rank is busy; Infinity = not tested, as there is no threshold or its capacity is not known. */
 export interface RankLimits {
@@ -15,6 +19,8 @@ export interface RankLimits {
 export interface BusyMarks {
   readonly decodeBlocks: Float64Array;
   readonly prefillTokens: Float64Array;
+  /** Prompt tokens still to be computed, when last looked at. */
+  readonly tokensLeft: Float64Array;
   /** 1 = the worker of this candidate is busy. */
   readonly busy: Uint8Array;
   /** Whether the latest look found other workers busy than the one before. */
@@ -31,13 +37,13 @@ export class BusyWorkers {
   /** How fast ranks get rid of their load; measured while a model has a threshold. */
   readonly drain: LoadDrain;
   readonly #fleet: Fleet;
-  readonly #loads: MeasuredLoads;
+  readonly #loads: TestedLoads;
   #thresholds: ReadonlyMap<string, BusyThresholds> = new Map();
   /** Counts changes of the thresholds. */
   #settings = 0;
   readonly #marks = new WeakMap<PartitionCandidates, BusyMarks>();
 
-  constructor(fleet: Fleet, loads: MeasuredLoads, now: () => number) {
+  constructor(fleet: Fleet, loads: TestedLoads, now: () => number) {
     this.#fleet = fleet;
     this.#loads = loads;
     this.drain = new LoadDrain(loads, now);
@@ -66,10 +72,12 @@ export class BusyWorkers {
     const thresholds = this.#thresholds.get(model);
     if (thresholds === undefined) return null;
     const marks = this.#limitsOf(candidates, thresholds, blockSize);
-    const { decodeBlocks, prefillTokens, busy } = marks;
+    const { decodeBlocks, prefillTokens, tokensLeft, busy } = marks;
     const { slots, idWords } = candidates;
     const { activeDecodeBlocks, activePrefillTokens } = this.#loads;
     const count = slots.length;
+    for (let index = 0; index < count; index += 1) tokensLeft[index] = activePrefillTokens[slots[index]!]!;
+    this.#loads.decayPrefill(tokensLeft, slots, count);
     // The ranks of a worker stand together.
     for (let first = 0; first < count; ) {
       let end = first;
@@ -77,8 +85,7 @@ export class BusyWorkers {
       do {
         const slot = slots[end]!;
         const isFree =
-          activeDecodeBlocks[slot]! <= decodeBlocks[end]! &&
-          activePrefillTokens[slot]! <= prefillTokens[end]!;
+          activeDecodeBlocks[slot]! <= decodeBlocks[end]! && tokensLeft[end]! <= prefillTokens[end]!;
         if (isFree) mark = 0;
         end += 1;
       } while (
@@ -93,6 +100,11 @@ export class BusyWorkers {
       first = end;
     }
     return marks;
+  }
+
+  /** What the latest look at a partition found; null = there was none. */
+  marksOf(candidates: PartitionCandidates): BusyMarks | null {
+    return this.#marks.get(candidates) ?? null;
   }
 
   /** Loads above which each rank of a worker is busy, in the order of its slots. */
@@ -129,7 +141,7 @@ export class BusyWorkers {
   /** By how much a slot is over its limits; null = it is not. */
   #excess(slot: OwnerSlot, decodeBlocks: number, prefillTokens: number) {
     const blocks = (this.#loads.activeDecodeBlocks[slot] ?? 0) - decodeBlocks;
-    const tokens = (this.#loads.activePrefillTokens[slot] ?? 0) - prefillTokens;
+    const tokens = this.#loads.prefillTokensOn(slot) - prefillTokens;
     return blocks > 0 || tokens > 0 ? { blocks, prefillTokens: tokens } : null;
   }
 
@@ -140,6 +152,7 @@ export class BusyWorkers {
       marks = {
         decodeBlocks: new Float64Array(count),
         prefillTokens: new Float64Array(count),
+        tokensLeft: new Float64Array(count),
         busy: new Uint8Array(count),
         changed: true,
         fleetVersion: -1,

@@ -111,6 +111,7 @@ export class CandidateColumns implements PlacementTable {
       activeRequests[row] = requests;
       occupancy[row] = requests;
     }
+    loads.decayPrefill(activePrefillTokens, slots, count);
   }
 
   /** Makes every taint multiplier 1. */

@@ -1,6 +1,8 @@
 // Load projection and booking.
 export { DefaultChoice } from './default-choice.ts';
-export { Scheduler, type SchedulerOptions } from './scheduler.ts';
+export { type PrefillModel, throughputModel } from './prefill-model.ts';
+export { Scheduler } from './scheduler.ts';
+export type { SchedulerOptions } from './scheduler-options.ts';
 export type { SlotLoads } from './slot-loads.ts';
 export {
   EXCLUSION_REASONS,

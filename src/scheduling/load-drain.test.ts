@@ -18,6 +18,10 @@ function measured() {
       drain.booked(attempt, slot, tokens);
       return attempt;
     },
+    grow(attempt: number, weight: number | null): void {
+      drain.before(attempt);
+      drain.after(attempt, false, loads.addOutputBlock(attempt, weight));
+    },
     prefilled: (attempt: number): void => change(attempt, false),
     release: (attempt: number): void => change(attempt, true),
     pass: (ms: number): void => {
@@ -45,6 +49,23 @@ it('a request that ends before its first token gives its prompt tokens back, too
   pass(500);
   release(first);
   expect(drain.msUntil(0, 0, 160)).toBe(500);
+});
+
+it('what output grows is taken off the next release, and what it comes to weigh less is added', () => {
+  const { book, drain, grow, pass, release } = measured();
+  const [first, second, third] = [book(0, 160), book(0, 160), book(0, 160)];
+  for (let block = 0; block < 5; block += 1) grow(third, null);
+  pass(1000);
+  release(first);
+  // 10 blocks were freed and 5 came, so 10 take two pauses.
+  expect(drain.msUntil(0, 10, 0)).toBe(2000);
+  // From 15 blocks of one each to 16 of a quarter.
+  grow(third, 0.25);
+  pass(1000);
+  release(second);
+  // 5 and 10 + 11 in 1 s each: 13 a second.
+  expect(drain.msUntil(0, 13, 0)).toBe(1000);
+  expect(drain.msUntil(0, 14, 0)).toBe(2000);
 });
 
 it('keeps no attempt that has ended, however it did', () => {

@@ -8,7 +8,7 @@ interface SlotPaces {
   readonly prefillTokens: ReleasePace;
 }
 
-/** What is read of the loads. */
+/** What is read of the loads: prompts in full until their first token, as a pace is that of whole prompts. */
 export type MeasuredLoads = Pick<SlotLoads, 'activeDecodeBlocks' | 'activePrefillTokens' | 'activeRequests'>;
 
 /** The pace of every slot, and which slot each measured attempt is booked on. */
@@ -40,12 +40,6 @@ export class LoadDrain {
       paces.prefillTokens.restart(this.#now());
   }
 
-  /** The output of an attempt grew. */
-  grew(attempt: number, blocks: number): void {
-    const slot = this.#slotOf.get(attempt);
-    if (slot !== undefined) this.#pacesOf(slot).blocks.grew(blocks);
-  }
-
   /** The load of an attempt is about to change. */
   before(attempt: number): void {
     const before = this.#before;
@@ -63,7 +57,9 @@ export class LoadDrain {
     const paces = this.#pacesOf(slot);
     const prefilled = prefillTokens - (this.#loads.activePrefillTokens[slot] ?? 0);
     if (prefilled > 0) paces.prefillTokens.released(prefilled, this.#now());
-    if (ended) paces.blocks.released(blocks - (this.#loads.activeDecodeBlocks[slot] ?? 0), this.#now());
+    const freed = blocks - (this.#loads.activeDecodeBlocks[slot] ?? 0);
+    if (ended) paces.blocks.released(freed, this.#now());
+    else paces.blocks.grew(-freed);
   }
 
   /** Ms until a slot's load will have fallen by so much, the slower of both; null = nothing was measured. */

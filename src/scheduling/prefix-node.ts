@@ -23,6 +23,8 @@ export class PrefixNode {
   counts: number[] = [];
   /** Sum of `counts`. */
   total = 0;
+  /** Weight of a block for `slots[i]`, less than 1 only where `counts[i]` is 1; null = 1 for all. */
+  #weights: number[] | null = null;
   #places: Map<OwnerSlot, number> | null = null;
 
   constructor(sequence: HashPairs, start: number, end: number, parent: PrefixNode | null) {
@@ -32,40 +34,67 @@ export class PrefixNode {
     this.parent = parent;
   }
 
-  /** One more request of `slot`; true when it is the slot's first here. */
-  enter(slot: OwnerSlot): boolean {
+  /** One more request of `slot`; returns by how much each block weighs more: 1 for the slot's first, else what had faded. */
+  enter(slot: OwnerSlot): number {
     this.total += 1;
     const place = this.#placeOf(slot);
     if (place >= 0) {
       this.counts[place] = (this.counts[place] ?? 0) + 1;
-      return false;
+      if (this.#weights === null) return 0;
+      const faded = 1 - (this.#weights[place] ?? 1);
+      this.#weights[place] = 1;
+      return faded;
     }
     this.slots.push(slot);
     this.counts.push(1);
+    this.#weights?.push(1);
     if (this.#places !== null) this.#places.set(slot, this.slots.length - 1);
     else if (this.slots.length > LIST_LIMIT) this.#places = placesOf(this.slots);
-    return true;
+    return 1;
   }
 
-  /** One request of `slot` less; true when it was the slot's last here. */
-  leave(slot: OwnerSlot): boolean {
+  /** One request of `slot` less; returns by how much each block weighs less: its weight when it was the slot's last, else 0. */
+  leave(slot: OwnerSlot): number {
     const place = this.#placeOf(slot);
-    if (place < 0) return false;
+    if (place < 0) return 0;
     this.total -= 1;
     const left = (this.counts[place] ?? 1) - 1;
     if (left > 0) {
       this.counts[place] = left;
-      return false;
+      return 0;
     }
+    const weight = this.#weights?.[place] ?? 1;
     const lastSlot = this.slots.pop();
     const lastCount = this.counts.pop();
+    const lastWeight = this.#weights?.pop();
     this.#places?.delete(slot);
     if (lastSlot !== undefined && lastCount !== undefined && lastSlot !== slot) {
       this.slots[place] = lastSlot;
       this.counts[place] = lastCount;
       this.#places?.set(lastSlot, place);
+      if (this.#weights !== null && lastWeight !== undefined) this.#weights[place] = lastWeight;
     }
-    return true;
+    return weight;
+  }
+
+  /**
+   * Lets every block weigh `weight` (0 to 1) for the one request of `slot` that goes through here.
+   * @returns by how much a block weighs more than before; null, and nothing changes, when requests share it.
+   */
+  weigh(slot: OwnerSlot, weight: number): number | null {
+    const place = this.#placeOf(slot);
+    if (this.counts[place] !== 1) return null;
+    const before = this.#weights?.[place] ?? 1;
+    if (before === weight) return 0;
+    this.#weights ??= new Array<number>(this.slots.length).fill(1);
+    this.#weights[place] = weight;
+    return weight - before;
+  }
+
+  /** Whether blocks weigh as much here as in a node with the same holders. */
+  weighsAs(other: PrefixNode): boolean {
+    if (this.#weights === null && other.#weights === null) return true;
+    return this.slots.every((slot) => this.#weightOf(slot) === other.#weightOf(slot));
   }
 
   /** Takes over the holders of a node with the same requests through it. */
@@ -73,6 +102,7 @@ export class PrefixNode {
     this.slots = from.slots.slice();
     this.counts = from.counts.slice();
     this.total = from.total;
+    this.#weights = from.#weights?.slice() ?? null;
     this.#places = this.slots.length > LIST_LIMIT ? placesOf(this.slots) : null;
   }
 
@@ -114,6 +144,10 @@ export class PrefixNode {
     if (this.childCount !== 1 || this.children === null) return null;
     for (const child of this.children.values()) return child;
     return null;
+  }
+
+  #weightOf(slot: OwnerSlot): number {
+    return this.#weights?.[this.#placeOf(slot)] ?? 1;
   }
 
   #placeOf(slot: OwnerSlot): number {

@@ -12,10 +12,9 @@ import {
 } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
-import { type Clock, errorText, PointsmanError } from '../plugin/index.ts';
+import { errorText, PointsmanError } from '../plugin/index.ts';
 import { type BusyMarks, BusyWorkers } from './busy-workers.ts';
 import { CandidateColumns } from './candidate-table.ts';
-import type { DefaultChoice } from './default-choice.ts';
 import {
   BUSY,
   type EligibilityRules,
@@ -24,24 +23,13 @@ import {
   NO_RULES,
   rulesOf,
 } from './eligibility.ts';
+import type { PrefillModel } from './prefill-model.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
+import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
+import { factsOf, inRange } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest } from './types.ts';
-
-/** Options of {@link Scheduler}. */
-export interface SchedulerOptions {
-  readonly fleet: Fleet;
-  /** What decides when a role's own policy is broken; null = nothing does, such requests fail. */
-  readonly fallback: DefaultChoice | null;
-  /** Worth of a block on the host tier in device blocks, 0 to 1, where the policy states none; default 0.75. */
-  readonly hostCacheHitWeight?: number;
-  /** Worth of a block on the disk and external tiers, 0 to 1; default 0.25. */
-  readonly diskCacheHitWeight?: number;
-  /** Times releases, for `Retry-After`; absent = time stands still and nothing is measured. */
-  readonly clock?: Pick<Clock, 'now'>;
-  readonly metrics?: Metrics;
-}
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
@@ -51,8 +39,10 @@ export class Scheduler {
   #fallback: SchedulerOptions['fallback'];
   #hostWeight: number;
   #diskWeight: number;
+  #tracksOutputBlocks: boolean;
   readonly #metrics: Metrics;
-  readonly #loads = new SlotLoads();
+  readonly #prefillModel: PrefillModel | null;
+  readonly #loads: SlotLoads;
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #busy: BusyWorkers;
@@ -69,6 +59,9 @@ export class Scheduler {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks ?? false;
+    this.#prefillModel = options.prefill?.model ?? null;
+    this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#busy = new BusyWorkers(options.fleet, this.#loads, () => options.clock?.now() ?? 0);
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
@@ -101,13 +94,12 @@ export class Scheduler {
     });
   }
 
-  /** Takes other settings from the next placement on. */
-  reconfigure(
-    options: Required<Pick<SchedulerOptions, 'fallback' | 'hostCacheHitWeight' | 'diskCacheHitWeight'>>,
-  ): void {
+  /** Takes other settings from the next placement, and the next block of output, on. */
+  reconfigure(options: ChangeableOptions): void {
     this.#fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight;
     this.#diskWeight = options.diskCacheHitWeight;
+    this.#tracksOutputBlocks = options.tracksOutputBlocks;
   }
 
   /** Takes the busy thresholds of every model, from the next placement on. */
@@ -152,7 +144,8 @@ export class Scheduler {
     const slot = table.slots[row] ?? 0;
     const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
-    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens);
+    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
+    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens, durationMs);
     if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
@@ -174,10 +167,31 @@ export class Scheduler {
     return held;
   }
 
-  /** The output of a booked attempt grew into `count` more blocks. False when the attempt holds no booking. */
-  outputBlocks(attempt: number, count: number): boolean {
-    if (this.#busy.active) this.#busy.drain.grew(attempt, count);
-    return this.#loads.addOutputBlocks(attempt, count);
+  /**
+   * The output of a booked attempt grew into another block; call at most once per item of its stream. Where its length is foreseen,
+   * what the request alone holds weighs what is left of it: max(0, 1 − generated / expected).
+   * @param generated tokens of output so far.
+   * @param expectedTokens tokens of output foreseen, ≥ 0; null = not known, then blocks weigh 1 until the end.
+   * @returns false when output is not tracked, or the attempt holds no booking.
+   */
+  outputBlock(attempt: number, generated: number, expectedTokens: number | null): boolean {
+    if (!this.#tracksOutputBlocks) return false;
+    const left = expectedTokens === null ? null : Math.max(0, 1 - generated / Math.max(expectedTokens, 1));
+    if (!this.#busy.active) return this.#loads.addOutputBlock(attempt, left);
+    this.#busy.drain.before(attempt);
+    const held = this.#loads.addOutputBlock(attempt, left);
+    this.#busy.drain.after(attempt, false, held);
+    return held;
+  }
+
+  /** The owner of a booked attempt still wants it. False when the attempt holds no booking. */
+  renew(attempt: number): boolean {
+    return this.#loads.renew(attempt);
+  }
+
+  /** Attempts that did not get on, by their bookings and by `gotOn`, since the last call; it is asked for each once. */
+  idleBookings(gotOn: (attempt: number) => boolean): readonly number[] {
+    return this.#loads.idleBookings(gotOn);
   }
 
   /** Ends a booking; false, and nothing changes, when the attempt holds none (any more). */
@@ -254,9 +268,10 @@ export class Scheduler {
   #refusal(request: PlacementRequest): PointsmanError {
     const busy = this.#excluded.countOf(BUSY);
     if (busy === 0) return noCandidateError(request, this.#excluded);
-    const { partition, role, blockSize, constraints } = request;
+    const { partition, role, constraints } = request;
     const candidates = this.#fleet.candidates(partition, role);
-    const marks = this.#busy.look(candidates, partition.model, blockSize);
+    // Another look might find others busy than those that the table was filled by.
+    const marks = this.#busy.marksOf(candidates);
     // The pinned rank waits for any rank of its worker.
     const rules = { ...rulesOf(constraints), pinnedRank: null };
     const waitMs =
@@ -314,27 +329,4 @@ export class Scheduler {
       );
     }
   }
-}
-
-function inRange(pick: SelectionPick, count: number): SelectionPick {
-  if (Number.isInteger(pick.row) && pick.row >= 0 && pick.row < count) return pick;
-  throw new RangeError(`the policy picked row ${pick.row} of ${count}`);
-}
-
-function factsOf(request: PlacementRequest, tracksPrefillTokens: boolean): SelectionFacts {
-  const { constraints } = request;
-  return {
-    requestId: request.requestId,
-    promptTokens: request.promptTokens,
-    requestBlocks: Math.ceil(request.promptTokens / request.blockSize),
-    blockSize: request.blockSize,
-    tracksPrefillTokens,
-    session: request.session,
-    affinityTarget: request.affinityTarget ?? null,
-    pinnedWorker: constraints.pinnedWorker,
-    expectedOutputTokens: request.expectedOutputTokens,
-    priority: constraints.priority,
-    strictPriority: constraints.strictPriority,
-    temperatureOverride: constraints.temperature,
-  };
 }

@@ -1,6 +1,6 @@
 // The properties a host expects of every hint policy, tried on bookings made at random.
 import { exactJsonStringify, type HintPolicyDefinition, type Rng, seededRng } from '../plugin/index.ts';
-import { type HintTrialResult, openHints, type TrialBooking } from './hint-trial.ts';
+import { type HintTrialResult, openHintPolicy, type TrialBooking } from './hint-trial.ts';
 import { overBudget, type PropertyFault } from './properties.ts';
 
 /**
@@ -48,15 +48,19 @@ export async function checkHintPolicy(
   const commits = (definition.commitments ?? []).includes('kv-copy');
   for (let trial = 0; trial < trials; trial += 1) {
     const booking = { ...randomBooking(rng, trial, commits), ...given };
-    const once = (await openHints(definition, { parameters, context: booking }))();
+    const once = (await openHintPolicy(definition, { parameters, context: booking })).book();
     tell('valid', invalid(once, booking));
-    const again = (await openHints(definition, { parameters, context: booking }))();
+    const again = (await openHintPolicy(definition, { parameters, context: booking })).book();
     if (exactJsonStringify(plain(once)) === exactJsonStringify(plain(again))) continue;
     tell('repeatable', `the same booking gave other actions${forInput(booking)}`);
   }
   if (properties.includes('within-budget')) {
     const booking = { ...randomBooking(rng, 1, commits), copySources: sources(rng, 512), ...given };
-    tell('within-budget', overBudget(await openHints(definition, { parameters, context: booking })));
+    const { book } = await openHintPolicy(definition, { parameters, context: booking });
+    tell(
+      'within-budget',
+      overBudget(() => book()),
+    );
   }
   return [...faults].map(([property, message]) => ({ property, message }));
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHintPolicy, type HintAction } from '../plugin/index.ts';
-import { type TrialBooking, testHintPolicy } from './index.ts';
+import { openHintPolicy, type TrialBooking, testHintPolicy } from './index.ts';
 
 const mark = defineHintPolicy({
   type: 'mark',
@@ -38,7 +38,8 @@ describe('testHintPolicy', () => {
 
   it('says why an output would be dropped', async () => {
     const tooMany = await testHintPolicy(mark, { parameters: { copies: 33 } });
-    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error: null, ran: true });
+    const error = '33 actions; the envelope takes 32 more';
+    expect(tooMany).toEqual({ actions: [], dropped: 'no_room', error, ran: true });
     const unsupported = await testHintPolicy(mark, { context: { capabilities: ['kv.fetch@1.0'] } });
     expect(unsupported.dropped).toBe('unsupported_action');
     expect(unsupported.error).toBe('action acme.mark@1.0; the rank accepts kv.fetch@1.0');
@@ -55,6 +56,17 @@ describe('testHintPolicy', () => {
     });
     const result = await testHintPolicy(slip);
     expect(result).toEqual({ actions: [], dropped: 'threw', error: 'no such block', ran: true });
+  });
+
+  it('names the input that the policy reads and does not declare', async () => {
+    const forgot = defineHintPolicy({
+      type: 'forgot',
+      // @ts-expect-error it is not declared
+      create: () => ({ buildHints: ({ load }) => (load.activeRequests > 0 ? [] : []) }),
+    });
+    expect((await testHintPolicy(forgot)).error).toBe(
+      "Cannot read properties of undefined (reading 'activeRequests'); load is there only for those who list 'load' under inputs",
+    );
   });
 
   it('does not run the policy for a rank that takes no hints', async () => {
@@ -89,4 +101,42 @@ it('shows the policy the cache and the load of the booked rank', async () => {
     { device: 3, queue: 70, known: 1 },
   ]);
   expect(await payloads({})).toEqual([{ device: 0, queue: 0, known: 0 }]);
+});
+
+it('books again and again with one instance, each time with a context of its own', async () => {
+  const ended: string[] = [];
+  const once = defineHintPolicy({
+    type: 'once',
+    inputs: ['kv-copy-locations'],
+    create: ({ clock, partition }) => {
+      const seen = new Map<string, number>();
+      return {
+        buildHints({ copyLocations, session, worker }) {
+          const copy = copyLocations.bestSource(1);
+          if (session === null) throw new Error(`no session on ${worker.workerId}`);
+          if (copy === null || clock.now() - (seen.get(session.sessionId) ?? -1000) < 1000) return [];
+          seen.set(session.sessionId, clock.now());
+          return [{ type: 'acme.mark', version: '1.0', payload: { source: copy.source.workerId } }];
+        },
+        dispose: () => void ended.push(`${partition?.model} ${seen.size}`),
+      };
+    },
+  });
+  const source = (workerId: bigint) => [{ source: { workerId, rank: 0 }, blockHashes: [1n, 2n] }];
+  const { book, clock, dispose } = await openHintPolicy(once, {
+    context: { partition: { model: 'tiny', routingGroup: 'default' }, copySources: source(2n) },
+  });
+  const a = { session: { sessionId: 'a' } };
+  const sent = (context: Parameters<typeof book>[0]) => book(context).actions.map(({ payload }) => payload);
+  expect(sent(a)).toEqual([{ source: 2n }]);
+  expect(sent(a)).toEqual([]);
+  expect(sent({ session: { sessionId: 'b' }, copySources: source(3n) })).toEqual([{ source: 3n }]);
+  clock.advanceTo(1000);
+  expect(sent(a)).toEqual([{ source: 2n }]);
+  for (const workerId of [4n, 5n]) {
+    const lost = book({ worker: { workerId, rank: 0 } });
+    expect(lost).toMatchObject({ dropped: 'threw', error: `no session on ${workerId}` });
+  }
+  await dispose();
+  expect(ended).toEqual(['tiny 2']);
 });

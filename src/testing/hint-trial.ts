@@ -1,5 +1,5 @@
 // Drives a hint policy through the router's own hint stage with a booking written by hand.
-import { createSoloRuntime, type HintBooking, type HintFleet, type HintPolicyResult } from '../host/index.ts';
+import { createSoloHints, type HintBooking, type HintFleet, type HintPolicyResult } from '../host/index.ts';
 import {
   type BlockResidency,
   type CacheColumns,
@@ -89,7 +89,7 @@ export interface HintTrialResult {
 }
 
 /**
- * Runs a hint policy once under the rules of the router's stage: whole or nothing, at most 32 actions, payloads checked and copied.
+ * Runs a hint policy once, with a fresh instance, under the rules of the router's stage: whole or nothing, at most 32 actions, payloads checked and copied.
  *
  * @throws PointsmanError PM_POLICY_PARAMETERS, PM_PLUGIN_INVALID, PM_PLUGIN_THREW (from `create`).
  * @example
@@ -101,25 +101,49 @@ export async function testHintPolicy(
   definition: HintPolicyDefinition,
   trial: HintTrial = {},
 ): Promise<HintTrialResult> {
-  return (await openHints(definition, trial))();
+  return (await openHintPolicy(definition, trial)).book();
 }
 
-/** Creates the policy of a trial; each call of the result is one booking. @throws as {@link testHintPolicy}. */
-export async function openHints(
+/** A hint policy created once, for any number of bookings: what it keeps from one to the next is there. */
+export interface OpenHintPolicy {
+  /**
+   * Runs it for one more booking.
+   * @param context what is left out is as the trial's `context` says; role, partition and block size are the instance's
+   */
+  book(context?: Omit<TrialBooking, 'role' | 'partition' | 'blockSize'>): HintTrialResult;
+  /** Time as the policy sees it, from 0; its timers fire when the test moves it. */
+  readonly clock: ManualClock;
+  /** Calls its `dispose`. */
+  dispose(): Promise<void>;
+}
+
+/**
+ * Creates a hint policy once, as a router does per partition and role, for policies that keep something between bookings.
+ *
+ * @param trial its `context` is what every booking has
+ * @throws PointsmanError as {@link testHintPolicy}.
+ * @example
+ * const { book } = await openHintPolicy(oncePerSession);
+ * expect(book({ session: { sessionId: 'a' } }).actions).toHaveLength(1);
+ * expect(book({ session: { sessionId: 'a' } }).actions).toEqual([]);
+ */
+export async function openHintPolicy(
   definition: HintPolicyDefinition,
-  trial: HintTrial,
-): Promise<() => HintTrialResult> {
-  const context = trial.context ?? {};
-  const partition = context.partition ?? { model: 'test', routingGroup: 'default' };
-  const role = context.role ?? 'aggregated';
-  const blockSize = context.blockSize ?? 16;
+  trial: HintTrial = {},
+): Promise<OpenHintPolicy> {
+  const common = trial.context ?? {};
+  const partition = common.partition ?? { model: 'test', routingGroup: 'default' };
+  const role = common.role ?? 'aggregated';
+  const blockSize = common.blockSize ?? 16;
+  const clock = new ManualClock();
   let error: string | null = null;
-  const runtime = await createSoloRuntime({
+  let fleet = trialFleet(common, blockSize);
+  const hints = await createSoloHints({
     hints: [{ definition, parameters: trial.parameters }],
     partition,
     role,
     blockSize,
-    clock: new ManualClock(),
+    clock,
     seed: 1,
     log: {
       ...NO_LOG,
@@ -128,18 +152,39 @@ export async function openHints(
         if (typeof fields?.error === 'string') error = fields.error;
       },
     },
-    fleet: trialFleet(context, blockSize),
+    fleet: { slotRank: (slot) => fleet.slotRank(slot), workerOfSlot: (slot) => fleet.workerOfSlot(slot) },
   });
-  const worker = context.worker ?? { workerId: 1n, rank: 0 };
-  const booking: HintBooking = {
+  return {
+    clock,
+    book(given = {}) {
+      const context = { ...common, ...given };
+      fleet = trialFleet(context, blockSize);
+      error = null;
+      const result = hints.run(bookingOf(context, { partition, role, blockSize }));
+      const reason = result?.policies[0]?.reason ?? null;
+      return {
+        actions: result?.hint?.actions ?? [],
+        dropped: isOfTrial(reason) ? reason : null,
+        error,
+        ran: result?.capable === true,
+      };
+    },
+    dispose: () => hints.dispose(),
+  };
+}
+
+function bookingOf(
+  context: TrialBooking,
+  place: Pick<HintBooking, 'partition' | 'role' | 'blockSize'>,
+): HintBooking {
+  const { workerId, rank } = context.worker ?? { workerId: 1n, rank: 0 };
+  return {
     requestId: context.requestId ?? 'test',
     slot: 0,
-    workerId: worker.workerId,
-    rank: worker.rank,
-    role,
-    partition,
+    workerId,
+    rank,
+    ...place,
     promptTokens: context.promptTokens ?? 2048,
-    blockSize,
     session: sessionOfTrial(context.session),
     incomingHint: null,
     ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
@@ -151,24 +196,21 @@ export async function openHints(
     },
     ...trialMatch(context),
   };
-  return () => {
-    error = null;
-    const result = runtime.hintStage?.run(booking);
-    const reason = result?.policies[0]?.reason ?? null;
-    return {
-      actions: result?.hint?.actions ?? [],
-      dropped: isOfTrial(reason) ? reason : null,
-      error,
-      ran: result?.capable === true,
-    };
-  };
 }
+
+const NOT_OF_TRIAL: ReadonlySet<string> = new Set([
+  'tripped',
+  'restarting',
+  'timed_out',
+  'thread_died',
+  'no_copy_source',
+]);
 
 /** A trial has no breaker that could trip, and runs in process whatever the policy says. */
 function isOfTrial(
   reason: HintPolicyResult['reason'] | null,
 ): reason is NonNullable<HintTrialResult['dropped']> {
-  return reason != null && !['tripped', 'restarting', 'timed_out', 'thread_died'].includes(reason);
+  return reason != null && !NOT_OF_TRIAL.has(reason);
 }
 
 function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {

@@ -25,6 +25,8 @@ export { checkHintPolicy, type HintCheck, type HintProperty } from './hint-prope
 export {
   type HintTrial,
   type HintTrialResult,
+  type OpenHintPolicy,
+  openHintPolicy,
   type TrialBooking,
   type TrialCopySource,
   testHintPolicy,

@@ -30,3 +30,26 @@ it('says what it needs when the candidates are missing, as JavaScript and misspe
     'testWorkerSelection needs candidates, a list with one entry per worker, for example { candidates: [{}, { cache: { deviceBlocks: 8 } }] }',
   );
 });
+
+it('names the input that a component reads and does not declare', async () => {
+  const forgot = defineWorkerSelectionPolicy({
+    type: 'forgot',
+    create: ({ rng }) => ({
+      scorers: [
+        scoreWorkers({
+          inputs: ['cache'],
+          // @ts-expect-error it is not declared
+          score: ({ load }, costs) => void costs.fill(load.activeRequests[0]),
+        }),
+      ],
+      picker: pickLowestCost(rng),
+    }),
+  });
+  await expect(testWorkerSelection(forgot, { candidates: [{}] })).rejects.toMatchObject({
+    code: 'PM_PLUGIN_THREW',
+    cause: {
+      message:
+        "Cannot read properties of undefined (reading 'activeRequests'); load is there only for those who list 'load' under inputs",
+    },
+  });
+});

@@ -87,11 +87,7 @@ export const CLASSIFIER_RULES: ContractSection = {
       'classifier-unknown',
       'An unknown classifier ends the start; the known ones and the nearest are named.',
       unusable('unknown'),
-      fault(
-        'src/host/classifier-resolution.ts',
-        '${nameList(known)}${didYouMean(type, known)}`',
-        '${nameList(known)}`',
-      ),
+      fault('src/host/classifier-resolution.ts', '; ${insteadOf(type, catalog, known)}', ''),
     ),
     rule(
       'classifier-wrong-kind',

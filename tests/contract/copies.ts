@@ -38,9 +38,15 @@ export const COPY_RULES: ContractSection = {
       source('ends where the source’s hashes are unknown, and is dropped when too little is left'),
       fault(
         LOCATIONS_SOURCE,
-        'this.localPrefixBlocks + Math.max(1, minAdditional || 1);',
+        'this.localPrefixBlocks + leastBlocks(minAdditional);',
         'this.localPrefixBlocks + 1;',
       ),
+    ),
+    rule(
+      'copy-minimum-number',
+      '`bestSource(n)` refuses what is no number from 0 with PM_PLUGIN_INVALID; 0 asks for 1.',
+      source('is refused a minimum that is no number from 0, as a misspelt parameter is'),
+      fault('src/host/blocks-asked.ts', 'minAdditional >= 0', '!(minAdditional < 0)'),
     ),
     rule(
       'copy-unknown-hash',

@@ -132,6 +132,21 @@ export const CREATION_RULES: ContractSection = {
       fault('src/host/site-failures.ts', 'SITE_RETRY_MS = 10_000', 'SITE_RETRY_MS = 9_000'),
     ),
     rule(
+      'create-clock-number',
+      'Its clock refuses a delay that is no number with PM_PLUGIN_INVALID, and cuts one beyond 2^31 − 1 ms.',
+      test(
+        'src/host/plugin-clock.test.ts',
+        'a plugin’s clock refuses a delay that is no number, and cuts one that timers cannot wait',
+      ),
+      fault('src/host/plugin-clock.ts', ' && !Number.isNaN(delayMs)', ''),
+    ),
+    rule(
+      'create-random-number',
+      '`rng.integer(n)` refuses what is no whole number from 1 with PM_PLUGIN_INVALID.',
+      test('src/plugin/rng.test.ts', 'an integer is drawn below a whole number from 1 only'),
+      fault('src/plugin/rng.ts', 'Number.isSafeInteger(n) && n >= 1', 'n >= 1'),
+    ),
+    rule(
       'create-random',
       'Its random numbers follow from the seed of the router: the same seed gives the same decisions.',
       test(

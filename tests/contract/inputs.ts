@@ -48,6 +48,19 @@ export const INPUTS_RULES: ContractSection = {
       ),
     ),
     rule(
+      'inputs-undeclared-named',
+      'What a policy throws because it reads an input that it does not declare is told with the name of that input.',
+      test(
+        'src/testing/hint-trial.test.ts',
+        'testHintPolicy > names the input that the policy reads and does not declare',
+      ),
+      fault(
+        'src/host/undeclared-input.ts',
+        'if (member === undefined) return thrown;',
+        'if (member !== null) return thrown;',
+      ),
+    ),
+    rule(
       'inputs-component',
       'Filters, scorers and pickers each declare inputs of their own; an unknown one ends the start.',
       test(

@@ -145,9 +145,9 @@ export const ISOLATION_RULES: ContractSection = {
       'A client that leaves frees the held booking, once.',
       booking('is freed once when its client goes away, and the answer that comes then is for nobody'),
       fault(
-        'src/road/exchange.ts',
-        'scheduler.release(booking.attempt);\n    booking.hold?.release();\n    this.#endWait();',
-        'booking.hold?.release();\n    this.#endWait();',
+        'src/road/end-booking.ts',
+        'scheduler.release(booking.attempt);\n  booking.hold?.release();\n  end.stopWaiting?.();',
+        'booking.hold?.release();\n  end.stopWaiting?.();',
       ),
     ),
     rule(
@@ -241,8 +241,8 @@ export const ISOLATION_RULES: ContractSection = {
       hostile('costs nothing but its own actions, whatever it returns or throws'),
       fault(
         'src/host/isolation/hint-guest.ts',
-        "return dropped(verdict as Dropped['reason'], text === null",
-        "return dropped('malformed', text === null",
+        "return dropped(verdict as Dropped['reason'], {",
+        "return dropped('malformed', {",
       ),
     ),
     rule(

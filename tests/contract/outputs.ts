@@ -30,9 +30,18 @@ export const OUTPUT_RULES: ContractSection = {
       misbehaving('when it returns nothing'),
       fault(
         OUTPUT_SOURCE,
-        "if (!Array.isArray(output)) return 'malformed';",
-        'if (!Array.isArray(output)) return [];',
+        'if (!Array.isArray(output)) throw',
+        'if (!Array.isArray(output)) return [];\n    if (!Array.isArray(output)) throw',
       ),
+    ),
+    rule(
+      'hint-output-words',
+      'The log says what was returned and what is expected.',
+      test(
+        'src/host/hint-output.test.ts',
+        'what is wrong with an output > is said in words: buildHints returned undefined; expected a list of { type, version, payload }',
+      ),
+      fault(OUTPUT_SOURCE, '; expected a list of { type, version, payload }`;', '`;'),
     ),
     rule(
       'hint-output-promise',

@@ -227,7 +227,7 @@ export const COLUMN_RULES: ContractSection = {
       'A policy is told prompt tokens, request blocks (rounded up), block size, session, pin, affinity target, expected output, priorities and temperature of the request.',
       REQUEST,
       fault(
-        'src/scheduling/scheduler.ts',
+        'src/scheduling/selection-facts.ts',
         'requestBlocks: Math.ceil(request.promptTokens / request.blockSize),',
         'requestBlocks: Math.floor(request.promptTokens / request.blockSize),',
       ),

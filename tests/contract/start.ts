@@ -17,13 +17,29 @@ export const START_RULES: ContractSection = {
       'start-unknown-type',
       'An unknown type is told with the known ones and the nearest.',
       refusal('an unknown type with the nearest one'),
-      fault(RESOLUTION_SOURCE, '${didYouMean(type, [...known, ...this.#instances.keys()])}', ''),
+      fault(
+        RESOLUTION_SOURCE,
+        '; ${insteadOf(type, this.#catalog, known, [...known, ...this.#instances.keys()])}',
+        '',
+      ),
     ),
     rule(
       'start-unknown-hint',
       'So is an unknown hint policy.',
       refusal('an unknown hint'),
-      fault(HINTS_SOURCE, '${nameList(known)}${didYouMean(type, known)}`;', '${nameList(known)}`;'),
+      fault(HINTS_SOURCE, '; ${insteadOf(type, this.#catalog, known)}', ''),
+    ),
+    rule(
+      'start-unknown-unloaded',
+      'Where a plugin did not load, an unknown type is told with that plugin, as what follows from it.',
+      refusal('types that may stand in a plugin that did not load, as what follows from that'),
+      fault('src/host/unknown-type.ts', 'if (missing.length > 0)', 'if (missing.length < 0)'),
+    ),
+    rule(
+      'start-unused-plugin',
+      'A listed plugin of which nothing is used is a warning.',
+      test('src/host/unused-plugins.test.ts', 'a plugin of which nothing is used is a warning'),
+      fault('src/host/unused-plugins.ts', 'if (defined.length === 0 ||', 'if (defined.length > 0 ||'),
     ),
     rule(
       'start-wrong-kind',

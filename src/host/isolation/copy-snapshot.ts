@@ -1,6 +1,7 @@
 // Copy locations by value: what a booking's copy locations answer, taken down while they can be read, and read again elsewhere or
 // later. The rule by which a source is chosen stays with those that were read.
 import type { KvCopy, KvCopyLocations, KvCopyOwner } from '../../plugin/index.ts';
+import { leastBlocks } from '../blocks-asked.ts';
 import { MOST_OWNERS, type WireCopyLocations } from './messages.ts';
 
 /**
@@ -36,7 +37,7 @@ export class CopyLocationsSnapshot implements KvCopyLocations {
   }
 
   bestSource(minAdditional: number): KvCopy | null {
-    const needed = Math.max(1, minAdditional || 1);
+    const needed = leastBlocks(minAdditional);
     const copy = this.#copies.find(({ additionalBlocks }) => additionalBlocks >= needed);
     return copy === undefined ? null : frozenCopy(copy);
   }

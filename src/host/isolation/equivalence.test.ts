@@ -40,12 +40,18 @@ export const reads = defineHintPolicy({
   create: () => ({
     buildHints: ({ cache, load, copyLocations, requestId }) => {
       if (requestId.endsWith('!')) throw new Error(requestId);
-      const asked = [Number.NaN, -1, 1, 1.5, 2, 3, 5, 8, 13, 21, 34, 39, 40, 1e9];
+      const asked = [undefined, Number.NaN, -1, '2', 0, 1, 1.5, 2, 3, 5, 8, 13, 21, 34, 39, 40, 1e9];
       return told({
         cache: { ...cache }, load: { ...load }, local: copyLocations.localPrefixBlocks,
         // A thread is told of the best 32.
         owners: copyLocations.owners.slice(0, 32).map((owner) => ({ ...owner, source: { ...owner.source } })),
-        best: asked.map((minimum) => copied(copyLocations.bestSource(minimum))),
+        best: asked.map((minimum) => {
+          try {
+            return copied(copyLocations.bestSource(minimum));
+          } catch (error) {
+            return error.code + ': ' + error.message;
+          }
+        }),
       });
     },
   }),

@@ -4,6 +4,7 @@ import type { PreparedHint } from '../catalog.ts';
 import { checkHintPolicy } from '../created-policy.ts';
 import { type DropReason, judgeOutput, type NamedActions, refusalText } from '../hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from '../hint-payload.ts';
+import { explainThrown, HINT_MEMBERS } from '../undeclared-input.ts';
 import type { FromThread, ToThread, WireThrown } from './messages.ts';
 import { type CreateMessage, type GuestBase, type GuestKind, wireThrown } from './thread-guest.ts';
 import { readContext } from './wire-context.ts';
@@ -58,7 +59,7 @@ export class HintGuest implements GuestKind {
     try {
       output = policy.buildHints(readContext(context) as never);
     } catch (error) {
-      return dropped('threw', wireThrown(error));
+      return dropped('threw', wireThrown(explainThrown(error, this.#prepared.inputs, HINT_MEMBERS)));
     }
     // Judged here as well: what is read of an output may loop or be too large, and that must not happen on the router's thread.
     const limits = {
@@ -67,11 +68,11 @@ export class HintGuest implements GuestKind {
       declared: this.#prepared.actions,
       accepted: context.capabilities,
     };
-    const named: NamedActions = { names: [] };
+    const named: NamedActions = { names: [], fault: '' };
     const verdict = judgeOutput(output, limits, named);
     if (typeof verdict === 'string') {
       const text = refusalText(verdict, named, limits);
-      return dropped(verdict as Dropped['reason'], text === null ? null : { text, code: null, details: {} });
+      return dropped(verdict as Dropped['reason'], { text, code: null, details: {} });
     }
     return { kind: 'output', call, output: verdict.map(({ bytes: _, ...action }) => action) };
   }

@@ -1,6 +1,14 @@
 // What runs in a plugin's thread: it creates the plugin for each place it is told of, asks it, and disposes it. Nothing of the router
 // is here but the contract, the loader and the checks of what a plugin returns.
-import { errorText, type PluginMetrics, PointsmanError, type Rng, seededRng } from '../../plugin/index.ts';
+import {
+  type Clock,
+  errorText,
+  type PluginMetrics,
+  PointsmanError,
+  type Rng,
+  seededRng,
+} from '../../plugin/index.ts';
+import { pluginClock } from '../plugin-clock.ts';
 import { type FromThread, MOST_TEXT, type ToThread, type WireThrown } from './messages.ts';
 import type { ThreadClock } from './thread-clock.ts';
 import type { ThreadReports } from './thread-reports.ts';
@@ -16,7 +24,7 @@ export interface GuestPorts {
 /** What every `create` is given in a thread, beside its parameters. */
 export interface GuestBase {
   readonly parameters: undefined;
-  readonly clock: ThreadClock;
+  readonly clock: Clock;
   readonly rng: Rng;
   readonly log: ThreadReports['log'];
   readonly metrics: PluginMetrics;
@@ -73,7 +81,13 @@ export class ThreadGuest {
     const { clock, reports, send } = this.#ports;
     const { site, seed } = message;
     const rng = seededRng(seed);
-    const base = { parameters: undefined, clock, rng, log: reports.log, metrics: reports.metricsOf(site) };
+    const base = {
+      parameters: undefined,
+      clock: pluginClock(clock),
+      rng,
+      log: reports.log,
+      metrics: reports.metricsOf(site),
+    };
     try {
       this.#kind.create(message, base);
       send({ kind: 'created', site });

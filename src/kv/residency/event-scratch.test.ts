@@ -21,3 +21,12 @@ test('hashes of earlier events are no repeats', () => {
   const scratch = new EventScratch();
   for (let event = 0; event < 1000; event++) expect(repeats(scratch, 3, [1, 2])).toBe(false);
 });
+
+test('nor are they when marks start anew', () => {
+  const scratch = new EventScratch(50);
+  for (let event = 0; event < 200; event++) {
+    const hashes = Array.from({ length: 1 + (event % 40) }, (_, i) => 1 + i);
+    expect(repeats(scratch, null, hashes)).toBe(false);
+    expect(repeats(scratch, null, [...hashes, 1])).toBe(true);
+  }
+});

@@ -13,6 +13,12 @@ export class EventScratch {
   #seen = new Int32Array(64);
   /** The mark of the event's first engine hash. */
   #mark = 1;
+  readonly #mostMark: number;
+
+  /** @param mostMark the mark beyond which marks start anew; less than the default only in tests. */
+  constructor(mostMark: number = MOST_MARK) {
+    this.#mostMark = mostMark;
+  }
 
   /** Bytes of all arrays. */
   get bytes(): number {
@@ -49,7 +55,7 @@ export class EventScratch {
     while (size < 2 * blocks) size *= 2;
     if (this.#seen.length < size) this.#seen = new Int32Array(size);
     const seen = this.#seen;
-    if (this.#mark > MOST_MARK) {
+    if (this.#mark > this.#mostMark) {
       seen.fill(0);
       this.#mark = 1;
     }

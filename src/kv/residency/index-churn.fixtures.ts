@@ -140,11 +140,18 @@ class Churn {
     return index;
   }
 
-  /** A new index is told what all pools hold. */
+  /** A new index is told what all pools hold, by all workers at the same time, as when a router starts beside running engines. */
   #rebuild(): void {
     this.#new = new Asked(this.#fresh());
-    for (const [worker, pool] of this.#pools.entries()) {
-      for (const [session, held] of pool) this.#store(this.#new.index, session, worker, 0, held);
+    const pools = this.#pools.map((pool) => [...pool]);
+    const most = Math.max(...pools.map(({ length }) => length));
+    for (let nth = 0; nth < most; nth++) {
+      for (const [worker, pool] of pools.entries()) {
+        const [session, held] = pool[nth] ?? [];
+        if (session !== undefined && held !== undefined) {
+          this.#store(this.#new.index, session, worker, 0, held);
+        }
+      }
     }
   }
 

@@ -23,8 +23,9 @@ test(
     // One segment of a table is 2 % of so small an index.
     expect(Math.abs(last.bytes / first.bytes - 1)).toBeLessThan(0.04);
     expect(last.bytes).toBeLessThan(maxBytes);
-    expect(last.holdings / last.bytes).toBeGreaterThan((0.93 * fresh.holdings) / fresh.bytes);
-    expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.97);
+    // Of so small an index the reserve for tables is a large share, and churn uses it; in one of 64 MiB this is 0.998.
+    expect(last.holdings / last.bytes).toBeGreaterThan((0.86 * fresh.holdings) / fresh.bytes);
+    expect(last.hitRate / fresh.hitRate).toBeGreaterThan(0.98);
     expect(last.hitRate).toBeGreaterThan(0.5);
   },
   PATIENCE,

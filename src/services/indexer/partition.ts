@@ -111,12 +111,26 @@ export class IndexerPartition {
   release(instance: bigint, rank: number | null): void {
     for (const [slot, owner] of this.owners()) {
       if (owner.instance !== instance || (rank !== null && owner.rank !== rank)) continue;
-      this.index.clear(slot, 'all');
-      this.events.forget(slot);
-      this.#slots.delete(`${instance}/${owner.rank}`);
-      this.#owners[slot] = null;
-      this.#free.push(slot);
+      this.#release(slot, owner);
     }
+  }
+
+  /** Forgets all blocks, how far each stream was applied, and ranks whose slots are not among these. */
+  startOver(kept: ReadonlySet<OwnerSlot>): void {
+    for (const [slot, owner] of this.owners()) {
+      if (kept.has(slot)) {
+        this.index.clear(slot, 'all');
+        this.events.startOver(slot);
+      } else this.#release(slot, owner);
+    }
+  }
+
+  #release(slot: OwnerSlot, { instance, rank }: PartitionOwner): void {
+    this.index.clear(slot, 'all');
+    this.events.forget(slot);
+    this.#slots.delete(`${instance}/${rank}`);
+    this.#owners[slot] = null;
+    this.#free.push(slot);
   }
 
   /** What is cached of a prompt. */

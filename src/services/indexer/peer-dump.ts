@@ -1,15 +1,15 @@
 // Takes a peer's dump, of this program or of the Rust service, into the partitions of this indexer: read whole first, then applied; a dump
 // with an event that does not apply leaves nothing behind.
-import { nestsDeeperThan, parseExactJson } from '../../config/index.ts';
 import type { ResumePoint } from '../../events/index.ts';
 import { type HashPairs, TIERS, type Tier, type U64, u64FromBigInt } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { DUMP_TIERS } from './dump-events.ts';
+import { EventLists } from './event-lists.ts';
 import { type Fields, flagOf, listOf, objectOf, optionalTimeOf, u64Of, wholeOf } from './json-fields.ts';
 import type { IndexerPartition, PartitionOwner } from './partition.ts';
 
-/** A dump has 8 levels. */
-const MAX_DEPTH = 32;
+/** A dump has 8 levels, and events of some ten thousand characters. */
+const LIMITS = { levels: 32, characters: 32 * 1024 * 1024 };
 
 /** Ranks of a worker. */
 export const MAX_RANK = 4095;
@@ -36,11 +36,33 @@ export interface DumpedPartition {
 
 /** Reads a dump. @throws PM_INDEXER_PEER naming what is wrong. */
 export function readDump(text: string): readonly DumpedPartition[] {
-  if (nestsDeeperThan(text, MAX_DEPTH)) throw unusable(`it nests deeper than ${MAX_DEPTH} levels`);
+  const reader = new DumpReader();
+  reader.feed(text);
+  return reader.end();
+}
+
+/** Reads a dump as it comes in. Its methods throw PM_INDEXER_PEER naming what is wrong. */
+export class DumpReader {
+  readonly #lists = new EventLists(LIMITS, (event, index) => readEvent(event, `events[${index}]`), unusable);
+
+  /** The next piece of the text. */
+  feed(text: string): void {
+    named(() => this.#lists.feed(text));
+  }
+
+  /** The text is complete. */
+  end(): readonly DumpedPartition[] {
+    return named(() => {
+      const partitions = Object.entries(objectOf(this.#lists.end(), 'the dump'));
+      return partitions.map(([key, value]) => readPartition(key, value, this.#lists));
+    });
+  }
+}
+
+/** Says of anything that is thrown that the dump cannot be used. */
+function named<T>(read: () => T): T {
   try {
-    return Object.entries(objectOf(parseExactJson(text), 'the dump')).map(([key, value]) =>
-      readPartition(key, value),
-    );
+    return read();
   } catch (thrown) {
     if (thrown instanceof PointsmanError && thrown.code === 'PM_INDEXER_PEER') throw thrown;
     const why = thrown instanceof PointsmanError ? thrown.message : 'it is no JSON';
@@ -48,7 +70,7 @@ export function readDump(text: string): readonly DumpedPartition[] {
   }
 }
 
-function readPartition(key: string, value: unknown): DumpedPartition {
+function readPartition(key: string, value: unknown, lists: EventLists<StoredEvent>): DumpedPartition {
   const { error, block_size: blockSize, events, watermarks } = objectOf(value, key);
   const colon = key.indexOf(':');
   if (colon < 1) throw unusable(`the key "${key.slice(0, 80)}" is not of the form model:group`);
@@ -57,13 +79,17 @@ function readPartition(key: string, value: unknown): DumpedPartition {
     model: key.slice(0, colon),
     routingGroup: key.slice(colon + 1),
     blockSize: wholeOf(blockSize, `${key}.block_size`, 1, 1_048_576),
-    events: listOf(events, `${key}.events`).flatMap((event, index) =>
-      readEvent(event, `${key}.events[${index}]`),
-    ),
+    events: eventsOf(listOf(events, `${key}.events`), lists),
     watermarks: (watermarks === undefined ? [] : listOf(watermarks, `${key}.watermarks`)).map(
       (entry, index) => readWatermark(entry, `${key}.watermarks[${index}]`),
     ),
   };
+}
+
+function eventsOf([number]: readonly unknown[], lists: EventLists<StoredEvent>): readonly StoredEvent[] {
+  const events = lists.list(number);
+  if (events === undefined) throw unusable('a list of events does not stand behind "events"');
+  return events;
 }
 
 /** Indexers of earlier versions say neither time nor marks. */

@@ -146,6 +146,11 @@ export class IndexerRegistry {
     return partition;
   }
 
+  /** Forgets an index to which no worker is registered. */
+  dropPartition({ model, routingGroup }: IndexerPartition): void {
+    this.#partitions.delete(pairKey(model, routingGroup));
+  }
+
   /** @throws PM_INDEXER_UNKNOWN */
   partition(model: string, routingGroup: string): IndexerPartition {
     const partition = this.#partitions.get(pairKey(model, routingGroup));

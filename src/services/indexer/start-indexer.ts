@@ -52,7 +52,7 @@ export async function startIndexer(options: StartIndexerOptions): Promise<Runnin
     for (const peer of peers) registry.addPeer(peer);
     if (peers.length > 0) {
       await new Promise<void>((resolve) => clock.schedule(SUBSCRIBED_MS, resolve));
-      recoveredFrom = await recoverFromPeers(registry, peers, log);
+      recoveredFrom = await recoverFromPeers(registry, peers, { clock, log });
       if (recoveredFrom === null) log.warn('no peer gave its blocks: the indexer starts empty');
     }
     registry.gate.open();

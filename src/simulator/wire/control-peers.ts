@@ -1,4 +1,5 @@
 // The taking side of `kv.fetch` between processes: one DEALER per source, reservations matched to their answers by id.
+import { loadZeromq } from '../../events/index.ts';
 import type { FetchAnswer, FetchRefusal, PeerDirectory } from '../types.ts';
 import {
   type ControlReply,
@@ -27,7 +28,7 @@ export interface ControlPeers extends PeerDirectory {
  * @param onNotice called after every answer, so that the engine is woken.
  */
 export async function createControlPeers(onNotice: () => void): Promise<ControlPeers> {
-  const { Dealer } = await import('zeromq');
+  const { Dealer } = await loadZeromq();
   const links = new Map<string, PeerLink>();
   const linkTo = (endpoint: string): PeerLink | null => {
     const known = links.get(endpoint);

@@ -1,4 +1,5 @@
 // The giving side of `kv.fetch` between processes: a ROUTER socket that grants reservations out of one engine.
+import { loadZeromq } from '../../events/index.ts';
 import type { FetchAnswer, FetchGrantRequest } from '../types.ts';
 import {
   type ControlReply,
@@ -36,7 +37,7 @@ export interface ControlSource {
 
 /** Binds the control channel on a free loopback port. */
 export async function bindControlSource(options: ControlSourceOptions): Promise<ControlSource> {
-  const { Router } = await import('zeromq');
+  const { Router } = await loadZeromq();
   const socket = new Router({ linger: 0, maxMessageSize: MAX_CONTROL_BYTES });
   await socket.bind('tcp://127.0.0.1:*');
   const endpoint = socket.lastEndpoint ?? '';

@@ -1,6 +1,6 @@
 // Publishes one rank's KV events on ZeroMQ the way vLLM does: topic, sequence number (8 bytes, big-endian, from 0), payload; and
 // answers subscribers that missed some out of what it keeps.
-import { encodeEventBatch, type KvEvent } from '../../events/index.ts';
+import { encodeEventBatch, type KvEvent, loadZeromq } from '../../events/index.ts';
 import type { Clock } from '../../plugin/index.ts';
 import type { EventFaults } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
@@ -41,7 +41,7 @@ export interface EventPublisher {
 /** Binds a publisher on free loopback ports. */
 export async function bindEventPublisher(options: EventPublisherOptions): Promise<EventPublisher> {
   const { clock, faults, rank } = options;
-  const { Publisher } = await import('zeromq');
+  const { Publisher } = await loadZeromq();
   const socket = new Publisher({ sendHighWaterMark: SEND_HIGH_WATER_MARK, linger: 0 });
   const history = new EventHistory(options.history);
   const topic = Buffer.from(options.topic);

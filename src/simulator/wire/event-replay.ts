@@ -1,5 +1,6 @@
 // Answers subscribers that missed batches, as vLLM's publisher does: a ROUTER socket takes (empty, first wanted sequence) and
 // answers every kept batch from there on, then an end marker.
+import { loadZeromq } from '../../events/index.ts';
 import { errorText } from '../../plugin/index.ts';
 import type { PublishedBatch } from '../core/event-history.ts';
 import { SerialSender } from './serial-sender.ts';
@@ -37,7 +38,7 @@ export interface EventReplay {
 
 /** Binds the replay socket on a free loopback port. */
 export async function bindEventReplay(options: EventReplayOptions): Promise<EventReplay> {
-  const { Router } = await import('zeromq');
+  const { Router } = await loadZeromq();
   const queue = ANSWERS_IN_FLIGHT * (options.history + 1);
   const socket = new Router({ linger: 0, maxMessageSize: MAX_REQUEST_BYTES, sendHighWaterMark: queue });
   await socket.bind('tcp://127.0.0.1:*');

@@ -1,0 +1,60 @@
+// The end of a booking: load and policies let go, beliefs corrected, the report counted, the record completed.
+import type { EngineReport } from '../engines/index.ts';
+import type { ReleaseReason } from '../observe/index.ts';
+import { countReport, reportRecord } from './count-report.ts';
+import type { ExchangeBooking } from './exchange-booking.ts';
+import { reportedBlocks } from './prediction.ts';
+import type { RoadState } from './road-state.ts';
+import type { SentHints } from './sent-hints.ts';
+import type { RoadRequest } from './types.ts';
+
+/** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
+const COMMIT_RELEASED = 409;
+
+/** What is known of an exchange at its end. */
+export interface BookingEnd {
+  readonly request: RoadRequest;
+  readonly reason: ReleaseReason;
+  readonly status: number;
+  /** The engine's; null = it did not finish. */
+  readonly report: EngineReport | null;
+  /** Whether any token of output came. */
+  readonly generated: boolean;
+  readonly hints: SentHints | null;
+  readonly predictedTokens: number | null;
+  /** Lets go of what is waited for; null = nothing is. */
+  readonly stopWaiting: (() => void) | null;
+}
+
+/** Ends a booking; call once. */
+export function endBooking(state: RoadState, booking: ExchangeBooking, end: BookingEnd): void {
+  const { scheduler, decisions, hintOutcomes, beliefs, clock } = state;
+  const { request, reason, status, report, hints } = end;
+  const now = clock.now();
+  scheduler.release(booking.attempt);
+  booking.hold?.release();
+  end.stopWaiting?.();
+  const computed = end.generated || (report !== null && status < 400);
+  const cachedBlocks = reportedBlocks(report?.cachedTokens ?? null, request.tokens.length, booking.blockSize);
+  beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
+  if (hints !== null) hintOutcomes.ended(hints);
+  if (report !== null) countReport(state, request, booking, end.predictedTokens, report);
+  if (booking.decision === null) return;
+  booking.decision.released(reason, now);
+  decisions?.complete(booking.decision, {
+    status,
+    finish: report?.finishReason ?? null,
+    endMs: now,
+    report: report === null ? null : reportRecord(report),
+  });
+}
+
+/** Ends a booking of which nothing was dispatched, as its committed copy cannot be sent; call once. */
+export function endUnsentBooking({ scheduler, decisions, clock }: RoadState, booking: ExchangeBooking): void {
+  const now = clock.now();
+  scheduler.release(booking.attempt);
+  booking.hold?.release();
+  if (booking.decision === null) return;
+  booking.decision.released('commit_failed', now);
+  decisions?.complete(booking.decision, { status: COMMIT_RELEASED, finish: null, endMs: now, report: null });
+}
