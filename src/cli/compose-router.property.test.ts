@@ -60,8 +60,8 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 /** A rank that announces no event stream is estimated; what comes on one nevertheless names the same block once more. */
 const ESTIMATED_AND_ANNOUNCED: Step[] = [
   { do: 'add', id: 1n, variant: 1 },
-  { do: 'batch', slot: 0, sequence: 'next', rank: null, event: 'store', prompt: 0, blockSize: 16 },
-  { do: 'arrive', prompt: 0, length: 16, ends: 'finished' },
+  { do: 'batch', slot: 1, sequence: 'next', rank: 0, event: 'store', prompt: 2, blockSize: 16 },
+  { do: 'arrive', prompt: 2, length: 16, ends: 'finished' },
 ];
 type Batch = Extract<Step, { do: 'batch' }>;
 
