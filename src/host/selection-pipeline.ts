@@ -86,7 +86,8 @@ export class SelectionPipeline {
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
     if (temperature !== 0 || lowest.tied) return this.#selectByChance(cost, table, temperature);
     const { row } = lowest;
-    const commitKvCopy = cost.commits.length > 0 && hasCopyable(table, row);
+    const commits = cost.commits.length > 0;
+    const commitKvCopy = commits && hasCopyable(table, row);
     return { row, costs, droppedBy: null, by: 'lowest_cost', ties: 1, randomDraw: null, commitKvCopy };
   }
 

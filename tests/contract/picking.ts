@@ -50,7 +50,7 @@ export const PICKING_RULES: ContractSection = {
       'pick-nobody-eligible',
       'Where nobody is eligible no policy runs: the request fails with PM_SELECTION_NO_ENDPOINTS.',
       test(PIPELINE, 'nobody eligible is an error before any policy runs'),
-      fault(PIPELINE_SOURCE, "if (table.count === 0) throw noEndpoints(this.#site, 'none is eligible');", ''),
+      fault(PIPELINE_SOURCE, "if (count === 0) throw noEndpoints(this.#site, 'none is eligible');", ''),
     ),
     rule(
       'pick-scorers-summed',
