@@ -6,7 +6,7 @@ import { type CopyRun, copyProblems, copyTable } from '../scripts/copy-table-rul
 
 const SCRIPT = fileURLToPath(new URL('../scripts/copy-table.mjs', import.meta.url));
 const FIXTURES = fileURLToPath(new URL('fixtures', import.meta.url));
-const SMALL = [FIXTURES, '--kv-blocks', '700', '--seeds', '1'];
+const SMALL = [FIXTURES, '--kv-blocks', '500', '--seeds', '1'];
 
 type Commits = NonNullable<CopyRun['report']['hints']['commits']>;
 

@@ -88,6 +88,7 @@ test('every entry imports and offers its names', () => {
     'checkHintPolicy',
     'checkWorkerSelection',
     'conversationTrace',
+    'openHintPolicy',
     'replayTrial',
     'seededRng',
     'testClassifier',
