@@ -1,21 +1,13 @@
 // What the configuration says of the load of requests under way, in a router composed as `serve` composes it.
 import { describe, expect, it } from 'vitest';
+import { countedTokens, givenRequest, SILENT } from '../../tests/support/road-request.ts';
 import { parseConfig } from '../config/index.ts';
 import type { EngineSink } from '../engines/index.ts';
 import { createMetrics } from '../observe/index.ts';
 import { ManualClock, NO_LOG, PointsmanError } from '../plugin/index.ts';
-import { NO_CONSTRAINTS, type ResponseSink } from '../road/index.ts';
+import type { ResponseSink } from '../road/index.ts';
 import { composeRouter } from './compose-router.ts';
 import { workerStatus } from './worker-status.ts';
-
-const SINK: ResponseSink = {
-  booked() {},
-  head() {},
-  data() {},
-  tokens() {},
-  finished() {},
-  failed() {},
-};
 
 async function routerWith(keys: { readonly router?: string; readonly model?: string }) {
   const { router: routerKeys = '', model = '' } = keys;
@@ -49,29 +41,13 @@ workers: [{ id: 1, model: tiny, url: "http://127.0.0.1:9001", dialect: sim, capa
     announces: () => true,
   });
   let arrivals = 0;
-  const send = (expectedOutputTokens: number | null = null, sink: ResponseSink = SINK) => {
+  const send = (expectedOutputTokens: number | null = null, sink: ResponseSink = SILENT) => {
     arrivals += 1;
     router.road.arrive(
-      {
-        requestId: `r${arrivals}`,
-        door: 'replay',
-        partition: { model: 'tiny', routingGroup: 'default' },
-        role: 'aggregated',
-        servedAs: 'tiny',
-        api: 'completions',
-        body: null,
-        stream: true,
-        tokens: Uint32Array.from({ length: 64 }, (_, index) => arrivals * 1000 + index),
-        tokensSource: 'given',
+      givenRequest(`r${arrivals}`, countedTokens(64, arrivals * 1000), {
         maxOutputTokens: 64,
         expectedOutputTokens,
-        loraName: null,
-        cacheSalt: null,
-        session: null,
-        constraints: NO_CONSTRAINTS,
-        incomingHint: null,
-        tokenizeMicros: 0,
-      },
+      }),
       sink,
     );
     const engine = engines.at(-1);

@@ -2,42 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { type BusyThresholds, NO_THRESHOLDS } from '../config/index.ts';
 import { Fleet, type WorkerCapabilities, type WorkerSpec } from '../fleet/index.ts';
-import type { RoleRuntime, SelectionPick } from '../host/index.ts';
+import type { RoleRuntime } from '../host/index.ts';
 import { ManualClock, PointsmanError } from '../plugin/index.ts';
 import { rankLimits } from './busy-workers.ts';
 import { throughputModel } from './prefill-model.ts';
+import { ANYWHERE, picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
 import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
 
-const PARTITION = { model: 'tiny', routingGroup: 'default' };
 const BLOCK = 16;
-
-const ANYWHERE: PlacementConstraints = {
-  pinnedWorker: null,
-  allowedWorkers: null,
-  requiredTaints: [],
-  preferredTaints: new Map(),
-  temperature: null,
-  priority: 0,
-  strictPriority: 0,
-};
-
-function spec(id: bigint, changes: Partial<WorkerSpec> = {}): WorkerSpec {
-  return {
-    id,
-    model: 'tiny',
-    url: 'http://127.0.0.1:9000',
-    dialect: 'sim',
-    role: 'aggregated',
-    ranks: { first: 0, count: 1 },
-    kvEvents: new Map(),
-    maxNumBatchedTokens: null,
-    totalKvBlocks: null,
-    taints: [],
-    topology: {},
-    ...changes,
-  };
-}
 
 const CAPABILITIES: WorkerCapabilities = {
   epoch: 'e',
@@ -51,46 +24,11 @@ const CAPABILITIES: WorkerCapabilities = {
 
 /** Takes the row that `pick` answers. */
 function runtimeOf(pick: (count: number) => number): RoleRuntime {
-  return {
-    policy: { type: 'test', instance: null, version: '1' },
-    needs: {
-      cache: false,
-      load: true,
-      preferredTaint: false,
-      occupancy: true,
-      copies: false,
-      copyLocations: false,
-      lineage: false,
-      residency: false,
-    },
-    costWeights: null,
-    select: (table): SelectionPick => ({
-      row: pick(table.count),
-      costs: new Float64Array(table.count),
-      droppedBy: null,
-      by: 'policy',
-      ties: 1,
-      randomDraw: null,
-    }),
-    hintStage: null,
-  };
+  return picking(({ count }) => pick(count), { cache: false, preferredTaint: false });
 }
 
 function request(changes: Partial<PlacementRequest> = {}): PlacementRequest {
-  return {
-    requestId: 'r',
-    partition: PARTITION,
-    role: 'aggregated',
-    runtime: runtimeOf(() => 0),
-    promptTokens: 160,
-    blockSize: BLOCK,
-    hashes: null,
-    match: null,
-    session: null,
-    constraints: ANYWHERE,
-    expectedOutputTokens: null,
-    ...changes,
-  };
+  return placementRequest({ runtime: runtimeOf(() => 0), promptTokens: 160, ...changes });
 }
 
 function under(
@@ -137,12 +75,12 @@ describe('a rank is busy above its limits', () => {
   it('that come from its capacity, as configured before as advertised', () => {
     const thresholds = { activeDecodeBlocks: 0.5, activePrefillTokens: 9000, activePrefillTokensFrac: 2 };
     const capabilities = { ...CAPABILITIES, totalKvBlocks: 40, maxNumBatchedTokens: 100 };
-    const given = spec(1n, { totalKvBlocks: 100, maxNumBatchedTokens: 8192 });
+    const given = tinyWorker(1n, { totalKvBlocks: 100, maxNumBatchedTokens: 8192 });
     expect(rankLimits({ spec: given, capabilities }, thresholds, BLOCK)).toEqual({
       decodeBlocks: 50,
       prefillTokens: 9000,
     });
-    expect(rankLimits({ spec: spec(1n), capabilities }, thresholds, BLOCK)).toEqual({
+    expect(rankLimits({ spec: tinyWorker(1n), capabilities }, thresholds, BLOCK)).toEqual({
       decodeBlocks: 20,
       prefillTokens: 200,
     });
@@ -151,24 +89,24 @@ describe('a rank is busy above its limits', () => {
   it('counted in blocks of the model where its engine has smaller pages', () => {
     const capabilities = { ...CAPABILITIES, blockSize: 4, totalKvBlocks: 400 };
     const thresholds = { ...NO_THRESHOLDS, activeDecodeBlocks: 0.5 };
-    expect(rankLimits({ spec: spec(1n), capabilities }, thresholds, 16).decodeBlocks).toBe(50);
-    expect(rankLimits({ spec: spec(1n), capabilities }, thresholds, null).decodeBlocks).toBe(200);
+    expect(rankLimits({ spec: tinyWorker(1n), capabilities }, thresholds, 16).decodeBlocks).toBe(50);
+    expect(rankLimits({ spec: tinyWorker(1n), capabilities }, thresholds, null).decodeBlocks).toBe(200);
   });
 
   it('and by no threshold whose capacity is not known', () => {
     const thresholds = { ...NO_THRESHOLDS, activeDecodeBlocks: 0, activePrefillTokensFrac: 0 };
-    expect(rankLimits({ spec: spec(1n), capabilities: null }, thresholds, BLOCK)).toEqual({
+    expect(rankLimits({ spec: tinyWorker(1n), capabilities: null }, thresholds, BLOCK)).toEqual({
       decodeBlocks: Number.POSITIVE_INFINITY,
       prefillTokens: Number.POSITIVE_INFINITY,
     });
-    expect(rankLimits({ spec: spec(1n), capabilities: CAPABILITIES }, thresholds, BLOCK)).toEqual({
+    expect(rankLimits({ spec: tinyWorker(1n), capabilities: CAPABILITIES }, thresholds, BLOCK)).toEqual({
       decodeBlocks: Number.POSITIVE_INFINITY,
       prefillTokens: Number.POSITIVE_INFINITY,
     });
   });
 
   it('strictly: a load of the limit itself is not over it', () => {
-    const { scheduler, eligible } = under({ activePrefillTokens: 160 }, [spec(1n), spec(2n)]);
+    const { scheduler, eligible } = under({ activePrefillTokens: 160 }, [tinyWorker(1n), tinyWorker(2n)]);
     const first = scheduler.place(request()).attempt;
     expect(eligible()).toEqual([1n, 2n]);
     scheduler.place(request({ promptTokens: 1 }));
@@ -181,7 +119,7 @@ describe('a rank is busy above its limits', () => {
 describe('a busy worker', () => {
   it('is one whose every rank is over a limit', () => {
     const { scheduler, eligible, refusal } = under({ activePrefillTokens: 0 }, [
-      spec(1n, { ranks: { first: 0, count: 2 } }),
+      tinyWorker(1n, { ranks: { first: 0, count: 2 } }),
     ]);
     scheduler.place(request({ constraints: pinTo(1n, 0) }));
     expect(eligible()).toEqual([1n, 1n]);
@@ -194,7 +132,7 @@ describe('a busy worker', () => {
   it('may be over another limit on each rank', () => {
     const ranks = { first: 0, count: 2 };
     const { scheduler, refusal } = under({ activePrefillTokens: 300, activeDecodeBlocks: 0.5 }, [
-      spec(1n, { ranks, totalKvBlocks: 40 }),
+      tinyWorker(1n, { ranks, totalKvBlocks: 40 }),
     ]);
     const long = scheduler.place(request({ constraints: pinTo(1n, 0), promptTokens: 640 })).attempt;
     scheduler.prefillCompleted(long);
@@ -203,7 +141,11 @@ describe('a busy worker', () => {
   });
 
   it('is shown with its reason in the record, behind every other reason', () => {
-    const { fleet, scheduler } = under({ activePrefillTokens: 0 }, [spec(1n), spec(2n), spec(3n)]);
+    const { fleet, scheduler } = under({ activePrefillTokens: 0 }, [
+      tinyWorker(1n),
+      tinyWorker(2n),
+      tinyWorker(3n),
+    ]);
     scheduler.place(request({ constraints: pinTo(1n) }));
     scheduler.place(request({ constraints: pinTo(2n) }));
     fleet.setState(2n, 'draining');
@@ -213,7 +155,7 @@ describe('a busy worker', () => {
   });
 
   it('is tested only under the thresholds of its own model, and not at all without', () => {
-    const { scheduler, set, eligible, refusal } = under({ activePrefillTokens: 0 }, [spec(1n)]);
+    const { scheduler, set, eligible, refusal } = under({ activePrefillTokens: 0 }, [tinyWorker(1n)]);
     scheduler.place(request());
     expect(refusal().code).toBe('PM_SELECTION_OVERLOADED');
     set({ activePrefillTokens: 0 }, 'other');
@@ -225,7 +167,7 @@ describe('a busy worker', () => {
   });
 
   it('is tested by a capacity from the moment that its engine states it', () => {
-    const { fleet, scheduler, eligible, refusal } = under({ activeDecodeBlocks: 0.5 }, [spec(1n)]);
+    const { fleet, scheduler, eligible, refusal } = under({ activeDecodeBlocks: 0.5 }, [tinyWorker(1n)]);
     scheduler.place(request());
     expect(eligible()).toEqual([1n]);
     fleet.setCapabilities(1n, { ...CAPABILITIES, totalKvBlocks: 10 });
@@ -237,7 +179,7 @@ describe('where the pace of prompts is known, a worker', () => {
   it('is free as soon as little enough is left of its prompts, before any first token', () => {
     const { clock, scheduler, fleet, eligible, refusal } = under(
       { activePrefillTokens: 100 },
-      [spec(1n)],
+      [tinyWorker(1n)],
       160,
     );
     scheduler.place(request());
@@ -251,7 +193,11 @@ describe('where the pace of prompts is known, a worker', () => {
   });
 
   it('is found free by the request after a refusal, however soon it gets free', () => {
-    const { clock, scheduler, eligible, refusal } = under({ activePrefillTokens: 100 }, [spec(1n)], 160);
+    const { clock, scheduler, eligible, refusal } = under(
+      { activePrefillTokens: 100 },
+      [tinyWorker(1n)],
+      160,
+    );
     scheduler.place(request());
     let asked = 0;
     const now = vi.spyOn(clock, 'now').mockImplementation(() => 374 + asked++);
@@ -262,7 +208,7 @@ describe('where the pace of prompts is known, a worker', () => {
   });
 
   it('is expected to be free by the pace of whole prompts and by what is over now', () => {
-    const { clock, scheduler, refusal } = under({ activePrefillTokens: 100 }, [spec(1n)], 40);
+    const { clock, scheduler, refusal } = under({ activePrefillTokens: 100 }, [tinyWorker(1n)], 40);
     const first = scheduler.place(request()).attempt;
     clock.advanceTo(4000);
     scheduler.prefillCompleted(first);
@@ -277,8 +223,8 @@ describe('where the pace of prompts is known, a worker', () => {
 describe('a refusal', () => {
   it('says who is busy by what, and how long it takes', () => {
     const { clock, scheduler, refusal } = under({ activePrefillTokens: 100, activeDecodeBlocks: 0.9 }, [
-      spec(1n),
-      spec(2n),
+      tinyWorker(1n),
+      tinyWorker(2n),
     ]);
     for (const id of [1n, 2n]) {
       // Each rank gives 160 tokens back every 4 s.
@@ -311,13 +257,13 @@ describe('a refusal', () => {
   });
 
   it('says 1 s while nothing was measured', () => {
-    const { scheduler, refusal } = under({ activePrefillTokens: 0 }, [spec(1n)]);
+    const { scheduler, refusal } = under({ activePrefillTokens: 0 }, [tinyWorker(1n)]);
     scheduler.place(request());
     expect(refusal().details.retry_after).toBe('1');
   });
 
   it('is none for want of load where the busy could not take the request anyway', () => {
-    const { scheduler, refusal } = under({ activePrefillTokens: 0 }, [spec(1n)]);
+    const { scheduler, refusal } = under({ activePrefillTokens: 0 }, [tinyWorker(1n)]);
     scheduler.place(request());
     expect(refusal({ constraints: { ...ANYWHERE, requiredTaints: ['h100'] } }).code).toBe(
       'PM_SELECTION_NO_ENDPOINTS',
@@ -399,7 +345,12 @@ it('whoever is free, and nobody else, is a candidate under any order of loads, t
           const ranks = { first: 0, count: one.ranks };
           const taints = one.taint ? ['t'] : [];
           fleet.add(
-            spec(one.id, { ranks, taints, totalKvBlocks: one.blocks, maxNumBatchedTokens: one.batched }),
+            tinyWorker(one.id, {
+              ranks,
+              taints,
+              totalKvBlocks: one.blocks,
+              maxNumBatchedTokens: one.batched,
+            }),
           );
         } else if (one.do === 'remove') {
           if (!fleet.remove(one.id)) continue;

@@ -5,27 +5,14 @@ import { createSoloRuntime } from '../host/index.ts';
 import { createBlockHasher, createPrefixIndex, ROUTER_SEED, TIERS } from '../kv/index.ts';
 import { defineWorkerSelectionPolicy, linearCost, ManualClock, NO_LOG } from '../plugin/index.ts';
 import { CandidateColumns } from './candidate-table.ts';
+import { tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
 
 const PARTITION = { model: 'tiny', routingGroup: 'default' };
 
 function fleetOf(workers: number): Fleet {
   const fleet = new Fleet();
-  for (let id = 1; id <= workers; id += 1) {
-    fleet.add({
-      id: BigInt(id),
-      model: 'tiny',
-      url: 'http://127.0.0.1:9000',
-      dialect: 'sim',
-      role: 'aggregated',
-      ranks: { first: 0, count: 1 },
-      kvEvents: new Map(),
-      maxNumBatchedTokens: null,
-      totalKvBlocks: null,
-      taints: [],
-      topology: {},
-    });
-  }
+  for (let id = 1; id <= workers; id += 1) fleet.add(tinyWorker(BigInt(id)));
   return fleet;
 }
 

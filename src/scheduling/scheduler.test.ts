@@ -1,84 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { Fleet, type WorkerSpec } from '../fleet/index.ts';
-import type { CandidateTable, RoleRuntime, SelectionPick } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
 import { linearCost, PointsmanError, seededRng } from '../plugin/index.ts';
 import { DefaultChoice } from './default-choice.ts';
+import { ANYWHERE, picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
-import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
-
-const PARTITION = { model: 'tiny', routingGroup: 'default' };
-
-function spec(id: bigint, changes: Partial<WorkerSpec> = {}): WorkerSpec {
-  return {
-    id,
-    model: 'tiny',
-    url: 'http://127.0.0.1:9000',
-    dialect: 'sim',
-    role: 'aggregated',
-    ranks: { first: 0, count: 1 },
-    kvEvents: new Map(),
-    maxNumBatchedTokens: null,
-    totalKvBlocks: null,
-    taints: [],
-    topology: {},
-    ...changes,
-  };
-}
-
-const anywhere: PlacementConstraints = {
-  pinnedWorker: null,
-  allowedWorkers: null,
-  requiredTaints: [],
-  preferredTaints: new Map(),
-  temperature: null,
-  priority: 0,
-  strictPriority: 0,
-};
-
-/** A runtime whose choice is a function of the table. */
-function runtimeOf(pick: (table: CandidateTable) => number): RoleRuntime {
-  return {
-    policy: { type: 'test', instance: null, version: '1' },
-    needs: {
-      cache: true,
-      load: true,
-      preferredTaint: true,
-      occupancy: true,
-      copies: false,
-      copyLocations: false,
-      lineage: false,
-      residency: false,
-    },
-    costWeights: null,
-    select: (table): SelectionPick => ({
-      row: pick(table),
-      costs: new Float64Array(table.count),
-      droppedBy: null,
-      by: 'policy',
-      ties: 1,
-      randomDraw: null,
-    }),
-    hintStage: null,
-  };
-}
-
-function request(changes: Partial<PlacementRequest> = {}): PlacementRequest {
-  return {
-    requestId: 'r',
-    partition: PARTITION,
-    role: 'aggregated',
-    runtime: runtimeOf(() => 0),
-    promptTokens: 100,
-    blockSize: 16,
-    hashes: null,
-    match: null,
-    session: null,
-    constraints: anywhere,
-    expectedOutputTokens: null,
-    ...changes,
-  };
-}
+import { EXCLUSION_REASONS, type PlacementConstraints } from './types.ts';
 
 function scheduled(workers: readonly WorkerSpec[], fallback = true) {
   const fleet = new Fleet();
@@ -120,13 +47,18 @@ const codeOf = (attempt: () => unknown): string => {
 
 describe('placing a request', () => {
   it('fills the cache columns from the match, lower tiers by their weight', () => {
-    const { scheduler } = scheduled([spec(1n), spec(2n), spec(3n, { model: 'other' }), spec(4n)]);
+    const { scheduler } = scheduled([
+      tinyWorker(1n),
+      tinyWorker(2n),
+      tinyWorker(3n, { model: 'other' }),
+      tinyWorker(4n),
+    ]);
     const match = matchOf([
       { slot: 1, device: 2, host: 4, disk: 1, external: 3 },
       { slot: 2, device: 50 },
       { slot: 3, device: 1 },
     ]);
-    const { table } = scheduler.place(request({ match }));
+    const { table } = scheduler.place(placementRequest({ match }));
     expect(table.count).toBe(3);
     expect([...table.slots.subarray(0, 3)]).toEqual([0, 1, 3]);
     expect([...table.workerIds.subarray(0, 3)]).toEqual([1n, 2n, 4n]);
@@ -139,9 +71,9 @@ describe('placing a request', () => {
   });
 
   it('clears what the decision before left in its columns', () => {
-    const { scheduler } = scheduled([spec(1n), spec(2n)]);
-    scheduler.place(request({ match: matchOf([{ slot: 0, device: 5, host: 5, disk: 5 }]) }));
-    const { table } = scheduler.place(request());
+    const { scheduler } = scheduled([tinyWorker(1n), tinyWorker(2n)]);
+    scheduler.place(placementRequest({ match: matchOf([{ slot: 0, device: 5, host: 5, disk: 5 }]) }));
+    const { table } = scheduler.place(placementRequest());
     for (const column of [
       table.deviceBlocks,
       table.hostBlocks,
@@ -155,9 +87,9 @@ describe('placing a request', () => {
   });
 
   it('books uncached tokens on the chosen slot, and shows them to the next decision', () => {
-    const { scheduler } = scheduled([spec(1n), spec(2n)]);
+    const { scheduler } = scheduled([tinyWorker(1n), tinyWorker(2n)]);
     const placement = scheduler.place(
-      request({ runtime: runtimeOf(() => 1), match: matchOf([{ slot: 1, device: 3 }]) }),
+      placementRequest({ runtime: picking(() => 1), match: matchOf([{ slot: 1, device: 3 }]) }),
     );
     expect([placement.slot, placement.workerId, placement.prefillTokens, placement.decodeBlocks]).toEqual([
       1,
@@ -165,7 +97,7 @@ describe('placing a request', () => {
       52,
       6,
     ]);
-    const { table, attempt } = scheduler.place(request());
+    const { table, attempt } = scheduler.place(placementRequest());
     expect([
       table.activePrefillTokens[1],
       table.activeDecodeBlocks[1],
@@ -179,8 +111,8 @@ describe('placing a request', () => {
   });
 
   it('does not count prompt tokens to prefill for decode workers', () => {
-    const { scheduler } = scheduled([spec(1n, { role: 'decode' })]);
-    const placement = scheduler.place(request({ role: 'decode' }));
+    const { scheduler } = scheduled([tinyWorker(1n, { role: 'decode' })]);
+    const placement = scheduler.place(placementRequest({ role: 'decode' }));
     expect([placement.prefillTokens, placement.tracksPrefillTokens, placement.decodeBlocks]).toEqual([
       0,
       false,
@@ -190,18 +122,20 @@ describe('placing a request', () => {
 
   it('turns away whoever may not take the request, and says why', () => {
     const { fleet, scheduler } = scheduled([
-      spec(1n),
-      spec(2n, { taints: ['gpu'] }),
-      spec(3n, { taints: ['gpu'] }),
-      spec(4n, { taints: ['gpu'] }),
-      spec(5n, { taints: ['gpu'] }),
-      spec(6n, { taints: ['gpu'], ranks: { first: 0, count: 2 } }),
+      tinyWorker(1n),
+      tinyWorker(2n, { taints: ['gpu'] }),
+      tinyWorker(3n, { taints: ['gpu'] }),
+      tinyWorker(4n, { taints: ['gpu'] }),
+      tinyWorker(5n, { taints: ['gpu'] }),
+      tinyWorker(6n, { taints: ['gpu'], ranks: { first: 0, count: 2 } }),
     ]);
     fleet.setState(3n, 'suspect');
     fleet.setState(4n, 'draining');
     fleet.setState(5n, 'gone');
     const reasons = (constraints: Partial<PlacementConstraints>) => {
-      const { excluded, table } = scheduler.place(request({ constraints: { ...anywhere, ...constraints } }));
+      const { excluded, table } = scheduler.place(
+        placementRequest({ constraints: { ...ANYWHERE, ...constraints } }),
+      );
       const others = Array.from({ length: excluded.count }, (_, row) => [
         excluded.slots[row],
         EXCLUSION_REASONS[excluded.reasons[row] ?? 0],
@@ -234,32 +168,38 @@ describe('placing a request', () => {
 
   it('prefers and avoids by taints, unless the request is pinned', () => {
     const { scheduler } = scheduled([
-      spec(1n, { taints: ['good'] }),
-      spec(2n, { taints: ['bad', 'other'] }),
-      spec(3n),
+      tinyWorker(1n, { taints: ['good'] }),
+      tinyWorker(2n, { taints: ['bad', 'other'] }),
+      tinyWorker(3n),
     ]);
     const preferredTaints = new Map([
       ['good', 1],
       ['bad', -1],
     ]);
-    const { table } = scheduler.place(request({ constraints: { ...anywhere, preferredTaints } }));
+    const { table } = scheduler.place(placementRequest({ constraints: { ...ANYWHERE, preferredTaints } }));
     expect(table.preferredTaintMultiplier[0]).toBeCloseTo(0.46692, 5);
     expect(table.preferredTaintMultiplier[1]).toBeCloseTo(2.14169, 5);
     expect(table.preferredTaintMultiplier[2]).toBe(1);
-    const pinned = { ...anywhere, preferredTaints, pinnedWorker: { workerId: 2n, rank: null } };
-    expect(scheduler.place(request({ constraints: pinned })).table.preferredTaintMultiplier[0]).toBe(1);
+    const pinned = { ...ANYWHERE, preferredTaints, pinnedWorker: { workerId: 2n, rank: null } };
+    expect(scheduler.place(placementRequest({ constraints: pinned })).table.preferredTaintMultiplier[0]).toBe(
+      1,
+    );
   });
 
   it('books nothing when it refuses', () => {
-    const { scheduler } = scheduled([spec(1n)]);
+    const { scheduler } = scheduled([tinyWorker(1n)]);
     const refusing = {
-      ...runtimeOf(() => 0),
+      ...picking(() => 0),
       select: () => {
         throw new PointsmanError('PM_SELECTION_ALL_FILTERED', 'nobody');
       },
     };
-    expect(codeOf(() => scheduler.place(request({ runtime: refusing })))).toBe('PM_SELECTION_ALL_FILTERED');
-    expect(codeOf(() => scheduler.place(request({ role: 'prefill' })))).toBe('PM_SELECTION_NO_ENDPOINTS');
+    expect(codeOf(() => scheduler.place(placementRequest({ runtime: refusing })))).toBe(
+      'PM_SELECTION_ALL_FILTERED',
+    );
+    expect(codeOf(() => scheduler.place(placementRequest({ role: 'prefill' })))).toBe(
+      'PM_SELECTION_NO_ENDPOINTS',
+    );
     expect(scheduler.loads.activeBookings).toBe(0);
   });
 
@@ -273,9 +213,9 @@ describe('placing a request', () => {
     ['picks a row that is not there', () => 2],
     ['picks no row', () => Number.NaN],
   ])('falls back on the default cost when the policy %s', (_, pick) => {
-    const { scheduler } = scheduled([spec(1n), spec(2n)]);
+    const { scheduler } = scheduled([tinyWorker(1n), tinyWorker(2n)]);
     const placement = scheduler.place(
-      request({ runtime: runtimeOf(pick), match: matchOf([{ slot: 1, device: 6 }]) }),
+      placementRequest({ runtime: picking(pick), match: matchOf([{ slot: 1, device: 6 }]) }),
     );
     expect([
       placement.workerId,
@@ -284,21 +224,21 @@ describe('placing a request', () => {
       placement.costWeights?.overlap_score_credit,
     ]).toEqual([2n, 'PM_PLUGIN_THREW', 'lowest_cost', 1]);
     expect(placement.pick.costs.slice(0, 2)).toEqual(Float64Array.of(12.25, 6.25));
-    expect(scheduler.place(request()).fellBackOn).toBeNull();
+    expect(scheduler.place(placementRequest()).fellBackOn).toBeNull();
   });
 
   it('fails the request when the policy is broken and nothing may choose in its place', () => {
-    const { scheduler } = scheduled([spec(1n)], false);
-    expect(codeOf(() => scheduler.place(request({ runtime: runtimeOf(() => 7) })))).toBe(
+    const { scheduler } = scheduled([tinyWorker(1n)], false);
+    expect(codeOf(() => scheduler.place(placementRequest({ runtime: picking(() => 7) })))).toBe(
       'PM_SELECTION_FAILED',
     );
     expect(scheduler.loads.activeBookings).toBe(0);
   });
 
   it('frees the bookings of a worker that is gone or removed, once', () => {
-    const { fleet, scheduler } = scheduled([spec(1n), spec(2n)]);
+    const { fleet, scheduler } = scheduled([tinyWorker(1n), tinyWorker(2n)]);
     const attempts = [0, 1, 0].map(
-      (row) => scheduler.place(request({ runtime: runtimeOf(() => row) })).attempt,
+      (row) => scheduler.place(placementRequest({ runtime: picking(() => row) })).attempt,
     );
     fleet.setState(1n, 'gone');
     expect(scheduler.loads.activeBookings).toBe(1);
@@ -308,13 +248,15 @@ describe('placing a request', () => {
   });
 
   it('uses the same arrays for every decision', () => {
-    const { scheduler } = scheduled(Array.from({ length: 20 }, (_, index) => spec(BigInt(index + 1))));
-    const first = scheduler.place(request());
+    const { scheduler } = scheduled(Array.from({ length: 20 }, (_, index) => tinyWorker(BigInt(index + 1))));
+    const first = scheduler.place(placementRequest());
     const arrays = Object.values(first.table).filter((value) => ArrayBuffer.isView(value));
     expect(arrays.length).toBeGreaterThanOrEqual(17);
     const { excluded } = first;
     for (let decision = 0; decision < 100; decision += 1) {
-      const again = scheduler.place(request({ match: matchOf([{ slot: decision % 20, device: 3 }]) }));
+      const again = scheduler.place(
+        placementRequest({ match: matchOf([{ slot: decision % 20, device: 3 }]) }),
+      );
       expect(again).toBe(first);
       expect(Object.values(again.table).filter((value) => ArrayBuffer.isView(value))).toEqual(arrays);
       for (const [index, array] of Object.values(again.table)
