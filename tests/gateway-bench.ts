@@ -43,6 +43,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
     counts,
     logged,
     config: routerConfigFixture(config),
+    adapters: new Map(),
     readiness: { reasons: [], warnings: [] },
   };
   const tokens = createTokenSource({
@@ -57,6 +58,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
     road,
     config: () => started.config,
     tokens: (model) => (model === 'tiny' ? tokens : undefined),
+    adapters: { all: () => started.adapters },
     readiness: () => started.readiness,
     metrics,
     clock,

@@ -23,6 +23,7 @@ export function workerFixture(spec: Partial<WorkerSpec> = {}): Worker {
     },
     state: 'ready',
     capabilities: null,
+    taints: spec.taints ?? [],
     slots: [0],
   };
 }

@@ -150,6 +150,7 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     totalKvBlocks: settings.kvBlocks,
     taints: [],
     topology: {},
+    adapters: [],
     capabilities: {
       protocol_versions: ['0.1'],
       epoch: 'replay',

@@ -139,6 +139,7 @@ export function withSimulatedWorkers(
       totalKvBlocks: null,
       taints: [],
       topology: {},
+      adapters: [],
       capabilities: 'ask',
       path: ['workers', index],
     };

@@ -169,6 +169,7 @@ function buildWorker(
     totalKvBlocks: value.total_kv_blocks,
     taints: value.taints,
     topology: value.topology,
+    adapters: value.adapters,
     capabilities: value.capabilities,
     path: ['workers', index],
   };

@@ -124,5 +124,6 @@ export const worker = () =>
     total_kv_blocks: orNull(whole(1)),
     taints: list(text(), 'taints'),
     topology: table(text(), 'topology levels'),
+    adapters: list(text(), 'adapters'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -148,6 +148,8 @@ export interface WorkerConfig {
   readonly totalKvBlocks: number | null;
   readonly taints: readonly string[];
   readonly topology: Readonly<Record<string, string>>;
+  /** LoRA adapters that it holds. */
+  readonly adapters: readonly string[];
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
   readonly path: ConfigPath;

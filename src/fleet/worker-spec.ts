@@ -34,5 +34,6 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     totalKvBlocks: config.totalKvBlocks,
     taints: config.taints,
     topology: config.topology,
+    adapters: config.adapters,
   };
 }
