@@ -17,6 +17,8 @@ export interface Bench {
   readonly counts: string[];
   readonly clock: ManualClock;
   config: RouterConfig;
+  /** Models by LoRA adapter. */
+  adapters: ReadonlyMap<string, readonly string[]>;
   readiness: Readiness;
   readonly logged: string[];
 }

@@ -87,6 +87,8 @@ export const LIMITS: RouterConfig['limits'] = {
   concurrentRequests: 8,
   firstWorkerWaitMs: 0,
   firstWorkerWaiting: 1024,
+  retries: 2,
+  retryBudget: 0.2,
   indexBytes: 1 << 20,
   decisionBytes: 1 << 20,
   overloadStatus: 429,

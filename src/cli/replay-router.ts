@@ -116,6 +116,8 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
       ...config.limits,
       decisionBytes: DECISION_BYTES,
       concurrentRequests: Number.MAX_SAFE_INTEGER,
+      // One booking per request: what a fleet does with a trace is measured, not how failures are made good.
+      retries: 0,
     },
     models: new Map([
       [

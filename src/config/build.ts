@@ -44,6 +44,8 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       concurrentRequests: limits.concurrent_requests,
       firstWorkerWaitMs: limits.first_worker_wait,
       firstWorkerWaiting: limits.first_worker_waiting,
+      retries: limits.retries,
+      retryBudget: limits.retry_budget,
       indexBytes: limits.index_bytes,
       decisionBytes: limits.decision_bytes,
       overloadStatus: limits.overload_status,

@@ -81,6 +81,8 @@ export const fileSchema = mapping({
     concurrent_requests: or(whole(1, 1_000_000), 2048),
     first_worker_wait: or(duration(0, HOUR), 0),
     first_worker_waiting: or(whole(1, 1_000_000), 1024),
+    retries: or(whole(0, 16), 2),
+    retry_budget: or(decimal(0, 1), 0.2),
     index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
     decision_bytes: or(size(64 * KiB, 64 * GiB), 64 * MiB),
     overload_status: or(whole(400, 599), 429),

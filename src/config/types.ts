@@ -224,6 +224,10 @@ export interface RouterConfig {
     readonly firstWorkerWaitMs: number;
     /** Most requests that do at once. */
     readonly firstWorkerWaiting: number;
+    /** Tries of a request after its first. */
+    readonly retries: number;
+    /** Retries per request in the long run. */
+    readonly retryBudget: number;
     readonly indexBytes: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;

@@ -34,7 +34,10 @@ describe('a LoRA adapter', () => {
     on.adapters = new Map([['law', ['tiny']]]);
     const list = (await (await fetch(`${on.url}/v1/models`)).json()) as { data: { id: string }[] };
     expect(list.data.map(({ id }) => id)).toEqual(['default', 'law', 'tiny']);
-    expect(await (await fetch(`${on.url}/v1/models/law`)).json()).toMatchObject({ id: 'law', parent: 'tiny' });
+    expect(await (await fetch(`${on.url}/v1/models/law`)).json()).toMatchObject({
+      id: 'law',
+      parent: 'tiny',
+    });
     expect(await (await fetch(`${on.url}/v1/models/tiny`)).json()).not.toHaveProperty('parent');
   });
 });

@@ -59,6 +59,11 @@ export const METRICS = {
     help: 'Waits for a first worker that ended, by outcome: went_on, expired, aborted, or full for requests that found no place to wait.',
     labels: ['outcome'],
   },
+  pointsman_retries_total: {
+    kind: 'counter',
+    help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker, aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
+    labels: ['model', 'reason', 'outcome'],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',
