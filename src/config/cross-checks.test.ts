@@ -188,7 +188,7 @@ test('names of adapters say which model they belong to, and the mode serves adap
   }
   for (const mode of ['power-of-two', 'least-loaded', 'direct', 'device-aware-weighted']) {
     expect(problems(fleet(mode, 'model: small', law))).toEqual([
-      `router.yaml:5:42: workers[1].adapters: adapters need router.mode kv, round-robin, random; it is ${mode}`,
+      `router.yaml:5:48: workers[1].adapters: adapters need router.mode kv, round-robin, random; it is ${mode}`,
     ]);
   }
   expect(problems(fleet('kv', law, 'model: big, adapters: [law, s, x, x]'))).toEqual([

@@ -176,6 +176,7 @@ export interface TestRoadOptions
       | 'decisions'
       | 'metrics'
       | 'bookingExpiryMs'
+      | 'retries'
       | 'wallMicros'
     >
   > {
@@ -274,6 +275,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
+    ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
     wallMicros: options.wallMicros ?? (() => 0),
   });

@@ -5,7 +5,7 @@ import { linearCost, PointsmanError, seededRng } from '../plugin/index.ts';
 import { DefaultChoice } from './default-choice.ts';
 import { ANYWHERE, picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
-import { EXCLUSION_REASONS, type PlacementConstraints } from './types.ts';
+import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
 
 function scheduled(workers: readonly WorkerSpec[], fallback = true) {
   const fleet = new Fleet();
