@@ -20,7 +20,7 @@ const step = fc.oneof(
     weight: 3,
     arbitrary: fc.record({
       do: fc.constant('arrive' as const),
-      pin: fc.option(fc.nat(3), { nil: null, freq: 5 }),
+      pin: fc.constantFrom(null, null, null, null, 0, 1),
     }),
   },
   {
@@ -46,9 +46,9 @@ const step = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('tick' as const) }) },
   {
-    weight: 2,
+    weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom('gone' as const, 'ok' as const),
+      do: fc.constantFrom('gone' as const, 'ok' as const, 'ok' as const, 'ok' as const),
       worker: fc.constantFrom(...WORKERS),
     }),
   },
@@ -67,7 +67,7 @@ describe('requests that are tried again, under any events', () => {
     let retried = 0;
     await fc.assert(
       fc.asyncProperty(
-        fc.array(step, { maxLength: 60, size: 'max' }),
+        fc.array(step, { minLength: 30, maxLength: 90, size: 'max' }),
         fc.integer({ min: 0, max: 3 }),
         async (steps, retries) => {
           const { arrive, transport, fleet, health, clock, scheduler, expectIdle, held } = await testRoad({
