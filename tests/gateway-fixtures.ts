@@ -107,6 +107,7 @@ export const ROUTER: RouterConfig['router'] = {
   hostCacheHitWeight: 0.75,
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
+  encoderCudaToCpuRatio: 8,
   routerTtlSeconds: 120,
   busyThresholds: NO_THRESHOLDS,
   activeRequestExpirySeconds: 300,

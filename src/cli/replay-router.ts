@@ -152,6 +152,7 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     totalKvBlocks: settings.kvBlocks,
     taints: [],
     topology: {},
+    device: null,
     adapters: [],
     capabilities: {
       protocol_versions: ['0.1'],

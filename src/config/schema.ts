@@ -32,6 +32,7 @@ export const ROUTER_MODES = [
   'random',
   'power-of-two',
   'least-loaded',
+  'device-aware-weighted',
   'direct',
 ] as const satisfies readonly RouterMode[];
 
@@ -103,6 +104,7 @@ export const fileSchema = mapping({
     host_cache_hit_weight: or(decimal(0, 1), 0.75),
     disk_cache_hit_weight: or(decimal(0, 1), 0.25),
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
+    encoder_cuda_to_cpu_ratio: or(whole(1, 1_000_000), 8),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
     active_request_expiry_secs: or(positive(), 300),

@@ -38,7 +38,14 @@ export interface ConfigSource {
 }
 
 /** Router modes. */
-export type RouterMode = 'kv' | 'round-robin' | 'random' | 'power-of-two' | 'least-loaded' | 'direct';
+export type RouterMode =
+  | 'kv'
+  | 'round-robin'
+  | 'random'
+  | 'power-of-two'
+  | 'least-loaded'
+  | 'device-aware-weighted'
+  | 'direct';
 
 /** One hint policy listed under a role. */
 export interface HintEntry {
@@ -148,6 +155,8 @@ export interface WorkerConfig {
   readonly totalKvBlocks: number | null;
   readonly taints: readonly string[];
   readonly topology: Readonly<Record<string, string>>;
+  /** What it runs on; null = not said. */
+  readonly device: string | null;
   /** LoRA adapters that it holds. */
   readonly adapters: readonly string[];
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
@@ -168,6 +177,8 @@ export interface RouterSettings {
   readonly hostCacheHitWeight: number;
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
+  /** How many requests another worker takes for one of a CPU, ≥ 1. */
+  readonly encoderCudaToCpuRatio: number;
   readonly routerTtlSeconds: number;
   /** Of every model that says nothing else. */
   readonly busyThresholds: BusyThresholds;

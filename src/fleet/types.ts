@@ -62,6 +62,8 @@ export interface WorkerSpec {
   readonly totalKvBlocks: number | null;
   readonly taints: readonly string[];
   readonly topology: Readonly<Record<string, string>>;
+  /** What it runs on, for example `gpu`; `cpu` is told apart. Null or absent = not said. */
+  readonly device?: string | null;
   /** LoRA adapters that it holds, beside those that its engine advertises; absent = none. */
   readonly adapters?: readonly string[];
 }

@@ -206,6 +206,19 @@ describe('placing a request', () => {
     expect(table.preferredTaintMultiplier[1]).toBeCloseTo(0.50104, 5);
   });
 
+  it('shows which workers run on a CPU', () => {
+    const { scheduler } = scheduled([
+      tinyWorker(1n, { device: 'gpu' }),
+      tinyWorker(2n, { device: 'cpu', ranks: { first: 0, count: 2 } }),
+      tinyWorker(3n),
+    ]);
+    const { table } = scheduler.place(placementRequest());
+    expect([...table.onCpu.subarray(0, table.count)]).toEqual([0, 1, 1, 0]);
+    const constraints = { ...ANYWHERE, allowedWorkers: [2n, 3n] };
+    const narrowed = scheduler.place(placementRequest({ constraints })).table;
+    expect([...narrowed.onCpu.subarray(0, narrowed.count)]).toEqual([1, 1, 0]);
+  });
+
   it('prefers and avoids by taints, unless the request is pinned', () => {
     const { scheduler } = scheduled([
       tinyWorker(1n, { taints: ['good'] }),

@@ -115,6 +115,7 @@ async function withWorkers(
     totalKvBlocks: null,
     taints: [],
     topology: {},
+    device: null,
     adapters: [],
     capabilities: (await json(`${url}/kv_hints/capabilities`)) as Record<string, unknown>,
     path: [],
