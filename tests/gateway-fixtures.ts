@@ -113,6 +113,7 @@ export const ROUTER: RouterConfig['router'] = {
   activeRequestExpirySeconds: 300,
   trackOutputBlocks: false,
   prefillLoadModel: 'none',
+  engineLoad: 'observe',
   seed: 1,
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],

@@ -150,6 +150,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     clock,
     metrics,
   });
+  scheduler.engineLoads.blends = router.engineLoad === 'blend';
   const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics, log }, config);
   const decisions =
     limits.decisionBytes === 0
@@ -269,6 +270,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const { hostCacheHitWeight, diskCacheHitWeight, trackOutputBlocks: tracksOutputBlocks } = next.router;
       const fallback = defaultChoice(next, host.seed);
       scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight, tracksOutputBlocks });
+      scheduler.engineLoads.blends = next.router.engineLoad === 'blend';
       busy.follow(next);
       decisions?.setCandidates(next.observe.candidates);
     },

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { workerFixture } from '../../tests/gateway-fixtures.ts';
 import type { ReportedLoad } from '../engines/index.ts';
-import { Fleet, type ProbeResult } from '../fleet/index.ts';
+import { BlockSizes, Fleet, type ProbeResult } from '../fleet/index.ts';
 import { ManualClock } from '../plugin/index.ts';
-import { ReportedLoads } from './reported-loads.ts';
+import { Scheduler } from '../scheduling/index.ts';
+import { ReportedLoads, reportsInto } from './reported-loads.ts';
 
 const LOAD = { running: 3, waiting: 1, kvUsage: 0.5 };
 
@@ -89,5 +90,46 @@ describe('reported loads', () => {
     await check();
     loads.close();
     expect(asked[0]?.signal.aborted).toBe(true);
+  });
+});
+
+describe('reports for scheduling', () => {
+  it('are handed on with the capacity of a rank, and withdrawn with the worker’s health', async () => {
+    const clock = new ManualClock(1000);
+    const fleet = new Fleet();
+    const worker = fleet.add(workerFixture({ totalKvBlocks: 200 }).spec);
+    const scheduler = new Scheduler({ fleet, fallback: null, clock });
+    const taken: unknown[] = [];
+    const report: typeof scheduler.engineLoads.report = (...args) => taken.push(args);
+    scheduler.engineLoads.report = report;
+    const blockSizes = new BlockSizes(fleet, () => 16);
+    const said: (ReportedLoad | null)[] = [
+      LOAD,
+      { running: null, waiting: 2, kvUsage: null },
+      { running: null, waiting: null, kvUsage: 1 },
+      null,
+    ];
+    const loads = new ReportedLoads({
+      fleet,
+      clock,
+      wanted: () => true,
+      ask: () => Promise.resolve(said.shift() ?? null),
+      heard: reportsInto(scheduler.engineLoads, blockSizes, clock),
+    });
+    let healthy = true;
+    const probe = loads.around(() => Promise.resolve(healthy ? { healthy: true } : { healthy: false }));
+    const { signal } = new AbortController();
+    for (let check = 0; check < 5; check += 1) {
+      healthy = check < 4;
+      await probe(worker, { askCapabilities: false, signal });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(taken).toEqual([
+      [worker, { requests: 4, kvUsage: 0.5 }, 200, 1000],
+      [worker, { requests: 2, kvUsage: null }, 200, 1000],
+      [worker, { requests: null, kvUsage: 1 }, 200, 1000],
+      [worker, null, 200, 1000],
+      [worker, null, 200, 1000],
+    ]);
   });
 });

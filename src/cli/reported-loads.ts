@@ -1,8 +1,9 @@
-// What engines say of their own load, asked with each health check that succeeds. It stands beside what the router has booked
-// and is never mixed with it: the one lags behind, the other knows this router's requests only.
+// What engines say of their own load, asked with each health check that succeeds. It stands beside what the router has booked:
+// the one lags behind, the other knows this router's requests only. Whether it counts in decisions is scheduling's to say.
 import type { ReportedLoad } from '../engines/index.ts';
-import type { Fleet, Probe, Worker } from '../fleet/index.ts';
+import type { BlockSizes, Fleet, Probe, Worker } from '../fleet/index.ts';
 import type { Clock } from '../plugin/index.ts';
+import { type EngineLoad, type EngineLoads, rankBlocks } from '../scheduling/index.ts';
 
 /** Options of {@link ReportedLoads}. */
 export interface ReportedLoadsOptions {
@@ -11,6 +12,8 @@ export interface ReportedLoadsOptions {
   readonly wanted: () => boolean;
   /** What an engine at a base url reports; null = nothing. A rejection counts as that. */
   readonly ask: (url: string, signal: AbortSignal) => Promise<ReportedLoad | null>;
+  /** Told of each report, and (null) when there is none any more. */
+  readonly heard?: (worker: Worker, load: ReportedLoad | null) => void;
   readonly clock: Clock;
   /** An answer later than this is none, ms; default 2,000. */
   readonly timeoutMs?: number;
@@ -32,7 +35,7 @@ export class ReportedLoads {
   around(probe: Probe): Probe {
     return async (worker, context) => {
       const result = await probe(worker, context);
-      if (!result.healthy || !this.#options.wanted()) this.#forget(worker.spec.id);
+      if (!result.healthy || !this.#options.wanted()) this.#withdraw(worker);
       else if (!this.#asking.has(worker.spec.id)) void this.#ask(worker);
       return result;
     };
@@ -52,6 +55,11 @@ export class ReportedLoads {
     for (const id of [...this.#asking.keys()]) this.#forget(id);
   }
 
+  #withdraw(worker: Worker): void {
+    this.#forget(worker.spec.id);
+    this.#options.heard?.(worker, null);
+  }
+
   #forget(id: bigint): void {
     this.#reports.delete(id);
     this.#asking.get(id)?.abort();
@@ -59,7 +67,8 @@ export class ReportedLoads {
   }
 
   /** Never rejects. */
-  async #ask({ spec: { id, url } }: Worker): Promise<void> {
+  async #ask(worker: Worker): Promise<void> {
+    const { id, url } = worker.spec;
     const { ask, clock, timeoutMs = 2000 } = this.#options;
     const asking = new AbortController();
     this.#asking.set(id, asking);
@@ -74,7 +83,25 @@ export class ReportedLoads {
     // Forgotten meanwhile, or another process answers there by now.
     if (this.#asking.get(id) !== asking) return;
     this.#asking.delete(id);
-    if (load === null || asking.signal.aborted) this.#reports.delete(id);
-    else this.#reports.set(id, { load, atMs: clock.now() });
+    const said = asking.signal.aborted ? null : load;
+    if (said === null) this.#reports.delete(id);
+    else this.#reports.set(id, { load: said, atMs: clock.now() });
+    this.#options.heard?.(worker, said);
   }
+}
+
+/** Hands reports on to scheduling, in its terms. */
+export function reportsInto(
+  loads: EngineLoads,
+  blockSizes: BlockSizes,
+  clock: Clock,
+): NonNullable<ReportedLoadsOptions['heard']> {
+  return (worker, load) => {
+    const blocks = rankBlocks(worker, blockSizes.ofModel(worker.spec.model));
+    loads.report(worker, load && engineLoad(load), blocks, clock.now());
+  };
+}
+
+function engineLoad({ running, waiting, kvUsage }: ReportedLoad): EngineLoad {
+  return { requests: running === null && waiting === null ? null : (running ?? 0) + (waiting ?? 0), kvUsage };
 }

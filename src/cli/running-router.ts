@@ -20,7 +20,7 @@ import { indexerOf } from './own-indexer.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
-import { ReportedLoads } from './reported-loads.ts';
+import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
@@ -166,8 +166,9 @@ async function start(
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
   const probe = createHttpProbe({ asks, log });
-  const wanted = (): boolean => live.config.observe.engineLoad;
-  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, clock });
+  const wanted = (): boolean => live.config.observe.engineLoad || live.config.router.engineLoad === 'blend';
+  const heard = reportsInto(core.scheduler.engineLoads, core.blockSizes, clock);
+  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, heard, clock });
   onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,

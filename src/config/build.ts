@@ -70,6 +70,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       activeRequestExpirySeconds: router.active_request_expiry_secs,
       trackOutputBlocks: router.router_track_output_blocks,
       prefillLoadModel: router.router_prefill_load_model,
+      engineLoad: router.engine_load,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,

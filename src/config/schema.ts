@@ -110,6 +110,7 @@ export const fileSchema = mapping({
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),
+    engine_load: or(word(['observe', 'blend']), 'observe'),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
     trust_incoming_hints_from: list(network(), 'networks'),

@@ -188,6 +188,8 @@ export interface RouterSettings {
   readonly trackOutputBlocks: boolean;
   /** What foresees how long prompts take to compute. */
   readonly prefillLoadModel: 'none' | 'throughput';
+  /** Whether load that engines report counts in decisions. */
+  readonly engineLoad: 'observe' | 'blend';
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;

@@ -189,7 +189,7 @@ export function rankLimits(
   blockSize: number | null,
 ): RankLimits {
   const { activeDecodeBlocks, activePrefillTokens, activePrefillTokensFrac } = thresholds;
-  const blocks = spec.totalKvBlocks ?? advertisedBlocks(capabilities, blockSize);
+  const blocks = rankBlocks({ spec, capabilities }, blockSize);
   const perPass = spec.maxNumBatchedTokens ?? capabilities?.maxNumBatchedTokens ?? null;
   const share = (part: number | null, whole: number | null): number =>
     part === null || whole === null ? Number.POSITIVE_INFINITY : part * whole;
@@ -200,6 +200,14 @@ export function rankLimits(
       share(activePrefillTokensFrac, perPass),
     ),
   };
+}
+
+/** KV blocks of one rank, in the model's block size; null = nobody states them. */
+export function rankBlocks(
+  { spec, capabilities }: Pick<Worker, 'spec' | 'capabilities'>,
+  blockSize: number | null,
+): number | null {
+  return spec.totalKvBlocks ?? advertisedBlocks(capabilities, blockSize);
 }
 
 /** An engine counts its own pages, of which the model's blocks may hold several. */

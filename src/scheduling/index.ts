@@ -1,5 +1,7 @@
 // Load projection and booking.
+export { rankBlocks } from './busy-workers.ts';
 export { DefaultChoice } from './default-choice.ts';
+export type { EngineLoad, EngineLoads } from './engine-loads.ts';
 export { type PrefillModel, throughputModel } from './prefill-model.ts';
 export { Scheduler } from './scheduler.ts';
 export type { SchedulerOptions } from './scheduler-options.ts';

@@ -23,6 +23,7 @@ import {
   NO_RULES,
   rulesOf,
 } from './eligibility.ts';
+import { EngineLoads } from './engine-loads.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
@@ -46,6 +47,9 @@ export class Scheduler {
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #busy: BusyWorkers;
+  /** What engines report of themselves, and whether it counts. */
+  readonly engineLoads = new EngineLoads();
+  readonly #now: () => number;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
@@ -63,7 +67,8 @@ export class Scheduler {
     this.#prefillModel = options.prefill?.model ?? null;
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#metrics = options.metrics ?? NO_METRICS;
-    this.#busy = new BusyWorkers(options.fleet, this.#loads, () => options.clock?.now() ?? 0);
+    this.#now = () => options.clock?.now() ?? 0;
+    this.#busy = new BusyWorkers(options.fleet, this.#loads, this.#now);
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
       attempt: 0,
@@ -89,6 +94,7 @@ export class Scheduler {
         for (const slot of worker.slots) {
           this.#loads.freeSlot(slot);
           this.#busy.drain.forget(slot);
+          this.engineLoads.forget(slot);
         }
       },
     });
@@ -225,6 +231,7 @@ export class Scheduler {
     );
     this.#loads.measure(hashes?.sequence ?? null);
     table.fillLoad(this.#loads, Math.floor(promptTokens / blockSize));
+    if (this.engineLoads.blends) this.engineLoads.blend(table, this.#now());
     this.#fillTaints(request);
     this.#fillCopies(request);
   }
