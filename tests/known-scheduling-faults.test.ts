@@ -101,18 +101,25 @@ describe('ties', () => {
   });
 
   it('#6253 breaks equal costs evenly and by the seed, not by the order in which workers came', async () => {
-    const choices = async (seed: number): Promise<Sent[]> => {
-      const { arrive } = await scriptedFleet(`router: { seed: ${seed} }`, workers(4));
-      return burst(400, () => {
+    const choices = async (seed: number, reordered = false): Promise<(bigint | undefined)[]> => {
+      const { arrive, core } = await scriptedFleet(`router: { seed: ${seed} }`, workers(4));
+      const { fleet } = core;
+      const specs = [1n, 2n].map((id) => fleet.worker(id)?.spec);
+      if (reordered) {
+        for (const id of [1n, 2n]) fleet.remove(id);
+        // Later than the others, the other way round, in each other's slots.
+        for (const spec of specs.reverse()) if (spec !== undefined) fleet.add(spec);
+      }
+      return Array.from({ length: 400 }, () => {
         const one = arrive();
         one.engine?.finished(ANSWERED);
-        return one;
+        return one.worker?.workerId;
       });
     };
-    const ids = (sent: readonly Sent[]) => sent.map(({ worker }) => worker?.workerId);
-    const once = ids(await choices(9));
-    expect(ids(await choices(9))).toEqual(once);
-    expect(ids(await choices(10))).not.toEqual(once);
+    const once = await choices(9);
+    expect(await choices(9)).toEqual(once);
+    expect(await choices(9, true)).toEqual(once);
+    expect(await choices(10)).not.toEqual(once);
     const counts = [1n, 2n, 3n, 4n].map((id) => once.filter((chosen) => chosen === id).length);
     const chiSquare = counts.reduce((sum, count) => sum + (count - 100) ** 2 / 100, 0);
     // 3 degrees of freedom: above 16.3 in 1 of 1,000 fair runs; the seed is fixed.

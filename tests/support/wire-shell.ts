@@ -128,7 +128,13 @@ async function withWorkers(
     tokens: { source: 'estimate' as const },
     routingGroup: 'default',
   };
-  return { ...config, models: new Map([[SHELL_MODEL, model]]), workers: await Promise.all(workers) };
+  return {
+    ...config,
+    // Where a request may be tried again, heads are held back; here they are timed.
+    limits: { ...config.limits, retries: 0 },
+    models: new Map([[SHELL_MODEL, model]]),
+    workers: await Promise.all(workers),
+  };
 }
 
 function loads(engines: readonly SimulatorAddress[]): Promise<number[]> {
