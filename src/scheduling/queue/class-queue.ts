@@ -132,11 +132,10 @@ export class ClassQueue<T> {
       this.#lanes.set(pinned.workerId, ofWorker);
     }
     const rank = pinned.rank ?? -1;
-    let lane = ofWorker.get(rank);
-    if (lane === undefined) {
-      lane = { pinned, heap: new IndexedHeap(compareKeys), place: -1 };
-      ofWorker.set(rank, lane);
-    }
+    const known = ofWorker.get(rank);
+    if (known !== undefined) return known;
+    const lane: Lane<T> = { pinned, heap: new IndexedHeap<QueueEntry<T>>(compareKeys), place: -1 };
+    ofWorker.set(rank, lane);
     return lane;
   }
 

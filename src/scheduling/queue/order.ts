@@ -1,5 +1,6 @@
 // Who goes first within a class: (strict priority, due time, score of the policy, arrival), and the score itself.
-import type { OrderKey, QueuePolicy } from './types.ts';
+import type { QueuePolicy } from '../../config/index.ts';
+import type { OrderKey } from './types.ts';
 
 /** Negative when `a` goes before `b`. Never 0 for two requests, as no two arrive under one number. */
 export function compareKeys(a: OrderKey, b: OrderKey): number {

@@ -67,15 +67,11 @@ export class PolicyQueue<T> {
       const head = candidates[classes.indexOf(carried)] ?? null;
       if (head !== null && head.snapshot.cost <= carried.deficit) return this.#pop(head);
     }
-    const inRing = Array.from({ length: classes.length }, (_, step) => (this.#cursor + step) % classes.length);
-    for (const at of inRing) {
-      const one = classes[at]!;
-      const head = candidates[at] ?? null;
-      if (head === null) continue;
-      if (head.snapshot.cost > one.deficit) one.deficit += one.queueClass.quantum;
-      if (head.snapshot.cost <= one.deficit) return this.#pop(head);
-    }
-    return this.#popInBulk(candidates, inRing);
+    const inRing = Array.from(
+      { length: classes.length },
+      (_, step) => (this.#cursor + step) % classes.length,
+    );
+    return this.#popInRound(candidates, inRing) ?? this.#popInBulk(candidates, inRing);
   }
 
   /**
@@ -99,24 +95,37 @@ export class PolicyQueue<T> {
     }
   }
 
-  /** Nobody can pay after one round: as many more as the first of them needs, in one step. */
-  #popInBulk(
+  /** One round: each class in turn is granted its quantum, unless it can pay without, until one can pay. */
+  #popInRound(
     candidates: readonly (QueueEntry<T> | null)[],
     inRing: readonly number[],
   ): QueueEntry<T> | null {
+    for (const at of inRing) {
+      const head = candidates[at] ?? null;
+      if (head === null) continue;
+      const { of, snapshot } = head;
+      if (snapshot.cost > of.deficit) of.deficit += of.queueClass.quantum;
+      if (snapshot.cost <= of.deficit) return this.#pop(head);
+    }
+    return null;
+  }
+
+  /**
+   * Nobody can pay after one round: as many more as the first of them needs. All but the last in one step; in the last one the ring is
+   * gone round, as classes behind the one that can pay are not granted it: they would get a quantum too much with every such turn.
+   */
+  #popInBulk(candidates: readonly (QueueEntry<T> | null)[], inRing: readonly number[]): QueueEntry<T> | null {
     let rounds = Number.POSITIVE_INFINITY;
     for (const head of candidates) {
       if (head === null) continue;
-      const { deficit, queueClass } = head.of;
-      rounds = Math.min(rounds, Math.ceil((head.snapshot.cost - deficit) / queueClass.quantum));
+      const { of, snapshot } = head;
+      rounds = Math.min(rounds, Math.ceil((snapshot.cost - of.deficit) / of.queueClass.quantum));
     }
     if (rounds === Number.POSITIVE_INFINITY) return null;
-    for (const head of candidates) if (head !== null) head.of.deficit += head.of.queueClass.quantum * rounds;
-    for (const at of inRing) {
-      const head = candidates[at] ?? null;
-      if (head !== null && head.snapshot.cost <= head.of.deficit) return this.#pop(head);
+    for (const head of candidates) {
+      if (head !== null) head.of.deficit += head.of.queueClass.quantum * (rounds - 1);
     }
-    return null;
+    return this.#popInRound(candidates, inRing);
   }
 
   #pop(entry: QueueEntry<T>): QueueEntry<T> {

@@ -20,7 +20,11 @@ export class QueueProfile {
   readonly #matrix = new Map<string, Map<string, number>>();
 
   /** @param family default family; null = the first class takes everybody. */
-  constructor(classes: readonly QueueClass[], family: string | null, buckets: QueueProfileSettings['buckets']) {
+  constructor(
+    classes: readonly QueueClass[],
+    family: string | null,
+    buckets: QueueProfileSettings['buckets'],
+  ) {
     this.classes = classes;
     this.queues = classes.some(hasThreshold);
     this.#family = family;

@@ -1,30 +1,9 @@
 // What waits in a queue and what a class of it is like. Token counts are whole and ≥ 0.
+import type { QueueClassSettings } from '../../config/index.ts';
 import type { WorkerId } from '../../plugin/index.ts';
 
-/** How requests of one class and one strict priority take their turns. */
-export type QueuePolicy = 'fcfs' | 'wspt';
-
 /** One policy class. */
-export interface QueueClass {
-  readonly name: string;
-  /** Null = a class that is named by itself, whatever is cached. */
-  readonly family: string | null;
-  /** Of its family, the requests of this bucket of uncached tokens; null = a class without a family. */
-  readonly bucket: string | null;
-  readonly policy: QueuePolicy;
-  /** Tokens granted per round, ≥ 1: classes that wait get tokens in this proportion. */
-  readonly quantum: number;
-  /** A rank with more prompt tokens to compute is busy; null = not tested. */
-  readonly prefillBusyThreshold: number | null;
-  /** The same as a multiple of the tokens of a rank's pass; null = not tested. */
-  readonly prefillBusyThresholdFrac: number | null;
-  /** Share of the eligible workers, 0 to 1, that are busy when requests begin to wait; null = all. */
-  readonly busyWorkerRatio: number | null;
-  /** Limits per worker of what waits; null = none. */
-  readonly requestLimit: number | null;
-  readonly rawIslLimit: number | null;
-  readonly cachedLimit: number | null;
-}
+export type QueueClass = QueueClassSettings;
 
 /** Tokens of a request when it came to the queue. They do not change while it waits. */
 export interface QueueSnapshot {
