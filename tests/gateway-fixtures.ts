@@ -169,6 +169,10 @@ export class ScriptedRoad implements Road {
     return Number.POSITIVE_INFINITY;
   }
 
+  setQueues(): void {}
+
+  close(): void {}
+
   activeBookings(): number {
     return 0;
   }

@@ -4,7 +4,22 @@ import type { QueueProfileSettings, QueueSettings } from '../../config/index.ts'
 import type { QueueClass } from './types.ts';
 
 /** Name of the class where there is no profile. */
-export const SYNTHETIC_CLASS = 'default';
+const SYNTHETIC_CLASS = 'default';
+
+/** A class in which nobody waits. */
+const OPEN_CLASS: QueueClass = {
+  name: SYNTHETIC_CLASS,
+  family: null,
+  bucket: null,
+  policy: 'fcfs',
+  quantum: 1,
+  prefillBusyThreshold: null,
+  prefillBusyThresholdFrac: null,
+  busyWorkerRatio: null,
+  requestLimit: null,
+  rawIslLimit: null,
+  cachedLimit: null,
+};
 
 /** The classes of one model. */
 export class QueueProfile {
@@ -76,18 +91,8 @@ export function profileOf(settings: QueueSettings, model: string): QueueProfile 
   if (written !== null) return new QueueProfile(written.classes, written.defaultFamily, written.buckets);
   const { threshold, policy } = settings;
   if (threshold === null) return null;
-  const synthetic: QueueClass = {
-    name: SYNTHETIC_CLASS,
-    family: null,
-    bucket: null,
-    policy,
-    quantum: 1,
-    prefillBusyThreshold: null,
-    prefillBusyThresholdFrac: threshold,
-    busyWorkerRatio: null,
-    requestLimit: null,
-    rawIslLimit: null,
-    cachedLimit: null,
-  };
-  return new QueueProfile([synthetic], null, []);
+  return new QueueProfile([{ ...OPEN_CLASS, policy, prefillBusyThresholdFrac: threshold }], null, []);
 }
+
+/** Of a model that has no profile any more: whoever waits may go. */
+export const OPEN_PROFILE = new QueueProfile([OPEN_CLASS], null, []);
