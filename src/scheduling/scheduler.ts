@@ -24,6 +24,7 @@ import {
   rulesOf,
 } from './eligibility.ts';
 import type { PrefillModel } from './prefill-model.ts';
+import { QueueGate } from './queue-gate.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { factsOf, inRange } from './selection-facts.ts';
@@ -46,6 +47,8 @@ export class Scheduler {
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #busy: BusyWorkers;
+  /** Asked by admission queues. */
+  readonly gate: QueueGate;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
@@ -64,6 +67,8 @@ export class Scheduler {
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#busy = new BusyWorkers(options.fleet, this.#loads, () => options.clock?.now() ?? 0);
+    const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
+    this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
       attempt: 0,
