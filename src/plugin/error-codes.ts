@@ -206,6 +206,11 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'The worker that the request is pinned to cannot take it.',
   },
+  PM_SELECTION_ADAPTER_UNKNOWN: {
+    status: 404,
+    retryable: false,
+    meaning: 'No worker of the model holds the LoRA adapter that the request names.',
+  },
   PM_SELECTION_PIN_REQUIRED: {
     status: 400,
     retryable: false,
@@ -419,7 +424,8 @@ export const ERROR_CODES = {
   PM_QUEUE_FULL: {
     status: 429,
     retryable: true,
-    meaning: 'All workers are busy, and as much waits in the policy class of the request as its limits allow.',
+    meaning:
+      'All workers are busy, and as much waits in the policy class of the request as its limits allow.',
   },
   PM_QUEUE_DEADLINE: {
     status: 429,
