@@ -73,6 +73,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     instances: [],
     requestClassifier: null,
     policyClasses: ['default'],
+    queueProfile: null,
     containment: defaultConfig().config.containment,
     observe: { candidates: 64, engineLoad: false, logLevel: 'silent' },
     ...over,
@@ -110,6 +111,8 @@ export const ROUTER: RouterConfig['router'] = {
   encoderCudaToCpuRatio: 8,
   routerTtlSeconds: 120,
   busyThresholds: NO_THRESHOLDS,
+  queueThreshold: null,
+  queuePolicy: 'fcfs',
   activeRequestExpirySeconds: 300,
   trackOutputBlocks: false,
   prefillLoadModel: 'none',
@@ -170,6 +173,10 @@ export class ScriptedRoad implements Road {
   expireBookings(): number {
     return Number.POSITIVE_INFINITY;
   }
+
+  setQueues(): void {}
+
+  close(): void {}
 
   activeBookings(): number {
     return 0;

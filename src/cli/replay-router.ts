@@ -106,7 +106,7 @@ function loadChoice(choice: RoutingChoice) {
   return { ...loaded, config: { ...loaded.config, router } };
 }
 
-/** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace. */
+/** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace and queues. */
 function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
   const { model, blockSize, workers } = options;
   const [only] = config.models.size === 1 ? config.models.values() : [];
@@ -130,6 +130,8 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
           tokens: { source: 'estimate' as const },
           routingGroup: 'default',
           prefillTokensPerSecond: only?.prefillTokensPerSecond ?? null,
+          policyClasses: only?.policyClasses ?? null,
+          queueProfile: only?.queueProfile ?? null,
         },
       ],
     ]),

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import type { QueueProfile } from './queue-profile.ts';
+import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
 import type {
@@ -67,6 +68,8 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       encoderCudaToCpuRatio: router.encoder_cuda_to_cpu_ratio,
       routerTtlSeconds: router.router_ttl_secs,
       busyThresholds: buildThresholds(router),
+      queueThreshold: router.router_queue_threshold,
+      queuePolicy: router.router_queue_policy ?? 'fcfs',
       activeRequestExpirySeconds: router.active_request_expiry_secs,
       trackOutputBlocks: router.router_track_output_blocks,
       prefillLoadModel: router.router_prefill_load_model,
@@ -89,6 +92,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
     }),
     requestClassifier: buildClassifier(file.request_classifier),
     policyClasses: policyClasses(file) ?? ['default'],
+    queueProfile: buildQueueProfile(file),
     containment: {
       softBudgetMs: containment.soft_budget,
       watchdogMs: containment.watchdog,
@@ -124,6 +128,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     busyThresholds: buildThresholds(value),
     prefillTokensPerSecond: value.prefill_tokens_per_second,
     policyClasses: policyClasses(value),
+    queueProfile: buildQueueProfile(value),
   };
 }
 

@@ -38,24 +38,32 @@ test('each key of a part that is not built yet gives one warning', () => {
   const found = warnings(
     [
       'request_classifier: { type: mine, isolation: thread, deadline: 1s }',
-      'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]',
       'discovery: { nats: { url: x } }',
       'replicas: { enabled: true }',
       'services: { selection: { port: 8092 } }',
       'containment: { soft_budget: 1ms, tripped: { classifier: refuse } }',
-      'uncached_isl_buckets: [{ min_tokens: 0, bucket: b }]',
-      'default_policy_family: f',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
     ].join('\n'),
   );
   expect(found).toEqual([
-    'router.yaml:2:1: policy_classes: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:3:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
-    'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
-    'router.yaml:5:13: services.selection: the selection service is not built yet; it has no effect in this version',
-    'router.yaml:7:1: uncached_isl_buckets: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+    'router.yaml:2:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
+    'router.yaml:3:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
+    'router.yaml:4:13: services.selection: the selection service is not built yet; it has no effect in this version',
+    'router.yaml:6:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+  ]);
+});
+
+test('queue keys of router that say nothing, beside a profile or alone, give a warning', () => {
+  const profile =
+    'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]\nuncached_isl_buckets: [{ min_tokens: 0, bucket: b }]\ndefault_policy_family: f\n';
+  expect(warnings(profile)).toEqual([]);
+  expect(warnings('router: { router_queue_threshold: 2, router_queue_policy: wspt }')).toEqual([]);
+  expect(warnings('router: { router_queue_policy: wspt }')).toEqual([
+    'router.yaml:1:11: router.router_queue_policy: has no effect without router.router_queue_threshold',
+  ]);
+  expect(warnings(`${profile}router: { router_queue_threshold: 2, router_queue_policy: wspt }`)).toEqual([
+    'router.yaml:4:11: router.router_queue_threshold: has no effect, as every model has a queue profile',
+    'router.yaml:4:38: router.router_queue_policy: has no effect, as every model has a queue profile',
   ]);
 });
 

@@ -30,7 +30,7 @@ const MAX_BLOCK_SIZE = 65_536;
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 const MAX_RANKS = 4096;
 
-/** Queue keys, at the root or for one model; in force once admission queues exist. */
+/** Queue keys, at the root or for one model. */
 export const queueKeys = () => ({
   default_policy_family: orNull(text()),
   policy_classes: orNull(list(policyClass(), 'policy classes')),

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
+import { routerQueueKeys } from './queue-settings.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import type { RouterMode } from './types.ts';
@@ -107,6 +108,7 @@ export const fileSchema = mapping({
     encoder_cuda_to_cpu_ratio: or(whole(1, 1_000_000), 8),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
+    ...routerQueueKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

@@ -2,6 +2,7 @@
 // default stand in docs/configuration.md.
 import type { ErrorCode, Role } from '../plugin/index.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
+import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -128,6 +129,8 @@ export interface ModelConfig {
   readonly prefillTokensPerSecond?: number | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
+  /** Its own queue profile; null or absent = that of the whole configuration. */
+  readonly queueProfile?: QueueProfileSettings | null;
 }
 
 /** One configured worker. */
@@ -182,6 +185,9 @@ export interface RouterSettings {
   readonly routerTtlSeconds: number;
   /** Of every model that says nothing else. */
   readonly busyThresholds: BusyThresholds;
+  /** Of models without a queue profile: busy threshold in multiples of the tokens of a rank's pass; null = they do not queue. */
+  readonly queueThreshold: number | null;
+  readonly queuePolicy: QueuePolicy;
   /** How often bookings are looked at that do not get on. */
   readonly activeRequestExpirySeconds: number;
   /** Whether blocks of output count as load. */
@@ -265,6 +271,8 @@ export interface RouterConfig {
   readonly requestClassifier: ClassifierEntry | null;
   /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
   readonly policyClasses: readonly string[];
+  /** Of models without their own; null = none. */
+  readonly queueProfile: QueueProfileSettings | null;
   readonly containment: ContainmentSettings;
   readonly observe: {
     readonly candidates: number;

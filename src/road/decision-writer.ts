@@ -12,6 +12,7 @@ import type {
 } from '../observe/index.ts';
 import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
+import type { QueueFacts } from './queue-walk.ts';
 import { sentHintRecords } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -33,6 +34,8 @@ export interface BookingFacts {
   readonly predictedHostTokens: number;
   /** Since when it waited for a worker, ms of the clock; null = it did not. */
   readonly heldSince: number | null;
+  /** How it passed the queue; null = its model has none. */
+  readonly admitted: QueueFacts | null;
   readonly atMs: number;
   /** Wall clock, in µs. */
   readonly nowMicros: number;
@@ -74,6 +77,7 @@ export class DecisionWriter {
       predictedTokens,
       predictedHostTokens,
       heldSince,
+      admitted,
       atMs,
       nowMicros,
     } = facts;
@@ -92,7 +96,8 @@ export class DecisionWriter {
       policy: runtime.policy,
       session: request.session,
       policyClass,
-      queuedMs: heldSince === null ? null : atMs - heldSince,
+      queuedMs: waitedSince(heldSince, atMs),
+      turn: turnOf(admitted, atMs),
       classification,
       promptTokens: request.tokens.length,
       blocks: Math.floor(request.tokens.length / lookup.blockSize),
@@ -160,6 +165,16 @@ export class DecisionWriter {
     }
     return ages;
   }
+}
+
+function waitedSince(since: number | null, atMs: number): number | null {
+  return since === null ? null : atMs - since;
+}
+
+function turnOf(admitted: QueueFacts | null, atMs: number): NonNullable<DecisionInput['turn']> | null {
+  if (admitted === null) return null;
+  const { bucket, costTokens, queuedSince } = admitted;
+  return { bucket, costTokens, waitedMs: waitedSince(queuedSince, atMs) };
 }
 
 /** How it was chosen, also when the policy did not choose. */

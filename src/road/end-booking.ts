@@ -34,6 +34,7 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   const { request, reason, status, retries, report, hints } = end;
   const now = clock.now();
   scheduler.release(booking.attempt);
+  state.loadFell(booking.workerId);
   booking.hold?.release();
   end.stopWaiting?.();
   const computed = end.generated || (report !== null && status < 400);
@@ -53,9 +54,13 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
 }
 
 /** Ends a booking of which nothing was dispatched, as its committed copy cannot be sent; call once. */
-export function endUnsentBooking({ scheduler, decisions, clock }: RoadState, booking: ExchangeBooking): void {
+export function endUnsentBooking(
+  { scheduler, decisions, clock, loadFell }: RoadState,
+  booking: ExchangeBooking,
+): void {
   const now = clock.now();
   scheduler.release(booking.attempt);
+  loadFell(booking.workerId);
   booking.hold?.release();
   if (booking.decision === null) return;
   booking.decision.released('commit_failed', now);

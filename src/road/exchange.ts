@@ -275,6 +275,7 @@ export class Exchange implements RoadTicket, EngineSink {
     const { scheduler, clock, metrics } = this.#state;
     const now = clock.now();
     scheduler.prefillCompleted(booking.attempt);
+    this.#state.loadFell(booking.workerId);
     this.#state.beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
     const labels = this.#state.labelsOf(this.#request.partition.model).model;

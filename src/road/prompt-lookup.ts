@@ -11,6 +11,7 @@ import {
   type U64,
 } from '../kv/index.ts';
 import { type Partition, PointsmanError, type Role } from '../plugin/index.ts';
+import type { KnownHashes } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** What looking a prompt up takes. */
@@ -37,6 +38,8 @@ export interface PromptLookup {
   /** Tokens per block. */
   readonly blockSize: number;
   readonly hashes: PromptHashes | null;
+  /** Whether they are of the windows of engines that keep pairs of tokens. */
+  readonly bigrams: boolean;
   readonly match: PrefixMatch | null;
   readonly hashMicros: number;
   readonly lookupMicros: number;
@@ -55,8 +58,11 @@ export class PromptLookups {
     this.#deps = deps;
   }
 
-  /** @throws PointsmanError PM_PROMPT_INVALID, or what the role's runtime refuses with. */
-  of(request: RoadRequest): PromptLookup {
+  /**
+   * @param known hashes from an earlier time; they are taken where they would be computed the same way now.
+   * @throws PointsmanError PM_PROMPT_INVALID, or what the role's runtime refuses with.
+   */
+  of(request: RoadRequest, known: KnownHashes | null = null): PromptLookup {
     const { blockSizes, runtimeFor, hasher, blockHashSeed, index, wallMicros } = this.#deps;
     if (request.tokens.length === 0) {
       throw new PointsmanError('PM_PROMPT_INVALID', 'the prompt has no tokens; send at least one');
@@ -70,12 +76,13 @@ export class PromptLookups {
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
-    const hashes =
-      exact && (wantsMatch || needs.load)
-        ? hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), {
-            bigrams: blockSizes.pairsOfModel(request.partition.model) ?? false,
-          })
-        : null;
+    const bigrams = blockSizes.pairsOfModel(request.partition.model) ?? false;
+    const holds = known !== null && known.blockSize === blockSize && known.bigrams === bigrams;
+    const compute = (): PromptHashes =>
+      holds
+        ? known.hashes
+        : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
+    const hashes = exact && (wantsMatch || needs.load) ? compute() : null;
     const hashed = wallMicros();
     const match =
       wantsMatch && hashes !== null && index !== null
@@ -86,6 +93,7 @@ export class PromptLookups {
       runtime,
       blockSize,
       hashes,
+      bigrams,
       match,
       hashMicros: hashed - start,
       lookupMicros: found - hashed,

@@ -1,5 +1,6 @@
 // Second tries, a layer above the road of a single one: a request whose worker fails before the client got anything of the answer goes
 // to another worker, as a booking of its own. It is classified once. Pinned requests are not sent elsewhere.
+import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport } from '../engines/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError, type WorkerId, type WorkerRank } from '../plugin/index.ts';
@@ -77,6 +78,14 @@ export class RetryingRoad implements Road {
 
   activeBookings(): number {
     return this.#hops.activeBookings();
+  }
+
+  setQueues(settings: QueueSettings): void {
+    this.#hops.setQueues(settings);
+  }
+
+  close(): void {
+    this.#hops.close();
   }
 }
 

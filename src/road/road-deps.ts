@@ -1,4 +1,5 @@
 // What a road is made of.
+import type { QueueSettings } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
 import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { ClassifierSource } from '../host/index.ts';
@@ -26,6 +27,8 @@ export interface RoadDeps extends LookupDeps {
   readonly concurrentRequests: number;
   /** How requests wait for a first worker; read at each of them; absent = none does. */
   readonly firstWorkerHold?: HoldLimits;
+  /** Queue profiles at the start; absent = nobody queues. */
+  readonly queues?: QueueSettings;
   /** How requests are tried again; read at each; absent = none is. */
   readonly retries?: RetryLimits;
   /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */

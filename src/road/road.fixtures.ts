@@ -171,6 +171,7 @@ export interface TestRoadOptions
     Pick<
       RoadDeps,
       | 'concurrentRequests'
+      | 'queues'
       | 'firstWorkerHold'
       | 'index'
       | 'decisions'
@@ -273,6 +274,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     mode: 'kv',
     concurrentRequests: options.concurrentRequests ?? 100,
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
+    ...(options.queues === undefined ? {} : { queues: options.queues }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
     ...(options.retries === undefined ? {} : { retries: options.retries }),

@@ -1,7 +1,10 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch. Here requests arrive, and wait where they have
 // to; the walk does the rest in one go, and what follows comes through the exchange. No promise is made or awaited here.
+
+import type { QueueSettings } from '../config/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
+import { AdmissionQueue } from './admission-queue.ts';
 import { BookingLeases } from './booking-leases.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
@@ -39,11 +42,19 @@ class SynchronousRoad implements HopRoad {
   readonly #walker: Walker;
   readonly #classify: ClassifyStep<Exchange>;
   readonly #hold: FirstWorkerHold<Exchange>;
+  readonly #queue: AdmissionQueue<Exchange>;
   readonly #leases: BookingLeases;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
-    this.#walker = new Walker(deps);
+    this.#queue = new AdmissionQueue({
+      ...deps,
+      gate: deps.scheduler.gate,
+      goOn: (walk: Walk) => this.#walk(walk),
+      asError: asPointsmanError,
+    });
+    if (deps.queues !== undefined) this.#queue.set(deps.queues);
+    this.#walker = new Walker(deps, this.#queue);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
       goOn: (exchange: Exchange, request, classification) => {
@@ -68,6 +79,7 @@ class SynchronousRoad implements HopRoad {
       exchanges: new Set(),
       pace: new ReleasePace(),
       hintOutcomes: new HintOutcomes(),
+      loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
       computedBlocks: deps.computedBlocks ?? null,
       labelsOf: roadLabels(),
@@ -78,7 +90,8 @@ class SynchronousRoad implements HopRoad {
   arrive(request: RoadRequest, sink: ResponseSink): Exchange {
     const exchange = new Exchange(this.#state, request, sink);
     this.#leases.review(exchange.arrivedAt);
-    const underWay = this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;
+    const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;
+    const underWay = this.#state.exchanges.size + waiting;
     const { concurrentRequests: limit } = this.#deps;
     const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
@@ -114,6 +127,14 @@ class SynchronousRoad implements HopRoad {
 
   expireBookings(): number {
     return this.#leases.review(this.#deps.clock.now());
+  }
+
+  setQueues(settings: QueueSettings): void {
+    this.#queue.set(settings);
+  }
+
+  close(): void {
+    this.#queue.close();
   }
 
   activeBookings(): number {

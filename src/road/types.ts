@@ -1,4 +1,5 @@
 // The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
+import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport, RequestApi } from '../engines/index.ts';
 import type { ApproximateResidency } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
@@ -45,6 +46,11 @@ export interface RoadRequest {
   readonly constraints: RoutingConstraints;
   /** Policy class a trusted caller asked for; null or absent = none. */
   readonly policyClass?: string | null;
+  /**
+   * Whether it may wait for its turn; absent = `wait`. `bypass` = it is placed at once whoever waits, for probes that book nothing or for
+   * hops of a request that had its turn; `refuse` = where it would have to wait it fails with PM_QUEUE_WOULD_WAIT.
+   */
+  readonly queueing?: 'wait' | 'bypass' | 'refuse';
   /** A hint envelope from a trusted caller. */
   readonly incomingHint: KvHint | null;
   /** Microseconds spent on tokenizing, for the record. */
@@ -114,6 +120,10 @@ export interface Road {
    * then. Returns ms until the next time.
    */
   expireBookings(): number;
+  /** Takes other queue profiles, from the next request on; nobody that waits is lost. */
+  setQueues(settings: QueueSettings): void;
+  /** Answers everybody that waits in a queue (PM_SHUTTING_DOWN); nobody does from here on. */
+  close(): void;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }

@@ -25,6 +25,7 @@ import {
 } from './eligibility.ts';
 import { EngineLoads } from './engine-loads.ts';
 import type { PrefillModel } from './prefill-model.ts';
+import { QueueGate } from './queue-gate.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { factsOf, inRange } from './selection-facts.ts';
@@ -49,6 +50,8 @@ export class Scheduler {
   readonly #busy: BusyWorkers;
   /** What engines report of themselves, and whether it counts. */
   readonly engineLoads = new EngineLoads();
+  /** Asked by admission queues. */
+  readonly gate: QueueGate;
   readonly #now: () => number;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
@@ -69,6 +72,8 @@ export class Scheduler {
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#now = () => options.clock?.now() ?? 0;
     this.#busy = new BusyWorkers(options.fleet, this.#loads, this.#now);
+    const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
+    this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
       attempt: 0,
