@@ -53,6 +53,15 @@ export class QueueGate {
     return workers;
   }
 
+  /** Prompt tokens that those who serve a model in a role have still to compute. */
+  prefillTokensOf({ partition, role }: Pick<GatedRequest, 'partition' | 'role'>): number {
+    let tokens = 0;
+    for (const slot of this.#parts.fleet.candidates(partition, role).slots) {
+      tokens += this.#parts.loads.prefillTokensOn(slot);
+    }
+    return tokens;
+  }
+
   /**
    * Whether a request of a class has to wait: all ranks it may go to have more prompt tokens to compute than the class allows, or those
    * of `busyWorkerRatio` of the workers have. Never where no rank may take it: then selection says why.
