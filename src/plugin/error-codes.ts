@@ -419,7 +419,8 @@ export const ERROR_CODES = {
   PM_QUEUE_FULL: {
     status: 429,
     retryable: true,
-    meaning: 'All workers are busy, and as much waits in the policy class of the request as its limits allow.',
+    meaning:
+      'All workers are busy, and as much waits in the policy class of the request as its limits allow.',
   },
   PM_QUEUE_DEADLINE: {
     status: 429,
