@@ -149,7 +149,7 @@ export class AdmissionQueue<E extends HeldExchange> {
     return WAITS;
   }
 
-  /** A worker has less to do than before. */
+  /** A worker has fewer prompt tokens to compute than before: one is computed, or given up. */
   loadFell(workerId: bigint): void {
     if (this.#queues.size === 0) return;
     const now = this.#ports.clock.now();
