@@ -1,7 +1,13 @@
 // What a start refuses although the file is well formed: parts that configuration can name and this version does not have,
 // advertisements that make no sense, workers that no fleet takes, tokenizers that do not load. As problems with positions, so
 // that `serve` and `check` say the same.
-import { type ConfigProblem, type RouterConfig, thresholdsOf, type WorkerConfig } from '../config/index.ts';
+import {
+  type ConfigProblem,
+  queueSettingsOf,
+  type RouterConfig,
+  thresholdsOf,
+  type WorkerConfig,
+} from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
 import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
@@ -43,6 +49,10 @@ export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
 
 /** Thresholds that never test a worker, as nobody says the capacity that they are a part of: not in the file, and not its engine. */
 export function untestedWarnings(config: RouterConfig): ConfigProblem[] {
+  return [...queueWarnings(config), ...busyWarnings(config)];
+}
+
+function busyWarnings(config: RouterConfig): ConfigProblem[] {
   return [...config.models.keys()].flatMap((model) => {
     const { activeDecodeBlocks, activePrefillTokensFrac } = thresholdsOf(config, model);
     const workers = config.workers.filter((worker) => worker.model === model);
@@ -74,6 +84,36 @@ export function untestedWarnings(config: RouterConfig): ConfigProblem[] {
             'max_num_batched_tokens',
           )),
     ];
+  });
+}
+
+/** Classes that take a worker's pass for one of 10,000,000 tokens, as nobody says how large it is: they hardly ever queue for it. */
+function queueWarnings(config: RouterConfig): ConfigProblem[] {
+  const { models, threshold } = queueSettingsOf(config);
+  return [...config.models.keys()].flatMap((model) => {
+    const workers = config.workers.filter((worker) => worker.model === model);
+    const unknown = workers.filter((worker) => capacityNeverKnown(worker, 'max_num_batched_tokens'));
+    if (unknown.length === 0) return [];
+    const profile = models.get(model) ?? config.queueProfile;
+    const path = [...(models.has(model) ? ['models', model] : []), 'policy_classes'];
+    const shares =
+      profile === null
+        ? threshold === null || threshold === 0
+          ? []
+          : [['router', 'router_queue_threshold']]
+        : profile.classes.flatMap(({ prefillBusyThresholdFrac: share }, index) =>
+            (share ?? 0) === 0 ? [] : [[...path, index, 'prefill_busy_threshold_frac']],
+          );
+    const who = unknown.length === 1 ? 'a worker' : `${unknown.length} of ${workers.length} workers`;
+    const urls = unknown.map(({ url }) => url).join(', ');
+    const message = `takes the passes of ${who} of model ${model} (${urls}) for 10,000,000 tokens: max_num_batched_tokens is not known; give it to them, or capabilities: ask`;
+    return shares.map((at) => ({
+      severity: 'warning' as const,
+      code: 'PM_CONFIG_NO_EFFECT' as const,
+      path: at,
+      anchor: 'key' as const,
+      message,
+    }));
   });
 }
 

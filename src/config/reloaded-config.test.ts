@@ -54,3 +54,22 @@ test('a file that says the same again waits for nothing', () => {
   const { config: next, warnings } = reloadedConfig(running, config(`# moved\n${BASE}`).config);
   expect([next, warnings]).toEqual([running, []]);
 });
+
+test('queue profiles are live, at the root and of a model, and stand alone among the keys of a model', () => {
+  const profile = (quantum: number) =>
+    `default_policy_family: f, uncached_isl_buckets: [{ min_tokens: 0, bucket: b }], policy_classes: [{ name: a, policy_family: f, cache_bucket: b, quantum: ${quantum} }]`;
+  const of = (own: string, root: string) =>
+    config(BASE.replace('block_size: 16,', `block_size: 16, ${own}`) + root).config;
+  const running = of('', '');
+  const read = of(`${profile(5)},`, 'router: { router_queue_threshold: 3, router_queue_policy: wspt }\n');
+  const { config: next, warnings } = reloadedConfig(running, read);
+  expect(warnings).toEqual([]);
+  expect(next.models.get('tiny')).toEqual(read.models.get('tiny'));
+  expect([next.router.queueThreshold, next.router.queuePolicy]).toEqual([3, 'wspt']);
+  const back = reloadedConfig(next, running);
+  expect([back.config.models.get('tiny'), back.warnings]).toEqual([running.models.get('tiny'), []]);
+  const rootRead = config(
+    `${BASE}${profile(7).replaceAll(', uncached', '\nuncached').replaceAll(', policy_classes', '\npolicy_classes')}\n`,
+  ).config;
+  expect(reloadedConfig(running, rootRead).config.queueProfile?.classes[0]?.quantum).toBe(7);
+});

@@ -244,3 +244,16 @@ test('a table aligns numbers to the right and words to the left', () => {
     ),
   ).toBe(['name     n', 'a        5', 'long  1234', ''].join('\n'));
 });
+
+test.each([
+  [
+    { class: 'a', waited_ms: 12.5, outcome: 'queued', cost_tokens: 300, bucket: 'long' },
+    'a: queued, waited 12.5 ms, cost 300 tokens, bucket long',
+  ],
+  [
+    { class: 'b', waited_ms: 0, outcome: 'direct', cost_tokens: null, bucket: null },
+    'b: direct, waited 0 ms',
+  ],
+] as const)('the queue of %j is shown as such', (queue, line) => {
+  expect(renderDecision({ ...RECORD, queue }).split('\n')).toContain(`queue ${line}`);
+});

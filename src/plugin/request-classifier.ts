@@ -19,7 +19,7 @@ export interface ClassifyRequest {
   readonly session: SessionContext | null;
   /** Tokens of the prompt. */
   readonly inputTokens: number;
-  /** What it counts for when turns are taken, in tokens; ≥ 1. So far the whole prompt: the queue will subtract what is cached. */
+  /** What it counts for when turns are taken, in tokens; ≥ 1: here the whole prompt. The queue takes off what is cached, unless the answer says another cost. */
   readonly schedulingCostTokens: number;
   /** The class a trusted caller asked for; null = none. */
   readonly policyClass: string | null;
@@ -35,12 +35,12 @@ export interface ClassifyRequest {
 
 /**
  * What a classifier changes about a request. A missing member leaves it as it is, null clears it. They are recorded; all but
- * `workerTarget` take effect with the admission queue, which this version does not have.
+ * `workerTarget` take effect in the admission queue, where the model has one.
  */
 export interface Overrides {
   /** A configured policy family, or an explicit class; without a queue profile only `default` exists. */
   readonly policyClass?: string | null;
-  /** When it must have been admitted, in ms of the clock. */
+  /** When it must have been admitted, in ms of the clock: if it still waits for its turn then, it is refused with 429. */
   readonly dueAt?: number | null;
   /** What it counts for when turns are taken: a whole number of tokens from 1 to 2^31 - 1. */
   readonly schedulingCostTokens?: number | null;

@@ -127,7 +127,7 @@ export class AdmissionQueue<E extends HeldExchange> {
       ? new PointsmanError('PM_SHUTTING_DOWN', 'this router is stopping; send the request elsewhere')
       : request.queueing === 'refuse'
         ? into.wouldWait(at, now)
-        : into.refusal(at, { dueAt }, gate.workersOf(request), now);
+        : into.refusal(at, dueAt, gate.workersOf(request), () => gate.prefillTokensOf(request), now);
     if (error !== null) return { kind: 'refused', error };
     const waiting: Waiting<E> = {
       walk,
@@ -149,7 +149,7 @@ export class AdmissionQueue<E extends HeldExchange> {
     return WAITS;
   }
 
-  /** A worker has less to do than before. */
+  /** A worker has fewer prompt tokens to compute than before: one is computed, or given up. */
   loadFell(workerId: bigint): void {
     if (this.#queues.size === 0) return;
     const now = this.#ports.clock.now();

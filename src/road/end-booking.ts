@@ -34,7 +34,8 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   const { request, reason, status, retries, report, hints } = end;
   const now = clock.now();
   scheduler.release(booking.attempt);
-  state.loadFell(booking.workerId);
+  // With its first token the prompt was computed, and that was told.
+  if (!end.generated) state.loadFell(booking.workerId);
   booking.hold?.release();
   end.stopWaiting?.();
   const computed = end.generated || (report !== null && status < 400);

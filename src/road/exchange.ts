@@ -134,7 +134,7 @@ export class Exchange implements RoadTicket, EngineSink {
       this.#doorFailed();
   }
 
-  /** It is held for hint policies, or for a worker; `stopWaiting` is called if the exchange ends before. */
+  /** It waits for hint policies, for a worker or for its turn; `stopWaiting` is called if the exchange ends before. */
   waitsFor(stopWaiting: () => void): void {
     this.#stopWaiting = stopWaiting;
   }

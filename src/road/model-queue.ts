@@ -1,22 +1,33 @@
 // The queue of one model in one role: who waits in which class, and how fast each class gets rid of what waits.
+import { isDeepStrictEqual } from 'node:util';
 import { ReleasePace } from '../observe/index.ts';
 import type { PointsmanError } from '../plugin/index.ts';
 import {
   type GatedRequest,
+  type LimitKind,
   PolicyQueue,
   type QueueClass,
   type QueueEntry,
   type QueueProfile,
   type QueueSnapshot,
+  type ReachedLimit,
   reachedLimit,
 } from '../scheduling/index.ts';
 import { deadlineExceeded, queueFull, wouldWait } from './queue-refusals.ts';
+import { TurnPace } from './turn-pace.ts';
 
-/** How fast what is limited leaves a class. */
-interface ClassPaces {
-  readonly requests: ReleasePace;
-  readonly raw_isl_tokens: ReleasePace;
-  readonly cached_tokens: ReleasePace;
+/** What is limited of a request. */
+const SIZES: Readonly<Record<LimitKind, (snapshot: QueueSnapshot) => number>> = {
+  requests: () => 1,
+  raw_isl_tokens: ({ rawIsl }) => rawIsl,
+  cached_tokens: ({ cached }) => cached,
+};
+
+/** When a class has room again, as it was foreseen after so many turns. */
+interface Room {
+  readonly turns: number;
+  readonly reached: ReachedLimit;
+  readonly at: number | null;
 }
 
 /** A request on its way into the queue. */
@@ -35,7 +46,11 @@ export class ModelQueue<T> {
   profile: QueueProfile;
   #queue: PolicyQueue<T>;
   readonly #startMs: number;
-  readonly #paces = new Map<string, ClassPaces>();
+  /** How fast requests leave each class. */
+  readonly #paces = new Map<string, ReleasePace>();
+  readonly #turnPace = new TurnPace();
+  #turns = 0;
+  readonly #rooms = new Map<string, Room>();
   /** Prompts computed, by which a class is measured that lets nobody wait. */
   readonly #prompts = new ReleasePace();
 
@@ -66,49 +81,46 @@ export class ModelQueue<T> {
   /**
    * Why a request may not wait in a class; null = it may.
    * @param workers that serve the model in the role.
+   * @param inFlight prompt tokens that they have to compute now; asked where it matters.
    */
   refusal(
     classIndex: number,
-    { dueAt }: Pick<Queueable<T>, 'dueAt'>,
+    dueAt: number | null,
     workers: number,
+    inFlight: () => number,
     now: number,
   ): PointsmanError | null {
     const { queueClass, stats } = this.#classAt(classIndex);
     const named = this.#named(queueClass);
-    const paces = this.#pacesOf(queueClass);
     const reached = reachedLimit(queueClass, stats, workers);
     if (reached !== null) {
-      const { kind, current, limit } = reached;
-      const pace = limit === 0 ? this.#prompts : paces[kind];
-      return queueFull(named, reached, workers, pace.msUntil(Math.max(1, current - limit + 1), now));
+      const waitMs =
+        reached.limit === 0
+          ? this.#prompts.msUntil(1, now)
+          : this.#msUntilRoom(classIndex, reached, inFlight, now);
+      return queueFull(named, reached, workers, waitMs);
     }
     if (dueAt === null || dueAt > now) return null;
-    return deadlineExceeded(named, 0, paces.requests.msUntil(stats.requests + 1, now));
+    return deadlineExceeded(named, 0, this.#msUntilEmpty(queueClass, stats.requests, now));
   }
 
   /** The error of a request that does not want to wait. */
   wouldWait(classIndex: number, now: number): PointsmanError {
     const { queueClass, stats } = this.#classAt(classIndex);
-    const { requests } = this.#pacesOf(queueClass);
-    return wouldWait(this.#named(queueClass), stats, requests.msUntil(stats.requests + 1, now));
+    return wouldWait(this.#named(queueClass), stats, this.#msUntilEmpty(queueClass, stats.requests, now));
   }
 
   /** The error of a request that waited too long; call once it has left. */
   tooLate({ of }: QueueEntry<T>, waitedMs: number, now: number): PointsmanError {
-    const { requests } = this.#pacesOf(of.queueClass);
-    return deadlineExceeded(
-      this.#named(of.queueClass),
-      waitedMs,
-      requests.msUntil(of.stats.requests + 1, now),
-    );
+    const { queueClass, stats } = of;
+    const waitMs = this.#msUntilEmpty(queueClass, stats.requests, now);
+    return deadlineExceeded(this.#named(queueClass), waitedMs, waitMs);
   }
 
   add(classIndex: number, { payload, snapshot, request, dueAt }: Queueable<T>, now: number): QueueEntry<T> {
     const { queueClass, stats } = this.#classAt(classIndex);
-    const paces = this.#pacesOf(queueClass);
-    if (stats.requests === 0) paces.requests.restart(now);
-    if (stats.rawIslTokens === 0) paces.raw_isl_tokens.restart(now);
-    if (stats.cachedTokens === 0) paces.cached_tokens.restart(now);
+    if (stats.requests === 0) this.#paceOf(queueClass).restart(now);
+    if (this.size === 0) this.#turnPace.restart(now);
     const { pinnedWorker, priority, strictPriority } = request.constraints;
     return this.#queue.push(classIndex, {
       payload,
@@ -127,7 +139,10 @@ export class ModelQueue<T> {
     now: number,
   ): QueueEntry<T> | null {
     const entry = this.#queue.popNext(isDispatchable);
-    if (entry !== null) this.#left(entry, now);
+    if (entry === null) return null;
+    const { rawIsl, cached } = entry.snapshot;
+    this.#turnPace.turn(rawIsl - cached, now);
+    this.#left(entry, now);
     return entry;
   }
 
@@ -168,27 +183,47 @@ export class ModelQueue<T> {
       (_, after) => moved(after),
     );
     for (const name of [...this.#paces.keys()]) if (!byName.has(name)) this.#paces.delete(name);
+    this.#rooms.clear();
     this.profile = profile;
     this.#queue = queue;
   }
 
-  #left({ of, snapshot }: QueueEntry<T>, now: number): void {
-    const paces = this.#pacesOf(of.queueClass);
-    paces.requests.released(1, now);
-    paces.raw_isl_tokens.released(snapshot.rawIsl, now);
-    if (snapshot.cached > 0) paces.cached_tokens.released(snapshot.cached, now);
+  #left({ of }: QueueEntry<T>, now: number): void {
+    this.#turns += 1;
+    this.#paceOf(of.queueClass).released(1, now);
+    if (this.size === 0) this.#turnPace.restart(null);
   }
 
-  #pacesOf({ name }: QueueClass): ClassPaces {
+  /** Foreseen once after each turn: a class that is full gets nobody new meanwhile. */
+  #msUntilRoom(
+    classIndex: number,
+    reached: ReachedLimit,
+    inFlight: () => number,
+    now: number,
+  ): number | null {
+    const { name } = this.#classAt(classIndex).queueClass;
+    let room = this.#rooms.get(name);
+    if (room === undefined || room.turns !== this.#turns || !isDeepStrictEqual(room.reached, reached)) {
+      const { kind, current, limit } = reached;
+      const forecast = this.#queue.forecast(classIndex, current - limit + 1, SIZES[kind]);
+      const waitMs = this.#turnPace.msUntil(forecast, inFlight(), now);
+      room = { turns: this.#turns, reached, at: waitMs === null ? null : now + waitMs };
+      this.#rooms.set(name, room);
+    }
+    return room.at === null ? null : Math.max(0, room.at - now);
+  }
+
+  /** Ms until so many more than wait have gone on. */
+  #msUntilEmpty(queueClass: QueueClass, waiting: number, now: number): number | null {
+    return this.#paceOf(queueClass).msUntil(waiting + 1, now);
+  }
+
+  #paceOf({ name }: QueueClass): ReleasePace {
     const known = this.#paces.get(name);
     if (known !== undefined) return known;
-    const paces = {
-      requests: new ReleasePace(),
-      raw_isl_tokens: new ReleasePace(),
-      cached_tokens: new ReleasePace(),
-    };
-    this.#paces.set(name, paces);
-    return paces;
+    const pace = new ReleasePace();
+    this.#paces.set(name, pace);
+    return pace;
   }
 
   #named({ name }: QueueClass) {

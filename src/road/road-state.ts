@@ -22,7 +22,7 @@ export interface RoadState {
   /** Of the exchanges that end. */
   readonly pace: ReleasePace;
   readonly hintOutcomes: HintOutcomes;
-  /** A worker has less to do than before. */
+  /** A worker has fewer prompt tokens to compute than before. */
   readonly loadFell: (workerId: bigint) => void;
   /** Null = none are kept. */
   readonly beliefs: Beliefs | null;

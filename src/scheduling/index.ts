@@ -16,6 +16,7 @@ export {
   type QueueSnapshot,
   type ReachedLimit,
   reachedLimit,
+  type TurnForecast,
 } from './queue/index.ts';
 export { type GatedRequest, QueueGate } from './queue-gate.ts';
 export { Scheduler } from './scheduler.ts';

@@ -13,7 +13,10 @@ const ANY = { partition: PARTITION, role: 'aggregated', constraints: ANYWHERE, l
 function gateOver(fleet: Fleet, tokens: ReadonlyMap<number, number>) {
   return new QueueGate({
     fleet,
-    loads: { prefillTokensOn: (slot) => tokens.get(slot) ?? 0 },
+    loads: {
+      prefillTokensOn: (slot) => tokens.get(slot) ?? 0,
+      activePrefillTokens: Float64Array.from({ length: 64 }, (_, slot) => tokens.get(slot) ?? 0),
+    },
     weights: () => ({ host: 0.75, disk: 0.25 }),
   });
 }
@@ -73,6 +76,7 @@ describe('busy', () => {
           const constraints = { ...ANYWHERE, pinnedWorker, requiredTaints: tainted ? ['t'] : [] };
           const gate = gateOver(fleet, tokens);
           expect(gate.isBusy(queueClass('a', settings), { ...ANY, constraints })).toBe(expected);
+          expect(gate.prefillTokensOf(ANY)).toBe([...tokens.values()].reduce((sum, one) => sum + one, 0));
           expect(gate.workersOf(ANY)).toBe(workers.filter(({ state }) => state !== 'gone').length);
         },
       ),

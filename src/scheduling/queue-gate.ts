@@ -27,7 +27,7 @@ export interface GatedRequest {
 /** What the gate reads. */
 export interface GateParts {
   readonly fleet: Fleet;
-  readonly loads: Pick<SlotLoads, 'prefillTokensOn'>;
+  readonly loads: Pick<SlotLoads, 'prefillTokensOn' | 'activePrefillTokens'>;
   /** What a block in host memory and on disk is worth in blocks on the device, where the policy does not say. */
   readonly weights: () => { readonly host: number; readonly disk: number };
 }
@@ -53,6 +53,15 @@ export class QueueGate {
       if (worker.state !== 'gone') workers += 1;
     }
     return workers;
+  }
+
+  /** Prompt tokens of the prompts that those who serve a model in a role compute now, each in full until its first token. */
+  prefillTokensOf({ partition, role }: Pick<GatedRequest, 'partition' | 'role'>): number {
+    let tokens = 0;
+    for (const slot of this.#parts.fleet.candidates(partition, role).slots) {
+      tokens += this.#parts.loads.activePrefillTokens[slot] ?? 0;
+    }
+    return tokens;
   }
 
   /**

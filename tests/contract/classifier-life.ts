@@ -166,8 +166,8 @@ export const REFUSAL_RULES: ContractSection = {
       WAITING,
       fault(
         'src/road/road.ts',
-        'const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;',
-        'const waiting = this.#hold.waiting + this.#queue.waiting;',
+        'this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;',
+        'this.#hold.waiting + this.#queue.waiting;',
       ),
     ),
     rule(

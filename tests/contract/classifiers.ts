@@ -11,6 +11,8 @@ const unusable = (what: string) =>
   test('src/host/classifiers.test.ts', `a classifier that cannot be used > ${what}`);
 const classification = (what: string) => test(STAGE, `a classification > ${what}`);
 const answer = (what: string) => test('src/road/classify.test.ts', `an answer > ${what}`);
+const CLASSIFY_SOURCE = 'src/road/classify.ts';
+const queued = (what: string) => test('src/road/admission-queue.test.ts', what);
 const overrides = (what: string) => test('src/host/classifier-overrides.test.ts', `overrides > ${what}`);
 const hostile = (what: string) =>
   test(
@@ -268,11 +270,35 @@ export const CLASSIFY_RULES: ContractSection = {
       'classify-record',
       'Overrides go on with the request and stand in its record.',
       answer('carries its overrides into the record and its policy class into the queue'),
+      fault('src/road/walk.ts', '?? policyClassOf(classification),', '?? policyClassOf(null),'),
+    ),
+    rule(
+      'classify-queue-class',
+      'In the admission queue of its model a request waits in the class that its classifier names, whatever its caller asked for; null means the default family.',
+      queued('a class > is named by the classifier, which may also clear what the caller asked for'),
       fault(
-        'src/road/walk.ts',
-        'policyClass: walk.admitted?.policyClass ?? policyClassOf(classification),',
-        'policyClass: policyClassOf(null),',
+        CLASSIFY_SOURCE,
+        'return own === undefined ? (request.policyClass ?? null) : own;',
+        'return request.policyClass ?? null;',
       ),
+    ),
+    rule(
+      'classify-queue-cost',
+      '`schedulingCostTokens` is what its turn costs; without it what is not cached, at least 1.',
+      queued(
+        'a class > takes turns by strict priority, then priority, and by what the classifier says a turn costs',
+      ),
+      fault(
+        CLASSIFY_SOURCE,
+        'return classification?.overrides.schedulingCostTokens ?? Math.max(1, promptTokens - cachedTokens);',
+        'return Math.max(1, promptTokens - cachedTokens);',
+      ),
+    ),
+    rule(
+      'classify-queue-due',
+      'A request that waits until `dueAt` is refused (429, PM_QUEUE_DEADLINE).',
+      queued('a wait > ends when the request was due, with the deadline and a time to try again'),
+      fault(CLASSIFY_SOURCE, 'return classification?.overrides.dueAt ?? null;', 'return null;'),
     ),
     rule(
       'classify-target',

@@ -6,7 +6,6 @@ export const LATER: readonly string[] = [
   'Requests to an explicit worker outside of the KV path: their hints come with the session and without copy data.',
   'Session lineage and block residency that are filled: frontiers, paths and unique blocks of a session; until then both are null. With them come `kv_retain_session`, `kv_release_session` and the affinity commit.',
   'A shared cache pool: the column `sharedHits`, and copies from cache owners that are no workers.',
-  'The admission queue, in which `policyClass`, `dueAt` and `schedulingCostTokens` of a classifier take effect; until then they are recorded.',
   'Retries and migrations of a request, each a new booking with the overrides of its one classification.',
   'Lineage queries from a thread.',
   'Replay against a live URL, which will refuse listed hints.',

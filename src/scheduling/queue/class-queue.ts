@@ -119,6 +119,15 @@ export class ClassQueue<T> {
     for (const workerId of this.#lanes.keys()) this.unpark(workerId);
   }
 
+  /** The first `most` in order, as if nobody were blocked. */
+  first(most: number): readonly QueueEntry<T>[] {
+    const found = this.#shared.first(most);
+    for (const ofWorker of this.#lanes.values()) {
+      for (const { heap } of ofWorker.values()) found.push(...heap.first(most));
+    }
+    return this.#lanes.size === 0 ? found : found.sort(compareKeys).slice(0, most);
+  }
+
   /** Everything that waits, in no particular order. */
   entries(): readonly QueueEntry<T>[] {
     const lanes = [...this.#lanes.values()].flatMap((ofWorker) => [...ofWorker.values()]);

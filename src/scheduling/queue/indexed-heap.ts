@@ -29,6 +29,25 @@ export class IndexedHeap<T extends HeapItem> {
     return this.#items;
   }
 
+  /** The first `most` in order; the heap stays as it is. O(most²), for few. */
+  first(most: number): T[] {
+    const found: T[] = [];
+    const next = this.#items.length === 0 ? [] : [0];
+    while (found.length < most) {
+      let least = 0;
+      for (let at = 1; at < next.length; at += 1) {
+        if (this.#compare(this.#items[next[at]!]!, this.#items[next[least]!]!) < 0) least = at;
+      }
+      const place = next[least];
+      const item = place === undefined ? undefined : this.#items[place];
+      if (place === undefined || item === undefined) break;
+      found.push(item);
+      next.splice(least, 1);
+      for (const below of [2 * place + 1, 2 * place + 2]) if (below < this.#items.length) next.push(below);
+    }
+    return found;
+  }
+
   push(item: T): void {
     this.#items.push(item);
     this.#rise(item, this.#items.length - 1);

@@ -2,7 +2,8 @@
 // that can go pays the cost of its head from what it was granted. Blocked classes get nothing meanwhile and keep what they have.
 import { ClassQueue, type IsDispatchable, type QueueEntry } from './class-queue.ts';
 import { policyScore } from './order.ts';
-import type { QueueClass, QueueRequest } from './types.ts';
+import { forecastTurns, type TurnForecast } from './turn-forecast.ts';
+import type { QueueClass, QueueRequest, QueueSnapshot } from './types.ts';
 
 /** All classes of one queue, in the order of the ring. */
 export class PolicyQueue<T> {
@@ -72,6 +73,18 @@ export class PolicyQueue<T> {
       (_, step) => (this.#cursor + step) % classes.length,
     );
     return this.#popInRound(candidates, inRing) ?? this.#popInBulk(candidates, inRing);
+  }
+
+  /**
+   * Whose turns come before `amount` of a class has left, as things stand: nobody else comes, and nobody is blocked.
+   * @param sizeOf what a request of the class counts for.
+   */
+  forecast(classIndex: number, amount: number, sizeOf: (snapshot: QueueSnapshot) => number): TurnForecast {
+    return forecastTurns(
+      this.#classes,
+      { cursor: this.#cursor, carry: this.#carry === null ? -1 : this.#classes.indexOf(this.#carry) },
+      { classIndex, amount, sizeOf },
+    );
   }
 
   /**
