@@ -9,6 +9,7 @@ import { endBooking, endUnsentBooking } from './end-booking.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
+import { GuardedSink } from './guarded-sink.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -21,7 +22,7 @@ export class Exchange implements RoadTicket, EngineSink {
   readonly requestId: string;
   readonly #state: RoadState;
   readonly #request: RoadRequest;
-  readonly #sink: ResponseSink;
+  readonly #sink: GuardedSink;
   /** Ms of the clock. */
   readonly arrivedAt: number;
   #over = false;
@@ -47,7 +48,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.requestId = request.requestId;
     this.#state = state;
     this.#request = request;
-    this.#sink = sink;
+    this.#sink = new GuardedSink(sink, state.metrics);
     this.arrivedAt = state.clock.now();
   }
 
@@ -78,11 +79,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#over = true;
     countRefusal(this.#state.metrics, this.#request.partition.model, error);
     this.#lifecycle?.ended(null, error.code);
-    try {
-      this.#sink.failed(error, false);
-    } catch {
-      this.#state.metrics.count('pointsman_door_errors_total');
-    }
+    this.#sink.failed(error, false);
   }
 
   /** A worker is booked: from here on the booking ends with the exchange. */
@@ -110,11 +107,8 @@ export class Exchange implements RoadTicket, EngineSink {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
     this.#lifecycle?.booked(booking.workerId, rank);
-    try {
-      this.#sink.booked({ workerId: booking.workerId, rank }, booking.decision?.id ?? '');
-    } catch {
+    if (!this.#sink.booked({ workerId: booking.workerId, rank }, booking.decision?.id ?? ''))
       this.#doorFailed();
-    }
   }
 
   /** It is held for hint policies, or for a worker; `stopWaiting` is called if the exchange ends before. */
@@ -168,7 +162,7 @@ export class Exchange implements RoadTicket, EngineSink {
 
   /** Nothing has come from the engine for long: ends, unless the door says that somebody waits. False when it goes on. */
   expire(): boolean {
-    if (this.#over || this.#isAwaited()) return false;
+    if (this.#over || this.#sink.waits()) return false;
     this.#abortEngine();
     const message = 'the engine sent nothing for long, and nobody waits for the answer';
     this.#fail(new PointsmanError('PM_ROAD_EXPIRED', message), 'expired');
@@ -208,21 +202,13 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
     for (const { actionId, outcome, blocksDone, reason } of outcomes)
       this.#hints?.report(actionId, outcome, blocksDone, reason);
-    try {
-      this.#sink.head(status, headers);
-    } catch {
-      this.#doorFailed();
-    }
+    if (!this.#sink.head(status, headers)) this.#doorFailed();
   }
 
   data(bytes: Uint8Array): void {
     if (this.#over) return;
     this.#gotOn = true;
-    try {
-      this.#sink.data(bytes);
-    } catch {
-      this.#doorFailed();
-    }
+    if (!this.#sink.data(bytes)) this.#doorFailed();
   }
 
   tokens(count: number): void {
@@ -239,21 +225,13 @@ export class Exchange implements RoadTicket, EngineSink {
       this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }
-    try {
-      this.#sink.tokens(count);
-    } catch {
-      this.#doorFailed();
-    }
+    if (!this.#sink.tokens(count)) this.#doorFailed();
   }
 
   finished(report: EngineReport): void {
     if (this.#over) return;
     this.#end('finished', this.#status, report);
-    try {
-      this.#sink.finished(report);
-    } catch {
-      this.#state.metrics.count('pointsman_door_errors_total');
-    }
+    this.#sink.finished(report);
   }
 
   failed(error: PointsmanError): void {
@@ -282,28 +260,14 @@ export class Exchange implements RoadTicket, EngineSink {
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
     this.#end(reason, error.status, null, error.code);
-    try {
-      this.#sink.failed(error, this.#headPassed);
-    } catch {
-      this.#state.metrics.count('pointsman_door_errors_total');
-    }
+    this.#sink.failed(error, this.#headPassed);
   }
 
   /** The door threw while taking the answer: there is nobody to answer any more. */
   #doorFailed(): void {
-    this.#state.metrics.count('pointsman_door_errors_total');
     if (this.#over) return;
     this.#abortEngine();
     this.#end('failed', 500, null, 'PM_INTERNAL');
-  }
-
-  #isAwaited(): boolean {
-    try {
-      return this.#sink.waits?.() ?? false;
-    } catch {
-      this.#state.metrics.count('pointsman_door_errors_total');
-      return false;
-    }
   }
 
   #abortEngine(): void {

@@ -1,37 +1,19 @@
-// The one way through the router: classify → queue → select → book → hint → dispatch, one synchronous walk from the moment that a
-// request is classified; what follows comes through the exchange. No promise is made or awaited here.
-import type { EngineExchange } from '../engines/index.ts';
-import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
-import type { OwnerSlot } from '../kv/index.ts';
-import { ReleasePace, type StoredDecision } from '../observe/index.ts';
-import type { KvHint } from '../plugin/index.ts';
-import type { Placement } from '../scheduling/index.ts';
+// The one way through the router: classify → queue → select → book → hint → dispatch. Here requests arrive, and wait where they have
+// to; the walk does the rest in one go, and what follows comes through the exchange. No promise is made or awaited here.
+import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
 import { BookingLeases } from './booking-leases.ts';
-import { ClassifyStep, policyClassOf, softTargetOf } from './classify.ts';
-import { commitFor, countCommitMade, settleCommit } from './commits.ts';
-import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
-import { engineRequest } from './engine-request.ts';
+import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
-import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
-import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
-import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
 import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
-import type { StagedBooking, Walk } from './staged-booking.ts';
+import type { Walk } from './staged-booking.ts';
 import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
-
-/** The booking's committed copy cannot be sent and the booking is to be given up. */
-const COMMIT_RELEASED = Symbol('commit released');
-
-/** The booking waits for hint policies in threads of their own. */
-const HELD = Symbol('held');
-
-const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
+import { Walker } from './walk.ts';
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
 export function createRoad(deps: RoadDeps): Road {
@@ -50,15 +32,14 @@ export function createRoad(deps: RoadDeps): Road {
 class SynchronousRoad implements Road {
   readonly #deps: RoadDeps;
   readonly #state: RoadState;
-  readonly #writer: DecisionWriter | null;
-  readonly #lookups: PromptLookups;
+  readonly #walker: Walker;
   readonly #classify: ClassifyStep<Exchange>;
   readonly #hold: FirstWorkerHold<Exchange>;
   readonly #leases: BookingLeases;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
-    this.#lookups = new PromptLookups(deps);
+    this.#walker = new Walker(deps);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
       goOn: (exchange: Exchange, request, classification) =>
@@ -86,10 +67,6 @@ class SynchronousRoad implements Road {
       labelsOf: roadLabels(),
     };
     this.#leases = new BookingLeases(this.#state, () => deps.bookingExpiryMs ?? Number.POSITIVE_INFINITY);
-    this.#writer =
-      deps.decisions === null
-        ? null
-        : new DecisionWriter(deps.decisions, deps.fleet, () => deps.mode, deps.events ?? NO_EVENTS);
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
@@ -127,223 +104,9 @@ class SynchronousRoad implements Road {
   }
 
   #walk(walk: Walk): void {
-    const { exchange, request, classification } = walk;
-    let lookup: PromptLookup;
-    let placement: Placement;
-    try {
-      this.#deps.beliefs?.expire(this.#deps.clock.now());
-      lookup = this.#lookups.of(request);
-      placement = this.#place(request, classification, lookup, true);
-    } catch (thrown) {
-      const refusal = this.#hold.take(walk, asPointsmanError(thrown));
-      if (refusal !== null) exchange.refuse(refusal);
-      return;
-    }
-    this.#bookAndSend(walk, lookup, placement, 1);
-  }
-
-  /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
-  #bookAndSend(walk: Walk, lookup: PromptLookup, placement: Placement, bookings: number): void {
-    const { attempt, slot, rank, workerId } = placement;
-    let outcome: KvHint | typeof COMMIT_RELEASED | typeof HELD | null;
-    try {
-      outcome = this.#bookAndHint(walk, lookup, placement, bookings);
-    } catch (thrown) {
-      // No door has a ticket yet that could end it; and it may not even be the exchange's.
-      if (walk.exchange.attempt !== attempt) this.#deps.scheduler.release(attempt);
-      walk.exchange.failed(asPointsmanError(thrown));
-      return;
-    }
-    if (outcome === HELD) return;
-    if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, lookup);
-    else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
-  }
-
-  /** What was counted on cannot be had: chooses once more without counting on any copy. `lookup` null = its match is gone. */
-  #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
-    const { exchange, request, classification } = walk;
-    exchange.giveUpBooking();
-    if (exchange.over) return;
-    let again: PromptLookup;
-    let placement: Placement;
-    try {
-      again = lookup ?? this.#lookups.of(request);
-      placement = this.#place(request, classification, again, false);
-    } catch (thrown) {
-      exchange.refuse(asPointsmanError(thrown));
-      return;
-    }
-    this.#bookAndSend(walk, again, placement, 2);
-  }
-
-  #send(
-    { exchange, request }: Walk,
-    slot: OwnerSlot,
-    rank: number,
-    placedOn: bigint,
-    hint: KvHint | null,
-  ): void {
-    const { fleet, transportFor } = this.#deps;
-    // From here on others are told, and each of them may end the exchange or start another walk.
-    exchange.announce(rank);
-    const worker = fleet.workerOfSlot(slot);
-    if (exchange.over) return;
-    if (worker === null) {
-      exchange.lose(workerLost(placedOn));
-      return;
-    }
-    let engine: EngineExchange;
-    try {
-      exchange.sending();
-      engine = transportFor(worker).dispatch(engineRequest(request, worker, rank, hint), exchange);
-    } catch (thrown) {
-      exchange.failed(asPointsmanError(thrown));
-      return;
-    }
-    exchange.dispatched(engine);
-  }
-
-  #place(
-    request: RoadRequest,
-    classification: Classification | null,
-    lookup: PromptLookup,
-    copyCredit: boolean,
-  ): Placement {
-    return this.#deps.scheduler.place({
-      requestId: request.requestId,
-      partition: request.partition,
-      role: request.role,
-      runtime: lookup.runtime,
-      promptTokens: request.tokens.length,
-      blockSize: lookup.blockSize,
-      hashes: lookup.hashes,
-      match: lookup.match,
-      session: request.session,
-      constraints: request.constraints,
-      expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
-      affinityTarget: softTargetOf(classification) ?? null,
-    });
-  }
-
-  /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
-  #bookAndHint(
-    walk: Walk,
-    lookup: PromptLookup,
-    placement: Placement,
-    bookings: number,
-  ): KvHint | typeof COMMIT_RELEASED | typeof HELD | null {
-    const { exchange, request, classification } = walk;
-    const { runtime, blockSize, hashes, match } = lookup;
-    const { attempt, workerId, slot, rank, table, row } = placement;
-    const promptTokens = request.tokens.length;
-    const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
-    const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
-    const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
-    const decision = this.#takeDown({
-      request,
-      policyClass: policyClassOf(classification),
-      classification,
-      attempt: bookings,
-      heldSince: walk.heldSince,
-      lookup,
-      placement,
-      predictedTokens: predicted,
-      predictedHostTokens,
-      atMs: this.#deps.clock.now(),
-      nowMicros: this.#deps.wallMicros(),
-    });
-    const hold = runtime.hold ?? null;
-    exchange.booked({
-      attempt,
-      workerId,
-      slot,
-      blockSize,
-      hashes,
-      decision,
-      predictedTokens: predicted,
-      predictedHostTokens,
-      hold,
-    });
-    const commit = commitFor(placement.commit, runtime.commits);
-    if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
-    if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
-    const { hintStage, threadedHints = null } = runtime;
-    const staged: StagedBooking = {
-      exchange,
-      decision,
-      predictedTokens: predicted,
-      policy: runtime.policy.type,
-      requestId: request.requestId,
-      promptTokens,
-      blockSize,
-      commit,
-      startedMicros: this.#deps.wallMicros(),
-    };
-    const booking: HintBooking = {
-      requestId: request.requestId,
-      slot,
-      workerId,
-      rank,
-      role: request.role,
-      partition: request.partition,
-      promptTokens,
-      blockSize,
-      session: request.session,
-      hashes,
-      match,
-      index: this.#deps.index,
-      incomingHint: request.incomingHint,
-      selected: { table, row },
-      loadOf: this.#deps.scheduler.requestsOn,
-      commit,
-    };
-    if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
-    const result = startHintStage(threadedHints, booking, (late) => {
-      exchange.waitedFor();
-      try {
-        const outcome = this.#hinted(staged, late);
-        if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);
-        else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
-      } catch (thrown) {
-        // Nobody is above to whom it could go.
-        exchange.failed(asPointsmanError(thrown));
-      }
-    });
-    if (result === null || !('pending' in result)) return this.#hinted(staged, result);
-    exchange.waitsFor(() => {
-      result.cancel();
-      this.#hinted(staged, endedEarly(commit));
-    });
-    return HELD;
-  }
-
-  /** Takes down what the hint stage made of a booking; returns the envelope to send, if any. */
-  #hinted(staged: StagedBooking, result: HintStageResult | null): KvHint | typeof COMMIT_RELEASED | null {
-    const { exchange, decision, predictedTokens: predicted, commit, promptTokens, blockSize } = staged;
-    const settled =
-      commit === null ? null : settleCommit(this.#deps.metrics, staged.policy, commit, result?.commit);
-    const released = settled?.result === 'released';
-    if (result === null) return released ? COMMIT_RELEASED : null;
-    const { hint } = result;
-    const fetched = hint === null ? 0 : predictedTokens(fetchedBlocks(hint), promptTokens, blockSize);
-    const withHints = predicted === null ? null : Math.max(predicted, fetched);
-    if (decision !== null) {
-      const micros = this.#deps.wallMicros() - staged.startedMicros;
-      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
-    }
-    if (released) return COMMIT_RELEASED;
-    if (hint !== null) exchange.hinted(hint, withHints);
-    return hint;
-  }
-
-  /** A decision that cannot be recorded is carried out all the same: the load is booked already. */
-  #takeDown(facts: BookingFacts): StoredDecision | null {
-    try {
-      return this.#writer?.open(facts) ?? null;
-    } catch {
-      this.#deps.metrics.count('pointsman_decisions_unrecorded_total');
-      return null;
-    }
+    const error = this.#walker.walk(walk);
+    if (error === null) return;
+    const refusal = this.#hold.take(walk, error);
+    if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }

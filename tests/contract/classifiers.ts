@@ -269,7 +269,7 @@ export const CLASSIFY_RULES: ContractSection = {
       'Overrides go on with the request and stand in its record.',
       answer('carries its overrides into the record and its policy class into the queue'),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'policyClass: policyClassOf(classification),',
         'policyClass: policyClassOf(null),',
       ),
@@ -279,7 +279,7 @@ export const CLASSIFY_RULES: ContractSection = {
       '`workerTarget` is soft: worker-selection policies see it as the affinity target.',
       answer('with a worker target reaches policies as the affinity target'),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'affinityTarget: softTargetOf(classification) ?? null,',
         'affinityTarget: null,',
       ),

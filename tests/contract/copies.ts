@@ -204,7 +204,7 @@ export const COMMIT_RULES: ContractSection = {
         'is counted on neither while it is skipped nor after a probe that failed, and again once it works',
       ),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,',
         'copyCredit,',
       ),
@@ -238,7 +238,7 @@ export const COMMIT_RULES: ContractSection = {
         'that cannot be sent frees its booking once under release, and selection decides again without the credit',
       ),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'placement = this.#place(request, classification, again, false);',
         'placement = this.#place(request, classification, again, true);',
       ),
@@ -248,7 +248,7 @@ export const COMMIT_RULES: ContractSection = {
       'A client that leaves meanwhile frees the booking once, and nothing is booked again.',
       committed('that fails while its client leaves frees the booking once, and nothing is booked again'),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'exchange.giveUpBooking();\n    if (exchange.over) return;',
         'exchange.giveUpBooking();',
       ),
@@ -288,7 +288,7 @@ export const COMMIT_RULES: ContractSection = {
       'Under `release` the request is then booked anew, without counting on copies.',
       threaded('or, as the role says, booked anew without counting on it'),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);',
         'if (outcome === undefined) this.#placeAgain(walk, null);',
       ),
@@ -297,7 +297,7 @@ export const COMMIT_RULES: ContractSection = {
       'isolate-commit-ended',
       'A request that ends before is settled as well.',
       threaded('is settled when the request ends before (degrade)'),
-      fault('src/road/road.ts', 'this.#hinted(staged, endedEarly(commit));', ''),
+      fault('src/road/walk.ts', 'this.#hinted(staged, endedEarly(commit));', ''),
     ),
   ],
 };

@@ -51,7 +51,7 @@ export const CONTEXT_RULES: ContractSection = {
         by: 'process',
       },
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         '      session: request.session,\n      hashes,',
         '      session: null,\n      hashes,',
       ),

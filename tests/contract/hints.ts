@@ -218,7 +218,7 @@ export const STAGE_RULES: ContractSection = {
         'hints on the road > go out with the request, and raise what is expected to be cached',
       ),
       fault(
-        'src/road/road.ts',
+        'src/road/walk.ts',
         'engineRequest(request, worker, rank, hint)',
         'engineRequest(request, worker, rank, null)',
       ),

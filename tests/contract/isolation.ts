@@ -4,7 +4,6 @@ const ISOLATION = 'src/host/isolation/isolation.test.ts';
 const PLAN_SOURCE = 'src/host/thread-plans.ts';
 const KEEPER_SOURCE = 'src/host/isolation/thread-keeper.ts';
 const STAGE_SOURCE = 'src/host/waiting-hint-stage.ts';
-const ROAD_SOURCE = 'src/road/road.ts';
 const isolated = (what: string) => test(ISOLATION, `a policy in a thread > ${what}`);
 const hostile = (what: string) => test(ISOLATION, `a hostile policy in a thread > ${what}`);
 const memory = (what: string) =>
@@ -128,7 +127,7 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-held',
       'The booking is held until the thread has answered; then the request goes out with what it answered.',
       booking('is held, and goes out with what the thread answered'),
-      fault(ROAD_SOURCE, 'return HELD;', 'return null;'),
+      fault('src/road/walk.ts', 'return HELD;', 'return null;'),
     ),
     rule(
       'isolate-list-order',
@@ -154,7 +153,7 @@ export const ISOLATION_RULES: ContractSection = {
       'isolate-worker-lost',
       'So does the loss of its worker.',
       booking('fails when its worker is lost, and is freed'),
-      fault(ROAD_SOURCE, 'if (exchange.workerId !== workerId) continue;', 'continue;'),
+      fault('src/road/road.ts', 'if (exchange.workerId !== workerId) continue;', 'continue;'),
     ),
     rule(
       'isolate-deadline',

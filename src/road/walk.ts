@@ -1,0 +1,267 @@
+// A walk: from a classified request to its dispatch. Look up, choose and book in one synchronous step, run the hint stage, send. A
+// walk goes on in a callback where hint policies in threads of their own answer later. No promise is made or awaited here.
+import type { EngineExchange } from '../engines/index.ts';
+import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import type { StoredDecision } from '../observe/index.ts';
+import type { KvHint, PointsmanError } from '../plugin/index.ts';
+import type { Placement } from '../scheduling/index.ts';
+import { policyClassOf, softTargetOf } from './classify.ts';
+import { commitFor, countCommitMade, settleCommit } from './commits.ts';
+import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
+import { engineRequest } from './engine-request.ts';
+import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
+import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
+import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
+import type { RoadDeps } from './road-deps.ts';
+import { asPointsmanError, workerLost } from './road-errors.ts';
+import type { StagedBooking, Walk } from './staged-booking.ts';
+import type { RoadRequest } from './types.ts';
+
+/** The booking's committed copy cannot be sent and the booking is to be given up. */
+const COMMIT_RELEASED = Symbol('commit released');
+
+/** The booking waits for hint policies in threads of their own. */
+const HELD = Symbol('held');
+
+const NO_EVENTS: EventStreams = { ageMs: () => null, stale: () => false };
+
+/** Walks requests, one synchronous walk at a time. */
+export class Walker {
+  readonly #deps: RoadDeps;
+  readonly #lookups: PromptLookups;
+  readonly #writer: DecisionWriter | null;
+
+  constructor(deps: RoadDeps) {
+    this.#deps = deps;
+    this.#lookups = new PromptLookups(deps);
+    this.#writer =
+      deps.decisions === null
+        ? null
+        : new DecisionWriter(deps.decisions, deps.fleet, () => deps.mode, deps.events ?? NO_EVENTS);
+  }
+
+  /**
+   * Places a request, books it and sends it. What fails after the booking ends the exchange.
+   * @returns null, or why it cannot be placed: then nothing is booked and the exchange knows nothing of it.
+   */
+  walk(walk: Walk): PointsmanError | null {
+    const { request, classification } = walk;
+    let lookup: PromptLookup;
+    let placement: Placement;
+    try {
+      this.#deps.beliefs?.expire(this.#deps.clock.now());
+      lookup = this.#lookups.of(request);
+      placement = this.#place(request, classification, lookup, true);
+    } catch (thrown) {
+      return asPointsmanError(thrown);
+    }
+    this.#bookAndSend(walk, lookup, placement, 1);
+    return null;
+  }
+
+  /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
+  #bookAndSend(walk: Walk, lookup: PromptLookup, placement: Placement, bookings: number): void {
+    const { attempt, slot, rank, workerId } = placement;
+    let outcome: KvHint | typeof COMMIT_RELEASED | typeof HELD | null;
+    try {
+      outcome = this.#bookAndHint(walk, lookup, placement, bookings);
+    } catch (thrown) {
+      // No door has a ticket yet that could end it; and it may not even be the exchange's.
+      if (walk.exchange.attempt !== attempt) this.#deps.scheduler.release(attempt);
+      walk.exchange.failed(asPointsmanError(thrown));
+      return;
+    }
+    if (outcome === HELD) return;
+    if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, lookup);
+    else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+  }
+
+  /** What was counted on cannot be had: chooses once more without counting on any copy. `lookup` null = its match is gone. */
+  #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
+    const { exchange, request, classification } = walk;
+    exchange.giveUpBooking();
+    if (exchange.over) return;
+    let again: PromptLookup;
+    let placement: Placement;
+    try {
+      again = lookup ?? this.#lookups.of(request);
+      placement = this.#place(request, classification, again, false);
+    } catch (thrown) {
+      exchange.refuse(asPointsmanError(thrown));
+      return;
+    }
+    this.#bookAndSend(walk, again, placement, 2);
+  }
+
+  #send(
+    { exchange, request }: Walk,
+    slot: OwnerSlot,
+    rank: number,
+    placedOn: bigint,
+    hint: KvHint | null,
+  ): void {
+    const { fleet, transportFor } = this.#deps;
+    // From here on others are told, and each of them may end the exchange or start another walk.
+    exchange.announce(rank);
+    const worker = fleet.workerOfSlot(slot);
+    if (exchange.over) return;
+    if (worker === null) {
+      exchange.lose(workerLost(placedOn));
+      return;
+    }
+    let engine: EngineExchange;
+    try {
+      exchange.sending();
+      engine = transportFor(worker).dispatch(engineRequest(request, worker, rank, hint), exchange);
+    } catch (thrown) {
+      exchange.failed(asPointsmanError(thrown));
+      return;
+    }
+    exchange.dispatched(engine);
+  }
+
+  #place(
+    request: RoadRequest,
+    classification: Classification | null,
+    lookup: PromptLookup,
+    copyCredit: boolean,
+  ): Placement {
+    return this.#deps.scheduler.place({
+      requestId: request.requestId,
+      partition: request.partition,
+      role: request.role,
+      runtime: lookup.runtime,
+      promptTokens: request.tokens.length,
+      blockSize: lookup.blockSize,
+      hashes: lookup.hashes,
+      match: lookup.match,
+      session: request.session,
+      constraints: request.constraints,
+      expectedOutputTokens: request.expectedOutputTokens,
+      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
+      affinityTarget: softTargetOf(classification) ?? null,
+    });
+  }
+
+  /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
+  #bookAndHint(
+    walk: Walk,
+    lookup: PromptLookup,
+    placement: Placement,
+    bookings: number,
+  ): KvHint | typeof COMMIT_RELEASED | typeof HELD | null {
+    const { exchange, request, classification } = walk;
+    const { runtime, blockSize, hashes, match } = lookup;
+    const { attempt, workerId, slot, rank, table, row } = placement;
+    const promptTokens = request.tokens.length;
+    const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
+    const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
+    const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
+    const decision = this.#takeDown({
+      request,
+      policyClass: policyClassOf(classification),
+      classification,
+      attempt: bookings,
+      heldSince: walk.heldSince,
+      lookup,
+      placement,
+      predictedTokens: predicted,
+      predictedHostTokens,
+      atMs: this.#deps.clock.now(),
+      nowMicros: this.#deps.wallMicros(),
+    });
+    const hold = runtime.hold ?? null;
+    exchange.booked({
+      attempt,
+      workerId,
+      slot,
+      blockSize,
+      hashes,
+      decision,
+      predictedTokens: predicted,
+      predictedHostTokens,
+      hold,
+    });
+    const commit = commitFor(placement.commit, runtime.commits);
+    if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
+    if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
+    const { hintStage, threadedHints = null } = runtime;
+    const staged: StagedBooking = {
+      exchange,
+      decision,
+      predictedTokens: predicted,
+      policy: runtime.policy.type,
+      requestId: request.requestId,
+      promptTokens,
+      blockSize,
+      commit,
+      startedMicros: this.#deps.wallMicros(),
+    };
+    const booking: HintBooking = {
+      requestId: request.requestId,
+      slot,
+      workerId,
+      rank,
+      role: request.role,
+      partition: request.partition,
+      promptTokens,
+      blockSize,
+      session: request.session,
+      hashes,
+      match,
+      index: this.#deps.index,
+      incomingHint: request.incomingHint,
+      selected: { table, row },
+      loadOf: this.#deps.scheduler.requestsOn,
+      commit,
+    };
+    if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
+    const result = startHintStage(threadedHints, booking, (late) => {
+      exchange.waitedFor();
+      try {
+        const outcome = this.#hinted(staged, late);
+        if (outcome === COMMIT_RELEASED && bookings === 1) this.#placeAgain(walk, null);
+        else this.#send(walk, slot, rank, workerId, outcome === COMMIT_RELEASED ? null : outcome);
+      } catch (thrown) {
+        // Nobody is above to whom it could go.
+        exchange.failed(asPointsmanError(thrown));
+      }
+    });
+    if (result === null || !('pending' in result)) return this.#hinted(staged, result);
+    exchange.waitsFor(() => {
+      result.cancel();
+      this.#hinted(staged, endedEarly(commit));
+    });
+    return HELD;
+  }
+
+  /** Takes down what the hint stage made of a booking; returns the envelope to send, if any. */
+  #hinted(staged: StagedBooking, result: HintStageResult | null): KvHint | typeof COMMIT_RELEASED | null {
+    const { exchange, decision, predictedTokens: predicted, commit, promptTokens, blockSize } = staged;
+    const settled =
+      commit === null ? null : settleCommit(this.#deps.metrics, staged.policy, commit, result?.commit);
+    const released = settled?.result === 'released';
+    if (result === null) return released ? COMMIT_RELEASED : null;
+    const { hint } = result;
+    const fetched = hint === null ? 0 : predictedTokens(fetchedBlocks(hint), promptTokens, blockSize);
+    const withHints = predicted === null ? null : Math.max(predicted, fetched);
+    if (decision !== null) {
+      const micros = this.#deps.wallMicros() - staged.startedMicros;
+      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
+    }
+    if (released) return COMMIT_RELEASED;
+    if (hint !== null) exchange.hinted(hint, withHints);
+    return hint;
+  }
+
+  /** A decision that cannot be recorded is carried out all the same: the load is booked already. */
+  #takeDown(facts: BookingFacts): StoredDecision | null {
+    try {
+      return this.#writer?.open(facts) ?? null;
+    } catch {
+      this.#deps.metrics.count('pointsman_decisions_unrecorded_total');
+      return null;
+    }
+  }
+}
