@@ -11,6 +11,7 @@ import type {
   StoredDecision,
 } from '../observe/index.ts';
 import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import { sentHintRecords } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
@@ -94,8 +95,8 @@ export class DecisionWriter {
       policyClass,
       queuedMs: heldSince === null ? null : atMs - heldSince,
       classification,
-      promptTokens: request.tokens.length,
-      blocks: Math.floor(request.tokens.length / lookup.blockSize),
+      promptTokens: promptTokensOf(request),
+      blocks: Math.floor(promptTokensOf(request) / lookup.blockSize),
       blockSize: lookup.blockSize,
       tokensSource: request.tokensSource,
       estimated: request.estimated ?? null,

@@ -11,6 +11,7 @@ import {
   type U64,
 } from '../kv/index.ts';
 import { type Partition, PointsmanError, type Role } from '../plugin/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { RoadRequest } from './types.ts';
 
 /** What looking a prompt up takes. */
@@ -37,6 +38,8 @@ export interface PromptLookup {
   /** Tokens per block. */
   readonly blockSize: number;
   readonly hashes: PromptHashes | null;
+  /** By which the booking shares blocks with others: the same, or sequence hashes alone. */
+  readonly booked: PromptHashes | null;
   readonly match: PrefixMatch | null;
   readonly hashMicros: number;
   readonly lookupMicros: number;
@@ -58,27 +61,31 @@ export class PromptLookups {
   /** @throws PointsmanError PM_PROMPT_INVALID, or what the role's runtime refuses with. */
   of(request: RoadRequest): PromptLookup {
     const { blockSizes, runtimeFor, hasher, blockHashSeed, index, wallMicros } = this.#deps;
-    if (request.tokens.length === 0) {
+    const { caller = null, partition } = request;
+    if (promptTokensOf(request) === 0) {
       throw new PointsmanError('PM_PROMPT_INVALID', 'the prompt has no tokens; send at least one');
     }
-    const knownBlockSize = blockSizes.ofModel(request.partition.model);
+    const knownBlockSize = blockSizes.ofModel(partition.model, partition.routingGroup);
     const blockSize = knownBlockSize ?? NOMINAL_BLOCK_SIZE;
-    const runtime = runtimeFor(request.partition, request.role, blockSize);
+    const runtime = runtimeFor(partition, request.role, blockSize);
     const { needs } = runtime;
     const asked = needs.cache || needs.copies || needs.copyLocations;
     const wantsMatch = asked && !(runtime.matchForHintsAlone === true && !this.#anyTakesHints(request));
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
-    const hashes =
-      exact && (wantsMatch || needs.load)
-        ? hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), {
-            bigrams: blockSizes.pairsOfModel(request.partition.model) ?? false,
-          })
-        : null;
+    const booked =
+      caller !== null
+        ? caller.prompt.hashes
+        : exact && (wantsMatch || needs.load)
+          ? hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), {
+              bigrams: blockSizes.pairsOfModel(partition.model, partition.routingGroup) ?? false,
+            })
+          : null;
     const hashed = wallMicros();
+    const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;
     const match =
-      wantsMatch && hashes !== null && index !== null
+      wantsMatch && hashes !== null && index !== null && caller?.looksUp !== false
         ? index.find(hashes.local, hashes.sequence, TIERS)
         : null;
     const found = wallMicros();
@@ -86,6 +93,7 @@ export class PromptLookups {
       runtime,
       blockSize,
       hashes,
+      booked: caller?.sharesBlocks === false ? null : booked,
       match,
       hashMicros: hashed - start,
       lookupMicros: found - hashed,
@@ -94,9 +102,9 @@ export class PromptLookups {
   }
 
   /** Whether any rank that may get the request takes hints. */
-  #anyTakesHints({ partition, role }: RoadRequest): boolean {
+  #anyTakesHints({ caller, partition, role }: RoadRequest): boolean {
     const { fleet } = this.#deps;
-    const { ranks, slots } = fleet.candidates(partition, role);
+    const { ranks, slots } = fleet.candidates(partition, role, (caller ?? null) !== null);
     for (let row = 0; row < slots.length; row += 1) {
       const worker = fleet.workerOfSlot(slots[row]!);
       if (worker?.capabilities?.ranks.get(ranks[row]!)?.routerHint === true) return true;

@@ -3,6 +3,7 @@
 import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
 import { BookingLeases } from './booking-leases.ts';
+import type { Choice, Projection } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
@@ -12,11 +13,11 @@ import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { Walk } from './staged-booking.ts';
-import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
+import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 import { Walker } from './walk.ts';
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
-export function createRoad(deps: RoadDeps): Road {
+export function createRoad(deps: RoadDeps): ChoosingRoad {
   const road = new SynchronousRoad(deps);
   deps.fleet.listen({
     stateChanged(worker) {
@@ -29,7 +30,7 @@ export function createRoad(deps: RoadDeps): Road {
   return road;
 }
 
-class SynchronousRoad implements Road {
+class SynchronousRoad implements ChoosingRoad {
   readonly #deps: RoadDeps;
   readonly #state: RoadState;
   readonly #walker: Walker;
@@ -80,6 +81,14 @@ class SynchronousRoad implements Road {
     return exchange;
   }
 
+  choose(request: RoadRequest): Choice {
+    return this.#walker.choose(request);
+  }
+
+  project(request: RoadRequest): Projection {
+    return this.#walker.project(request);
+  }
+
   workerGone(workerId: bigint): void {
     for (const exchange of [...this.#state.exchanges]) {
       if (exchange.workerId !== workerId) continue;
@@ -106,7 +115,8 @@ class SynchronousRoad implements Road {
   #walk(walk: Walk): void {
     const error = this.#walker.walk(walk);
     if (error === null) return;
-    const refusal = this.#hold.take(walk, error);
+    // Whoever carries its requests itself asks again when there is a worker.
+    const refusal = walk.request.caller == null ? this.#hold.take(walk, error) : error;
     if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }
