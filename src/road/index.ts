@@ -1,5 +1,7 @@
 // The one function that walks a request through the steps.
+
 export { admitDirectly, countRefusal } from './admission.ts';
+export { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
 export type {
   CallerPart,
   CallerSink,
