@@ -10,9 +10,9 @@ import {
   type Logger,
   PointsmanError,
 } from '../../plugin/index.ts';
+import { answerDump } from '../dump-answer.ts';
 import { type DoorErrors, guardLocal, listenAt, readJson, send, stopServer } from '../http-door.ts';
 import type { AccessLog } from './access-log.ts';
-import { dumpPartition } from './dump-events.ts';
 import type { IndexerRegistry } from './registry.ts';
 import { postRoutes } from './routes.ts';
 
@@ -26,8 +26,6 @@ const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 1024;
 /** Each holds a copy of an index while it is read. */
 const MAX_DUMPS = 4;
-/** A reader of a dump that takes nothing for so long has gone away. */
-const STALLED_MS = 30_000;
 const GETS = ['/health', '/metrics', '/workers', '/dump', '/peers'] as const;
 
 /** What the server answers from. */
@@ -142,41 +140,10 @@ async function get(
   }
   dumps.running += 1;
   try {
-    await dump(options, response);
+    await answerDump(response, registry.partitions(), options.hasher, options.clock);
   } finally {
     dumps.running -= 1;
   }
-}
-
-async function dump(
-  { clock, hasher, registry }: IndexerServerOptions,
-  response: ServerResponse,
-): Promise<void> {
-  response.writeHead(200, { 'content-type': 'application/json' });
-  const pause = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-  let separator = '{';
-  for (const partition of registry.partitions()) {
-    response.write(`${separator}${JSON.stringify(partition.key)}:`);
-    separator = ',';
-    for await (const text of dumpPartition(partition, hasher, clock.now(), pause)) {
-      if (response.destroyed) return;
-      // A slow reader holds the dump up, not memory.
-      if (!response.write(text)) await drained(response, clock);
-    }
-  }
-  response.end(separator === '{' ? '{}' : '}');
-}
-
-function drained(response: ServerResponse, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(STALLED_MS, () => response.destroy());
-    const done = (): void => {
-      cancel();
-      response.off('drain', done).off('close', done);
-      resolve();
-    };
-    response.on('drain', done).on('close', done);
-  });
 }
 
 function fail(response: ServerResponse, thrown: unknown, log: Logger): void {

@@ -43,12 +43,15 @@ export interface ReadPrompt extends GivenPrompt {
   readonly loraName: string | null;
 }
 
+/** A prompt that was read, before it is known how its blocks are hashed. @throws PM_KV_TOO_LONG */
+export type UnhashedPrompt = (shape: BlockShape) => ReadPrompt;
+
 /**
  * The prompt of a body; the first form that is there counts: tokens beside images, tokens, hashes.
  * @param needsLocal whether the prompt is to be looked up, so that sequence hashes alone do not do.
- * @throws PM_SELECTOR_REQUEST, PM_KV_TOO_LONG
+ * @throws PM_SELECTOR_REQUEST
  */
-export function readPrompt(fields: Fields, shape: BlockShape, needsLocal: boolean): ReadPrompt {
+export function readPrompt(fields: Fields, needsLocal: boolean): UnhashedPrompt {
   const loraName = given(fields.lora_name, 'lora_name', (value, name) => textOf(value, name, 512)) || null;
   const cacheSalt =
     given(fields.cache_salt, 'cache_salt', (value, name) => textOf(value, name, MAX_SALT)) || null;
@@ -57,19 +60,21 @@ export function readPrompt(fields: Fields, shape: BlockShape, needsLocal: boolea
   const plain = given(fields.token_ids, 'token_ids', tokensOf);
   const tokens = routed !== null && routed.length > 0 ? routed : plain;
   if (tokens === null) {
-    return { ...hashesOf(fields, needsLocal), loraName };
+    const prompt = { ...hashesOf(fields, needsLocal), loraName };
+    return () => prompt;
   }
   if (tokens.length === 0) throw badField('token_ids', 'a list of at least one token id');
-  const pairs = given(fields.is_eagle, 'is_eagle', flagOf) ?? shape.pairs;
+  const pairs = given(fields.is_eagle, 'is_eagle', flagOf);
   const multimodal =
     tokens === routed
       ? given(routing?.block_mm_infos, 'mm_routing_info.block_mm_infos', itemsOf)
       : given(fields.block_mm_infos, 'block_mm_infos', itemsOf);
-  const hashes = hashBlocks(shape.hasher, tokens, shape.blockSize, blockHashSeed({ loraName, cacheSalt }), {
-    bigrams: pairs,
-    ...(multimodal === null ? {} : { multimodal }),
-  });
-  return { promptTokens: tokens.length, hashes, loraName };
+  const seed = blockHashSeed({ loraName, cacheSalt });
+  return (shape) => {
+    const form = { bigrams: pairs ?? shape.pairs, ...(multimodal === null ? {} : { multimodal }) };
+    const hashes = hashBlocks(shape.hasher, tokens, shape.blockSize, seed, form);
+    return { promptTokens: tokens.length, hashes, loraName };
+  };
 }
 
 function hashesOf(fields: Fields, needsLocal: boolean): GivenPrompt {

@@ -26,14 +26,18 @@ export class ReservationTable<T> {
     return this.#rows.size;
   }
 
-  /** Claims an id. @throws PM_SELECTOR_CONFLICT when it is reserved or being reserved. */
+  /** @throws PM_SELECTOR_CONFLICT when an id is reserved or being reserved. */
+  check(id: string): void {
+    if (!this.#rows.has(id)) return;
+    throw new PointsmanError(
+      'PM_SELECTOR_CONFLICT',
+      `selection ${id} is reserved already, or is being reserved; reservation ids must be unique`,
+    );
+  }
+
+  /** Claims an id. @throws PM_SELECTOR_CONFLICT as of {@link check} */
   claim(id: string): Claim<T> {
-    if (this.#rows.has(id)) {
-      throw new PointsmanError(
-        'PM_SELECTOR_CONFLICT',
-        `selection ${id} is reserved already, or is being reserved; reservation ids must be unique`,
-      );
-    }
+    this.check(id);
     let row: Row<T> = {};
     this.#rows.set(id, row);
     return {

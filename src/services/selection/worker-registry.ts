@@ -1,6 +1,6 @@
 // The workers that clients registered. Those whose records are complete are in the fleet; the others wait here for what they lack.
 import type { BlockSizes, Fleet, Worker } from '../../fleet/index.ts';
-import { errorText, type Partition, PointsmanError } from '../../plugin/index.ts';
+import { errorText, PointsmanError } from '../../plugin/index.ts';
 import { capabilitiesOf, specOf } from './registered-worker.ts';
 import type { WorkerFields } from './worker-fields.ts';
 import { type Lifecycle, missingOf, type WorkerDemands } from './worker-lifecycle.ts';
@@ -92,15 +92,8 @@ export class WorkerRegistry {
   }
 
   /** Workers that take requests now. */
-  schedulable(partition: Partition | null): Worker[] {
-    const { fleet } = this.#options;
-    return fleet.workers().filter(({ spec, state }) => {
-      if (state !== 'ready') return false;
-      return (
-        partition === null ||
-        (spec.model === partition.model && fleet.groupOf(spec) === partition.routingGroup)
-      );
-    });
+  schedulable(): Worker[] {
+    return this.#options.fleet.workers().filter(({ state }) => state === 'ready');
   }
 
   /** Takes all registered workers out of the fleet. */
