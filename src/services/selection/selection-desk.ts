@@ -2,7 +2,7 @@
 import type { BlockSizes, Fleet } from '../../fleet/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import type { Metrics } from '../../observe/index.ts';
-import { type Clock, type Partition, PointsmanError } from '../../plugin/index.ts';
+import { type Clock, type Partition, PointsmanError, type WorkerRank } from '../../plugin/index.ts';
 import type { ChoosingRoad } from '../../road/index.ts';
 import { type ChosenAnswer, chosenAnswer } from './answers.ts';
 import { bytesOf, type HeldSelection, heldSelection } from './held-selection.ts';
@@ -18,6 +18,7 @@ import {
   probeRequest,
   replayRequest,
 } from './road-requests.ts';
+import { asUnknownWorker } from './wire-answer.ts';
 
 /** What the desk works with. */
 export interface SelectionDeskOptions {
@@ -101,7 +102,12 @@ export class SelectionDesk {
     const entry = this.#pending.peek(key);
     if (entry === null) throw noSelection(id);
     const { generation, value: held } = entry;
-    const booked = await this.#book({ id, prompt: held.prompt }, replayRequest(partition, id, held), signal);
+    const booked = await this.#bookAt(
+      held,
+      { id, prompt: held.prompt },
+      replayRequest(partition, id, held),
+      signal,
+    );
     this.#pending.consume(key, generation);
     return booked;
   }
@@ -109,7 +115,7 @@ export class SelectionDesk {
   /** Books a worker that the caller chose; what was selected under the id is forgotten. @throws PM_SELECTOR_UNKNOWN */
   reserveAt(asked: AskedPlace, signal: AbortSignal): Promise<Booked> {
     this.#pending.discard(pendingKey(asked.partition, asked.id));
-    return this.#book(asked, placeRequest(asked), signal);
+    return this.#bookAt(asked, asked, placeRequest(asked), signal);
   }
 
   /** A booked reservation. @throws PM_SELECTOR_UNKNOWN */
@@ -127,6 +133,19 @@ export class SelectionDesk {
   /** Ends all reservations. */
   close(): void {
     for (const reservation of [...this.#reservations.values()]) reservation.giveUp();
+  }
+
+  async #bookAt(
+    { rank, workerId }: WorkerRank,
+    asked: { readonly id: string; readonly prompt: ReadPrompt },
+    request: ReservationRequest,
+    signal: AbortSignal,
+  ): Promise<Booked> {
+    try {
+      return await this.#book(asked, request, signal);
+    } catch (thrown) {
+      throw asUnknownWorker(thrown, workerId, rank);
+    }
   }
 
   async #book(

@@ -16,7 +16,7 @@ import {
 } from './request-fields.ts';
 import type { Asked } from './road-requests.ts';
 import { type Booked, notReady, type SelectionDesk } from './selection-desk.ts';
-import { asUnknownWorker, OK, unknownWorker, type WireAnswer } from './wire-answer.ts';
+import { OK, unknownWorker, type WireAnswer } from './wire-answer.ts';
 import { readPartition, u32Of } from './worker-fields.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -107,11 +107,7 @@ export class SelectionRoutes {
       throw badField('effective_prefill_tokens', `at most the ${prompt.promptTokens} tokens of the prompt`);
     const overrides = { ...read.overrides, tracksPrefill: tracks ?? read.overrides.tracksPrefill };
     const asked = { ...read, overrides, prompt, workerId, rank, prefillTokens };
-    try {
-      return reserved(id, partition, await desk.reserveAt(asked, signal));
-    } catch (thrown) {
-      throw asUnknownWorker(thrown, workerId, rank);
-    }
+    return reserved(id, partition, await desk.reserveAt(asked, signal));
   }
 
   /** `POST /reservations/{id}/prefill_complete` */
