@@ -1,7 +1,7 @@
 // A router without a gateway: workers register themselves, callers select and reserve, and carry their requests themselves.
 import type { ConfigSource, RouterConfig } from '../config/index.ts';
 import { createMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
 import { type RunningSelection, readWorker } from '../services/index.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
@@ -17,6 +17,8 @@ export interface SelectionRouterOptions {
   readonly source: ConfigSource;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Registers policies of the program that the service runs in. */
+  readonly register?: (registry: PluginRegistry) => unknown;
 }
 
 /** A running one. */
@@ -40,6 +42,7 @@ export async function startSelectionRouter(options: SelectionRouterOptions): Pro
     containment: { wallMs: () => performance.now(), running: null },
     threads: threadModules(),
     checksIdleEvents: true,
+    ...(options.register === undefined ? {} : { register: options.register }),
   });
   const undo: (() => Promise<void> | void)[] = [() => core.close(), expireBookings(core.road, clock)];
   const unwind = async (): Promise<void> => {

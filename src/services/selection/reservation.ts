@@ -88,6 +88,7 @@ export function reserve<T>(
   events: ReservationEvents,
   signal: AbortSignal,
 ): Promise<Reserved<T>> {
+  if (signal.aborted) return Promise.reject(clientLeft());
   return new Promise((resolve, reject) => {
     let ticket: RoadTicket | null = null;
     let booked: Reservation | null = null;
@@ -143,7 +144,7 @@ export function reserve<T>(
       },
       sink,
     );
-    if (signal.aborted) ticket.abort();
+    if (signal.aborted) left();
   });
 }
 
