@@ -341,7 +341,8 @@ describe('a reservation', () => {
       effective_prefill_tokens: 3,
     });
     expect(answer).toMatchObject({ status: 201, value: { worker_id: 2, dp_rank: 5 } });
-    const rows = async () => ((await client.get('/loads')).value as unknown as { loads: unknown[] }[])[0]?.loads;
+    const rows = async () =>
+      ((await client.get('/loads')).value as unknown as { loads: unknown[] }[])[0]?.loads;
     expect(await rows()).toContainEqual({
       worker_id: 2,
       dp_rank: 5,

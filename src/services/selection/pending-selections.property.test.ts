@@ -93,8 +93,7 @@ it('holds what a naive list holds', () => {
         expect(cache.size).toBe(naive.entries.length);
         expect(cache.bytes).toBe(naive.bytes);
         expect(lost).toBe(naive.lost);
-        for (const name of KEYS)
-          expect(cache.peek(name)?.value ?? null).toBe(naive.peek(name, clock.now()));
+        for (const name of KEYS) expect(cache.peek(name)?.value ?? null).toBe(naive.peek(name, clock.now()));
       }
     }),
   );
@@ -111,20 +110,14 @@ it('keeps an entry at its age, and not a moment longer', () => {
 });
 
 it('gives up an entry that is too large, and everything older with it', () => {
-  const cache = new PendingSelections<string>(
-    { ttlMs: 1, maxEntries: 10, maxBytes: 10 },
-    new ManualClock(),
-  );
+  const cache = new PendingSelections<string>({ ttlMs: 1, maxEntries: 10, maxBytes: 10 }, new ManualClock());
   cache.put('a', 'x', 5);
   cache.put('b', 'y', 11);
   expect([cache.size, cache.bytes]).toEqual([0, 0]);
 });
 
 it('keeps the newer entry when one is selected again while the older is replayed', () => {
-  const cache = new PendingSelections<string>(
-    { ttlMs: 1, maxEntries: 10, maxBytes: 10 },
-    new ManualClock(),
-  );
+  const cache = new PendingSelections<string>({ ttlMs: 1, maxEntries: 10, maxBytes: 10 }, new ManualClock());
   cache.put('a', 'old', 1);
   const replayed = cache.peek('a');
   cache.put('a', 'new', 1);
