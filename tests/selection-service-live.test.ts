@@ -15,8 +15,10 @@ import { type Json, SelectionClient } from './support/selection-client.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 const PROMPT = promptOf(3, 64);
-const HINTS =
-  'worker_selection: { aggregated: { type: dynamo-default-cost-fn, hints: [{ type: kv_fetch }] } }';
+const HINTS = [
+  'worker_selection: { aggregated: { type: dynamo-default-cost-fn, hints: [{ type: kv_fetch }] } }',
+  'worker_selection: { aggregated: { type: kvcr, parameters: { shared_cache_multiplier: 0.5 } } }',
+];
 const children: ChildProcess[] = [];
 const closers: (() => void)[] = [];
 
@@ -135,51 +137,55 @@ function configFile(yaml: string): string {
   return path;
 }
 
-it('hands out hints for bookings and for nothing else, and names no source that is gone', async () => {
-  const { engines } = await simulators(2);
-  const [one] = engines;
-  if (one === undefined) throw new Error('two engines were asked for');
-  const { client } = await selectService({}, '--config', configFile(HINTS));
-  for (const [index, engine] of engines.entries())
-    await client.post('/workers', registration(engine, index, 'http://127.0.0.1:1'));
-  await warm(one.url, one.model, PROMPT);
-  await eventually('the blocks are known', async () => {
-    const { value } = await client.post('/select', { token_ids: PROMPT });
-    return (value.overlap as Json).gpu === 64 ? true : undefined;
-  });
-  const cold = { worker_id: 2n ** 63n + 1n, dp_rank: 0 };
-  const prompt = { token_ids: PROMPT, pinned_worker: cold };
-  const hint = {
-    protocol_version: '0.1',
-    actions: [
-      {
-        action_type: 'kv.fetch',
-        payload: { source_control_endpoint: 'tcp://10.0.0.1:7000', block_hashes: expect.any(Array) },
-      },
-    ],
-  };
-  const direct = await client.post('/select_and_reserve', { ...prompt, selection_id: 'direct' });
-  expect(direct.value).toMatchObject({ ...cold, kv_hint: { ...hint, message_id: 'direct' } });
-  const hashes = (direct.value.kv_hint as { actions: { payload: { block_hashes: unknown[] } }[] }).actions[0];
-  expect(hashes?.payload.block_hashes).toHaveLength(4);
-  // Engines' hashes are full u64: at least one of four needs more than a double has.
-  expect(hashes?.payload.block_hashes.some((hash) => typeof hash === 'bigint')).toBe(true);
-  for (const selection_id of ['replayed', 'bereft']) {
-    const selected = await client.post('/select', { ...prompt, selection_id });
-    expect(selected.status).toBe(200);
-    expect(selected.value).not.toHaveProperty('kv_hint');
-  }
-  const replayed = await client.post('/reservations', { selection_id: 'replayed' });
-  expect(replayed.value).toMatchObject({ ...cold, kv_hint: { ...hint, message_id: 'replayed' } });
-  const explicit = { token_ids: PROMPT, selection_id: 'explicit', ...cold };
-  const named = await client.post('/reservations', explicit);
-  expect(named.status).toBe(201);
-  expect(named.value).not.toHaveProperty('kv_hint');
-  await client.delete(`/workers/${2n ** 63n}`);
-  const bereft = await client.post('/reservations', { selection_id: 'bereft' });
-  expect(bereft).toMatchObject({ status: 201, value: cold });
-  expect(bereft.value).not.toHaveProperty('kv_hint');
-});
+it.each(HINTS)(
+  'hands out hints for bookings and for nothing else, and names no source that is gone: %s',
+  async (yaml) => {
+    const { engines } = await simulators(2);
+    const [one] = engines;
+    if (one === undefined) throw new Error('two engines were asked for');
+    const { client } = await selectService({}, '--config', configFile(yaml));
+    for (const [index, engine] of engines.entries())
+      await client.post('/workers', registration(engine, index, 'http://127.0.0.1:1'));
+    await warm(one.url, one.model, PROMPT);
+    await eventually('the blocks are known', async () => {
+      const { value } = await client.post('/select', { token_ids: PROMPT });
+      return (value.overlap as Json).gpu === 64 ? true : undefined;
+    });
+    const cold = { worker_id: 2n ** 63n + 1n, dp_rank: 0 };
+    const prompt = { token_ids: PROMPT, pinned_worker: cold };
+    const hint = {
+      protocol_version: '0.1',
+      actions: [
+        {
+          action_type: 'kv.fetch',
+          payload: { source_control_endpoint: 'tcp://10.0.0.1:7000', block_hashes: expect.any(Array) },
+        },
+      ],
+    };
+    const direct = await client.post('/select_and_reserve', { ...prompt, selection_id: 'direct' });
+    expect(direct.value).toMatchObject({ ...cold, kv_hint: { ...hint, message_id: 'direct' } });
+    const hashes = (direct.value.kv_hint as { actions: { payload: { block_hashes: unknown[] } }[] })
+      .actions[0];
+    expect(hashes?.payload.block_hashes).toHaveLength(4);
+    // Engines' hashes are full u64: at least one of four needs more than a double has.
+    expect(hashes?.payload.block_hashes.some((hash) => typeof hash === 'bigint')).toBe(true);
+    for (const selection_id of ['replayed', 'bereft']) {
+      const selected = await client.post('/select', { ...prompt, selection_id });
+      expect(selected.status).toBe(200);
+      expect(selected.value).not.toHaveProperty('kv_hint');
+    }
+    const replayed = await client.post('/reservations', { selection_id: 'replayed' });
+    expect(replayed.value).toMatchObject({ ...cold, kv_hint: { ...hint, message_id: 'replayed' } });
+    const explicit = { token_ids: PROMPT, selection_id: 'explicit', ...cold };
+    const named = await client.post('/reservations', explicit);
+    expect(named.status).toBe(201);
+    expect(named.value).not.toHaveProperty('kv_hint');
+    await client.delete(`/workers/${2n ** 63n}`);
+    const bereft = await client.post('/reservations', { selection_id: 'bereft' });
+    expect(bereft).toMatchObject({ status: 201, value: cold });
+    expect(bereft.value).not.toHaveProperty('kv_hint');
+  },
+);
 
 it('inside serve chooses among the router’s workers by the same loads, and its own workers get nothing from the gateway', async () => {
   const { engines } = await simulators(2);

@@ -1,6 +1,13 @@
 // The selection service as its clients know it: published paths, payloads and statuses over HTTP.
+import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type LocalService, type LocalServiceOptions, localService } from './support/selection-client.ts';
+import { RateLimited } from '../src/plugin/index.ts';
+import {
+  ask,
+  type LocalService,
+  type LocalServiceOptions,
+  localService,
+} from './support/selection-client.ts';
 
 const running: LocalService[] = [];
 afterEach(async () => {
@@ -193,9 +200,12 @@ describe('a selection', () => {
 
 describe('a reservation', () => {
   it('by select_and_reserve lives until it is deleted, and its calls answer as published', async () => {
-    const { client, service } = await start();
     const logged: string[] = [];
+    const note = (message: string): void => void logged.push(message);
+    const log = { debug: () => undefined, info: note, warn: note, error: note };
+    const { client, service } = await start({ log });
     await client.worker(1);
+    logged.length = 0;
     const answer = await client.post('/select_and_reserve', { ...PROMPT, selection_id: 'r/ä' });
     expect(answer).toMatchObject({
       status: 200,
@@ -429,4 +439,77 @@ describe('the door', () => {
     expect([peer.status, peer.value.code]).toEqual([501, 'PM_SELECTOR_NOT_BUILT']);
     expect((await client.get('/dump')).value).toEqual({});
   });
+});
+
+describe('who decides', () => {
+  it('classifies bookings, by both forms of reservation too, and no selection', async () => {
+    const asked: string[] = [];
+    const ended: string[] = [];
+    const { client } = await start({
+      yaml: 'router: { use_kv_events: false }\nrequest_classifier: noting',
+      register: (registry) =>
+        registry.registerRequestClassifier('noting', () => ({
+          create: () => ({
+            async classify({ requestId }) {
+              asked.push(requestId);
+              if (requestId === 'refused') throw new RateLimited('enough');
+              return undefined;
+            },
+            onEvent({ kind, requestId }) {
+              if (kind === 'completed' || kind === 'aborted') ended.push(`${requestId} ${kind}`);
+            },
+          }),
+        })),
+    });
+    await client.worker(1);
+    await client.post('/select', { ...PROMPT, selection_id: 'replayed' });
+    expect(asked).toEqual([]);
+    await client.post('/select_and_reserve', { ...PROMPT, selection_id: 'direct' });
+    await client.post('/reservations', { selection_id: 'replayed' });
+    await client.post('/reservations', { ...PROMPT, selection_id: 'explicit', worker_id: 1 });
+    expect(asked).toEqual(['direct', 'replayed', 'explicit']);
+    const refused = await client.post('/select_and_reserve', { ...PROMPT, selection_id: 'refused' });
+    expect(refused).toMatchObject({ status: 429, value: { kind: 'scheduler' } });
+    await client.delete('/reservations/direct');
+    await client.delete('/workers/1');
+    expect(ended.sort()).toEqual([
+      'direct completed',
+      'explicit aborted',
+      'refused aborted',
+      'replayed aborted',
+    ]);
+  });
+
+  it('refuses with a time to wait what is too much', async () => {
+    const { client, clock } = await start({
+      yaml: 'router: { use_kv_events: false }\nlimits: { concurrent_requests: 2 }',
+    });
+    await client.worker(1);
+    const reserve = (selection_id: string) => client.post('/select_and_reserve', { ...PROMPT, selection_id });
+    await reserve('a');
+    await reserve('b');
+    clock.advanceTo(clock.now() + 2_000);
+    const refused = await reserve('c');
+    expect(refused).toMatchObject({
+      status: 429,
+      value: { kind: 'scheduler', details: { refusal: 'concurrent_requests', limit: 2 } },
+    });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    await client.delete('/reservations/a');
+    expect((await reserve('c')).status).toBe(200);
+  });
+});
+
+it('does what its page shows', async () => {
+  const page = readFileSync(new URL('../docs/selection-service.md', import.meta.url), 'utf8');
+  const shown = /```sh\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
+  const calls = [...shown.matchAll(/^curl (?:-X (\S+) )?(?:-d '(.*)' )?http:\/\/127\.0\.0\.1:8092(\S+)$/gm)];
+  expect(calls.length).toBe(shown.split('\n').filter((line) => line.startsWith('curl')).length);
+  expect(calls.length).toBeGreaterThan(4);
+  const { client } = await start({ yaml: 'router: { use_kv_events: true }' });
+  for (const [line, method, body, path = ''] of calls) {
+    const answer = await ask(client.url, method ?? 'POST', path, body);
+    expect(answer.status, line).toBeLessThan(300);
+  }
+  expect((await client.delete('/reservations/r1')).status).toBe(404);
 });

@@ -1,6 +1,10 @@
 // A client of the selection service that knows only what is published: paths, JSON bodies and statuses.
 
-import { type SelectionRouter, startSelectionRouter } from '../../src/cli/selection-router.ts';
+import {
+  type SelectionRouter,
+  type SelectionRouterOptions,
+  startSelectionRouter,
+} from '../../src/cli/selection-router.ts';
 import { parseConfig, parseExactJson, SELECTION_SERVICE_DEFAULTS } from '../../src/config/index.ts';
 import { type Clock, exactJsonStringify, type Logger, ManualClock, NO_LOG } from '../../src/plugin/index.ts';
 
@@ -93,6 +97,7 @@ export interface LocalServiceOptions {
   readonly cache?: Partial<typeof SELECTION_SERVICE_DEFAULTS>;
   readonly clock?: Clock;
   readonly log?: Logger;
+  readonly register?: SelectionRouterOptions['register'];
 }
 
 /** Starts one on a free port; without KV events unless the configuration says otherwise. */
@@ -105,6 +110,7 @@ export async function localService(options: LocalServiceOptions = {}): Promise<L
     settings: { ...SELECTION_SERVICE_DEFAULTS, ...options.cache, port: 0 },
     clock: options.clock ?? clock,
     log: options.log ?? NO_LOG,
+    ...(options.register === undefined ? {} : { register: options.register }),
   });
   return { service, client: new SelectionClient(service.url), clock };
 }
