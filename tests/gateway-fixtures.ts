@@ -67,7 +67,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     workers: [],
     router: ROUTER,
     snapshot: defaultConfig().config.snapshot,
-    services: { indexer: null },
+    services: { indexer: null, selection: null },
     plugins: [],
     workerSelection: {},
     instances: [],

@@ -1,8 +1,7 @@
 // Who may call the admin API: holders of the token; without one, only requests that name this machine, so that a web page
 // whose host name was pointed at 127.0.0.1 (DNS rebinding) gets nothing.
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { isLoopback } from '../config/index.ts';
+import { bearsToken, isLoopback } from '../config/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 
 /** Largest body an admin request may announce, in bytes. */
@@ -17,7 +16,7 @@ export function guardRequest(request: IncomingMessage, token: string | null): vo
         'without a token the admin API answers only requests whose Host is a loopback name or address; call http://127.0.0.1, or set admin.token',
       );
     }
-  } else if (!sameSecret(bearerOf(request.headers.authorization ?? ''), token)) {
+  } else if (!bearsToken(request, token)) {
     throw new PointsmanError(
       'PM_ADMIN_UNAUTHORIZED',
       'the admin API needs the header authorization: Bearer TOKEN',
@@ -43,14 +42,4 @@ export function guardOrigin({ headers }: IncomingMessage): void {
 export function namesThisMachine(host: string): boolean {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(host);
   return match !== null && isLoopback((match[1] ?? match[2] ?? '').toLowerCase());
-}
-
-function bearerOf(header: string): string {
-  return /^bearer +(\S+) *$/i.exec(header)?.[1] ?? '';
-}
-
-/** Compares digests, so that neither the content nor the length of the token shows in the time it takes. */
-function sameSecret(given: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(given), digest(expected));
 }

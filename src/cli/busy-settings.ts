@@ -92,8 +92,8 @@ export class BusySettings {
 
   /** How a worker stands to its model's thresholds. */
   statusOf(worker: Worker): BusyStatus {
-    const { scheduler, blockSizes } = this.#parts;
-    const blockSize = blockSizes.ofModel(worker.spec.model);
+    const { scheduler, blockSizes, fleet } = this.#parts;
+    const blockSize = blockSizes.ofModel(worker.spec.model, fleet.groupOf(worker.spec));
     const { decodeBlocks, prefillTokens } = scheduler.busy.limitsOf(worker, blockSize);
     return {
       busy: scheduler.busy.isBusy(worker, blockSize),

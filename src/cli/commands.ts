@@ -66,6 +66,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./indexer.ts'),
   },
   {
+    name: 'select-service',
+    summary: 'run the selection service: choose and reserve workers over HTTP',
+    load: () => import('./select-service.ts'),
+  },
+  {
     name: 'sim',
     summary: 'run simulated engines: vLLM-shaped HTTP, KV events and hint execution, no GPU',
     load: () => import('./sim.ts'),

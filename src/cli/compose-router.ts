@@ -24,7 +24,7 @@ import {
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
-import { createRoad, type Road } from '../road/index.ts';
+import { type ChoosingRoad, createRoad } from '../road/index.ts';
 import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
@@ -84,7 +84,7 @@ export interface ComposedRouter {
   readonly host: ReloadableHost;
   readonly scheduler: Scheduler;
   readonly busy: BusySettings;
-  readonly road: Road;
+  readonly road: ChoosingRoad;
   /** What workers computed, to be compared with what their events told. */
   readonly unheard: UnheardBlocks;
   /** Null when `limits.decision_bytes` is 0. */

@@ -246,7 +246,8 @@ export class IndexSnapshots {
     const { blockSizes, events, fleet, index: held, routingGroupOf } = this.#options;
     const owners = new Map<OwnerSlot, SnapshotOwner>();
     for (const { approximate, capabilities, slots, spec, state } of fleet.workers()) {
-      if (state === 'gone') continue;
+      // Who is registered by a caller is not known at the next start.
+      if (state === 'gone' || spec.registered === true) continue;
       for (const [index, slot] of slots.entries()) {
         const feed = events.feed(slot);
         const blockSize = blockSizes.ofSlot(slot);

@@ -29,7 +29,6 @@ export async function indexerOf(
   const unfollow = followFleet(service.registry, {
     fleet: core.fleet,
     blockSizes: core.blockSizes,
-    routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default',
     log,
   });
   log.info('the indexer is up', { url: service.url });

@@ -17,6 +17,7 @@ import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { snapshotsOf } from './index-snapshots.ts';
 import { indexerOf } from './own-indexer.ts';
+import { selectionOf } from './own-selection.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -190,7 +191,7 @@ async function start(
     readiness: () =>
       readinessOf({
         config: live.config,
-        workers: fleet.workers(),
+        workers: fleet.workers().filter(({ spec }) => spec.registered !== true),
         starting: !first.settled,
         answered: (id) => first.everHealthy(id),
         subscriptions: subscriptions?.status() ?? null,
@@ -221,6 +222,12 @@ async function start(
   const { indexer } = config.services;
   if (indexer !== null) {
     const service = await indexerOf(core, indexer.port, config, { clock, metrics, log });
+    onStop(() => service.stop());
+  }
+  const { selection } = config.services;
+  if (selection !== null) {
+    const service = await selectionOf(core, selection, { clock, metrics, log });
+    log.info('the selection service is up', { url: service.url });
     onStop(() => service.stop());
   }
   const watch = new FileWatch({ clock, changed: () => void reload.request('file') });

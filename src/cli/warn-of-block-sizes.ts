@@ -5,7 +5,7 @@ import type { Logger } from '../plugin/index.ts';
 /** An engine with other blocks than the model's never matches anything: say so. */
 export function warnOfBlockSizes(fleet: Fleet, blockSizes: BlockSizes, log: Logger): void {
   const compare = ({ spec, capabilities }: Worker): void => {
-    const expected = blockSizes.ofModel(spec.model);
+    const expected = blockSizes.ofModel(spec.model, fleet.groupOf(spec));
     // Smaller ones that divide the model's are put together.
     if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return;
     log.warn("a worker's KV blocks have another size than its model's: nothing it caches will be found", {

@@ -20,8 +20,26 @@ import type {
 /** Secrets that were read while building. */
 export interface ReadSecrets {
   readonly adminToken: string | null;
+  readonly selectionToken: string | null;
   /** In the order of `auth.api_keys`. */
   readonly keyHashes: readonly string[];
+}
+
+function buildSelectionService(
+  { services }: FileValue,
+  token: string | null,
+): RouterConfig['services']['selection'] {
+  const { selection } = services;
+  return (
+    selection && {
+      host: selection.host,
+      port: selection.port,
+      token,
+      cacheTtlMs: selection.selection_cache_ttl_secs * 1000,
+      cacheMaxEntries: selection.selection_cache_max_entries,
+      cacheMaxBytes: selection.selection_cache_max_bytes,
+    }
+  );
 }
 
 /** Builds the configuration of a file that passed the schema. `folder` is where relative paths start. */
@@ -84,7 +102,10 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       everyMs: file.snapshot.every,
       maxAgeMs: file.snapshot.max_age,
     },
-    services: { indexer: file.services.indexer },
+    services: {
+      indexer: file.services.indexer,
+      selection: buildSelectionService(file, secrets.selectionToken),
+    },
     plugins: file.plugins.map((specifier, index) => ({ specifier, path: ['plugins', index] })),
     workerSelection: buildSelection(file),
     instances: (file.worker_selection?.instances ?? []).map((value, index) => {

@@ -40,7 +40,7 @@ test('each key of a part that is not built yet gives one warning', () => {
       'request_classifier: { type: mine, isolation: thread, deadline: 1s }',
       'discovery: { nats: { url: x } }',
       'replicas: { enabled: true }',
-      'services: { selection: { port: 8092 } }',
+      '',
       'containment: { soft_budget: 1ms, tripped: { classifier: refuse } }',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
     ].join('\n'),
@@ -48,7 +48,6 @@ test('each key of a part that is not built yet gives one warning', () => {
   expect(found).toEqual([
     'router.yaml:2:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
     'router.yaml:3:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
-    'router.yaml:4:13: services.selection: the selection service is not built yet; it has no effect in this version',
     'router.yaml:6:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
   ]);
 });

@@ -24,6 +24,7 @@ export function crossCheck(file: FileValue, broken: ReadonlySet<string>): Config
   };
   const sound = (...keys: readonly (keyof FileValue)[]): boolean => !keys.some((key) => broken.has(key));
   if (sound('admin', 'listen')) checkDoors(file, report);
+  if (sound('services')) checkSelectionService(file, report);
   if (sound('auth', 'models')) checkKeys(file, report);
   if (sound('models')) checkModels(file, report);
   if (sound('models', 'workers')) checkWorkers(file, report);
@@ -48,6 +49,14 @@ function checkDoors(file: FileValue, report: Report): void {
   if (listen.port !== 0 && listen.port === admin.port) {
     report(['admin', 'port'], `port ${admin.port} is also listen.port; the two APIs need different ports`);
   }
+}
+
+function checkSelectionService({ services: { selection } }: FileValue, report: Report): void {
+  if (selection === null || isLoopback(selection.host) || selection.token !== null) return;
+  report(
+    ['services', 'selection', 'host'],
+    `the selection service on ${selection.host} can be reached from other machines, so it needs a token; add token: { env: NAME }, or use 127.0.0.1`,
+  );
 }
 
 function checkKeys(file: FileValue, report: Report): void {

@@ -1,4 +1,5 @@
 // One schema, one parser for every YAML key; also the reader of exact JSON.
+export { bearsToken } from './bearer.ts';
 export {
   type BusyThresholds,
   NO_THRESHOLDS,
@@ -26,6 +27,7 @@ export {
 } from './queue-settings.ts';
 export { type ReloadedConfig, reloadedConfig } from './reloaded-config.ts';
 export type { ConfigSurroundings } from './secrets.ts';
+export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,

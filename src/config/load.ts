@@ -179,6 +179,10 @@ function readSecrets(
 ) {
   const { token } = file.admin;
   const adminToken = token && readSecret(token, ['admin', 'token'], folder, surroundings, report);
+  const selectionSecret = file.services.selection?.token ?? null;
+  const selectionToken =
+    selectionSecret &&
+    readSecret(selectionSecret, ['services', 'selection', 'token'], folder, surroundings, report);
   const keyHashes = (file.auth?.api_keys ?? []).map((key, index) => {
     const path = ['auth', 'api_keys', index, 'sha256'];
     const hash = readSecret(key.sha256, path, folder, surroundings, report);
@@ -193,7 +197,7 @@ function readSecrets(
     }
     return hash ?? '';
   });
-  return { adminToken, keyHashes };
+  return { adminToken, selectionToken, keyHashes };
 }
 
 function error(code: ConfigProblem['code'], path: ConfigPath, message: string): ConfigProblem {

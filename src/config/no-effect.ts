@@ -37,11 +37,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     for (const [name] of paces) warn(['models', name, 'prefill_tokens_per_second'], message);
   }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
-  unless(
-    file.services.selection === null,
-    ['services', 'selection'],
-    'the selection service is not built yet',
-  );
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
     unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');

@@ -29,6 +29,7 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   const { prefillLoadModel, useKvEvents } = running.router;
   waits(['router', 'router_prefill_load_model'], prefillLoadModel, read.router.prefillLoadModel);
   waits(['snapshot'], running.snapshot, read.snapshot);
+  waits(['services', 'selection'], running.services.selection, read.services.selection);
   waits(['services', 'indexer'], running.services.indexer, read.services.indexer);
   for (const name of new Set([...running.models.keys(), ...read.models.keys()])) {
     waits(['models', name], atStart(running.models.get(name)), atStart(read.models.get(name)), 'a model');

@@ -5,6 +5,7 @@ import { busyThresholdKeys } from './busy-thresholds.ts';
 import { routerQueueKeys } from './queue-settings.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
+import { SELECTION_SERVICE_DEFAULTS as DEFAULTS } from './selection-service.ts';
 import type { RouterMode } from './types.ts';
 import {
   decimal,
@@ -125,7 +126,16 @@ export const fileSchema = mapping({
   }),
   router_policy_config: orNull(text('the path of a policy file')),
   services: section({
-    selection: orNull(section({ port: port(8092) })),
+    selection: orNull(
+      section({
+        host: loopback(),
+        port: port(DEFAULTS.port),
+        token: orNull(secret()),
+        selection_cache_ttl_secs: or(positive(), DEFAULTS.cacheTtlMs / 1000),
+        selection_cache_max_entries: or(whole(0, 1_000_000), DEFAULTS.cacheMaxEntries),
+        selection_cache_max_bytes: or(whole(0), DEFAULTS.cacheMaxBytes),
+      }),
+    ),
     indexer: orNull(section({ port: port(8090) })),
   }),
   plugins: list(text('a path or a package name'), 'plugins'),

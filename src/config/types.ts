@@ -222,6 +222,18 @@ export interface ContainmentSettings {
   };
 }
 
+/** The selection service. */
+interface SelectionServiceConfig {
+  readonly host: string;
+  readonly port: number;
+  /** Null = callers need none. */
+  readonly token: string | null;
+  /** Age up to which a selection can be reserved. */
+  readonly cacheTtlMs: number;
+  readonly cacheMaxEntries: number;
+  readonly cacheMaxBytes: number;
+}
+
 /** The whole configuration. */
 export interface RouterConfig {
   readonly listen: { readonly host: string; readonly port: number };
@@ -263,7 +275,10 @@ export interface RouterConfig {
     readonly maxAgeMs: number;
   };
   /** Further doors of the process. */
-  readonly services: { readonly indexer: { readonly port: number } | null };
+  readonly services: {
+    readonly indexer: { readonly port: number } | null;
+    readonly selection: SelectionServiceConfig | null;
+  };
   readonly plugins: readonly { readonly specifier: string; readonly path: ConfigPath }[];
   readonly workerSelection: Readonly<Partial<Record<Role, RoleSelectionEntry>>>;
   readonly instances: readonly InstanceEntry[];

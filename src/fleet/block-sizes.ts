@@ -1,9 +1,9 @@
-// Tokens per KV block of each model, and whether blocks reach one token further (EAGLE): configured, else advertised by a worker
-// (sizes only), else learned from the first BlockStored.
+// Tokens per KV block of each partition, and whether blocks reach one token further (EAGLE): configured for the model, else registered
+// or advertised by a worker (sizes only), else learned from the first BlockStored.
 import type { OwnerSlot } from '../kv/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
 import type { Fleet } from './fleet.ts';
-import type { Worker } from './types.ts';
+import type { Worker, WorkerSpec } from './types.ts';
 
 interface Learned<T> {
   readonly value: T;
@@ -11,13 +11,36 @@ interface Learned<T> {
   readonly from: WorkerId;
 }
 
-/** Answers block sizes. Learned sizes are kept per model that has a worker, so their number is bounded by the fleet. */
+/** By model and routing group; two maps, so that a look-up makes no key. */
+class ByPartition<T> {
+  readonly #groups = new Map<string, Map<string, Learned<T>>>();
+
+  get(model: string, group: string): Learned<T> | undefined {
+    return this.#groups.get(model)?.get(group);
+  }
+
+  set(model: string, group: string, learned: Learned<T>): void {
+    const groups = this.#groups.get(model);
+    if (groups === undefined) this.#groups.set(model, new Map([[group, learned]]));
+    else groups.set(group, learned);
+  }
+
+  /** Forgets what a worker said. */
+  forget(model: string, group: string, from: WorkerId): void {
+    const groups = this.#groups.get(model);
+    if (groups?.get(group)?.from !== from) return;
+    groups.delete(group);
+    if (groups.size === 0) this.#groups.delete(model);
+  }
+}
+
+/** Answers block sizes. Learned sizes are kept per partition that has a worker, so their number is bounded by the fleet. */
 export class BlockSizes {
   readonly #fleet: Fleet;
   readonly #configured: (model: string) => number | null;
   readonly #configuredPairs: (model: string) => boolean | null;
-  readonly #learned = new Map<string, Learned<number>>();
-  readonly #learnedPairs = new Map<string, Learned<boolean>>();
+  readonly #learned = new ByPartition<number>();
+  readonly #learnedPairs = new ByPartition<boolean>();
 
   /**
    * @param configured block size of a model's configuration, null when it gives none.
@@ -33,7 +56,11 @@ export class BlockSizes {
     this.#configuredPairs = configuredPairs;
     const forget = (worker: Worker): void => this.#forget(worker);
     fleet.listen({
-      removed: forget,
+      added: ({ spec }) => this.#learnRegistered(spec),
+      removed: (worker) => {
+        forget(worker);
+        for (const { spec } of fleet.workers()) this.#learnRegistered(spec);
+      },
       restarted: forget,
       stateChanged: (worker) => {
         if (worker.state === 'gone') forget(worker);
@@ -41,15 +68,17 @@ export class BlockSizes {
     });
   }
 
-  /** Tokens per block of a model; null = not known yet. */
-  ofModel(model: string): number | null {
-    return this.#configured(model) ?? this.#learned.get(model)?.value ?? this.#advertised(model);
+  /** Tokens per block of a model; null = not known yet. @param group one of its routing groups; default: the one its configuration names. */
+  ofModel(model: string, group: string = this.#fleet.groupOfModel(model)): number | null {
+    return (
+      this.#configured(model) ?? this.#learned.get(model, group)?.value ?? this.#advertised(model, group)
+    );
   }
 
   /** Tokens per block of the model that a slot serves; null = not known yet, or a free slot. */
   ofSlot(slot: OwnerSlot): number | null {
     const worker = this.#fleet.workerOfSlot(slot);
-    return worker === null ? null : this.ofModel(worker.spec.model);
+    return worker === null ? null : this.ofModel(worker.spec.model, this.#fleet.groupOf(worker.spec));
   }
 
   /** A worker stored blocks of this size; the first word on a model counts. */
@@ -57,15 +86,15 @@ export class BlockSizes {
     this.#learn(this.#learned, slot, blockSize);
   }
 
-  /** Whether a model's blocks reach one token further than they step (EAGLE); null = not known yet. */
-  pairsOfModel(model: string): boolean | null {
-    return this.#configuredPairs(model) ?? this.#learnedPairs.get(model)?.value ?? null;
+  /** Whether a model's blocks reach one token further than they step (EAGLE); null = not known yet. @param group as of `ofModel`. */
+  pairsOfModel(model: string, group: string = this.#fleet.groupOfModel(model)): boolean | null {
+    return this.#configuredPairs(model) ?? this.#learnedPairs.get(model, group)?.value ?? null;
   }
 
   /** As `pairsOfModel`, for the model that a slot serves; null for a free slot too. */
   pairsOfSlot(slot: OwnerSlot): boolean | null {
     const worker = this.#fleet.workerOfSlot(slot);
-    return worker === null ? null : this.pairsOfModel(worker.spec.model);
+    return worker === null ? null : this.pairsOfModel(worker.spec.model, this.#fleet.groupOf(worker.spec));
   }
 
   /** A worker stored blocks of pairs, or plain ones; the first word on a model counts. */
@@ -79,23 +108,37 @@ export class BlockSizes {
     if (worker !== null) this.#forget(worker);
   }
 
-  #learn<T>(learned: Map<string, Learned<T>>, slot: OwnerSlot, value: T): void {
+  #learn<T>(learned: ByPartition<T>, slot: OwnerSlot, value: T): void {
     const worker = this.#fleet.workerOfSlot(slot);
-    if (worker !== null && !learned.has(worker.spec.model)) {
-      learned.set(worker.spec.model, { value, from: worker.spec.id });
-    }
+    if (worker !== null) this.#note(learned, worker.spec, value);
+  }
+
+  #note<T>(learned: ByPartition<T>, spec: WorkerSpec, value: T): void {
+    const group = this.#fleet.groupOf(spec);
+    if (learned.get(spec.model, group) === undefined)
+      learned.set(spec.model, group, { value, from: spec.id });
+  }
+
+  #learnRegistered(spec: WorkerSpec): void {
+    if (spec.blockSize != null) this.#note(this.#learned, spec, spec.blockSize);
+    if (spec.eagle != null) this.#note(this.#learnedPairs, spec, spec.eagle);
   }
 
   #forget({ spec }: Worker): void {
-    if (this.#learned.get(spec.model)?.from === spec.id) this.#learned.delete(spec.model);
-    if (this.#learnedPairs.get(spec.model)?.from === spec.id) this.#learnedPairs.delete(spec.model);
+    const group = this.#fleet.groupOf(spec);
+    this.#learned.forget(spec.model, group, spec.id);
+    this.#learnedPairs.forget(spec.model, group, spec.id);
+    // What was registered holds for the engine's next life as well.
+    if (this.#fleet.worker(spec.id) !== null) this.#learnRegistered(spec);
   }
 
-  #advertised(model: string): number | null {
+  #advertised(model: string, group: string): number | null {
     for (const { spec, state, capabilities } of this.#fleet.workers()) {
-      if (spec.model !== model || capabilities === null || state === 'gone') continue;
-      this.#learned.set(model, { value: capabilities.blockSize, from: spec.id });
-      return capabilities.blockSize;
+      const blockSize = spec.blockSize ?? capabilities?.blockSize ?? null;
+      if (spec.model !== model || blockSize === null || state === 'gone') continue;
+      if (this.#fleet.groupOf(spec) !== group) continue;
+      this.#learned.set(model, group, { value: blockSize, from: spec.id });
+      return blockSize;
     }
     return null;
   }

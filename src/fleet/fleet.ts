@@ -5,7 +5,7 @@ import type { OwnerSlot } from '../kv/index.ts';
 import { type GaugeSample, type Metrics, NO_METRICS } from '../observe/index.ts';
 import { type Partition, PointsmanError, type Role, type WorkerId } from '../plugin/index.ts';
 import { sameCapabilities } from './capabilities.ts';
-import { NO_CANDIDATES, type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
+import { type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
 import { SlotTable } from './slot-table.ts';
 import { topologyTaints } from './topology-taints.ts';
 import type { ApproximateReason, Worker, WorkerCapabilities, WorkerSpec, WorkerState } from './types.ts';
@@ -31,6 +31,7 @@ export interface FleetOptions {
 }
 
 interface MutableWorker extends Worker {
+  spec: WorkerSpec;
   state: WorkerState;
   capabilities: WorkerCapabilities | null;
   slots: readonly OwnerSlot[];
@@ -53,7 +54,7 @@ export class Fleet {
 
   constructor(options: FleetOptions = {}) {
     this.#slots = new SlotTable(options.maxSlots ?? 65_536);
-    this.#partitions = new PartitionTable(this.#workers);
+    this.#partitions = new PartitionTable(this.#workers, (worker) => this.groupOf(worker.spec));
     this.#routingGroupOf = options.routingGroupOf ?? (() => 'default');
     this.#metrics = options.metrics ?? NO_METRICS;
     this.#metrics.gauge('pointsman_workers', () => this.#countStates());
@@ -99,6 +100,42 @@ export class Fleet {
       this.#version += 1;
       for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
     }
+  }
+
+  /**
+   * Takes a worker's record anew while it goes on: bookings and blocks stay. Model, routing group, role, ranks and who dispatches to it
+   * must be the same; to change those, remove it and add it again.
+   * @throws PointsmanError PM_WORKER_UNKNOWN, PM_WORKER_INVALID; then nothing changed.
+   */
+  update(spec: WorkerSpec, capabilities: WorkerCapabilities | null): void {
+    const worker = this.#known(spec.id);
+    if (!this.#isSamePlace(worker.spec, spec)) {
+      throw new PointsmanError(
+        'PM_WORKER_INVALID',
+        `worker ${spec.id} cannot be changed in place: another model, routing group, role or rank; remove it and add it again`,
+        { details: { worker_id: String(spec.id) } },
+      );
+    }
+    worker.spec = spec;
+    worker.capabilities = capabilities;
+    this.#version += 1;
+    for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
+  }
+
+  /** Whether a worker of the fleet can take a record by {@link update}. */
+  canUpdate(spec: WorkerSpec): boolean {
+    const worker = this.#workers.get(spec.id);
+    return worker !== undefined && this.#isSamePlace(worker.spec, spec);
+  }
+
+  /** Routing group of a worker. */
+  groupOf(spec: WorkerSpec): string {
+    return spec.routingGroup ?? this.#routingGroupOf(spec.model);
+  }
+
+  /** Routing group of a model's workers that name none. */
+  groupOfModel(model: string): string {
+    return this.#routingGroupOf(model);
   }
 
   /**
@@ -186,10 +223,12 @@ export class Fleet {
     return worker?.slots[rank - worker.spec.ranks.first] ?? -1;
   }
 
-  /** Every (worker, rank) of a partition in a role, whatever its state, in (worker id, rank) order. Shared: do not write. */
-  candidates(partition: Partition, role: Role): PartitionCandidates {
-    if (this.#routingGroupOf(partition.model) !== partition.routingGroup) return NO_CANDIDATES;
-    return this.#partitions.of(partition.model, role);
+  /**
+   * Every (worker, rank) of a partition in a role, whatever its state, in (worker id, rank) order. Shared: do not write.
+   * @param withRegistered also those to which callers carry requests themselves.
+   */
+  candidates(partition: Partition, role: Role, withRegistered = false): PartitionCandidates {
+    return this.#partitions.of(partition, role, withRegistered);
   }
 
   /** Adds a listener; the function returned takes it away. */
@@ -204,6 +243,19 @@ export class Fleet {
     throw new PointsmanError('PM_WORKER_UNKNOWN', `no worker ${id} is in the fleet; add it first`, {
       details: { worker_id: String(id) },
     });
+  }
+
+  #isSamePlace(a: WorkerSpec, b: WorkerSpec): boolean {
+    return (
+      a.model === b.model &&
+      this.groupOf(a) === this.groupOf(b) &&
+      a.role === b.role &&
+      a.ranks.first === b.ranks.first &&
+      a.ranks.count === b.ranks.count &&
+      (a.blockSize ?? null) === (b.blockSize ?? null) &&
+      (a.eagle ?? null) === (b.eagle ?? null) &&
+      (a.registered ?? false) === (b.registered ?? false)
+    );
   }
 
   #countStates(): GaugeSample[] {

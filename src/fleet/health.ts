@@ -79,10 +79,12 @@ export class WorkerHealth {
     if (this.#fleet.worker(id)?.state === 'ready') this.#fleet.setState(id, 'suspect');
   }
 
+  /** Null = nobody's worker, or one to which callers carry requests themselves: whether they reach it is not known here. */
   #recordOf(id: WorkerId): Record | null {
     const known = this.#records.get(id);
     if (known !== undefined) return known;
-    if (this.#fleet.worker(id) === null) return null;
+    const worker = this.#fleet.worker(id);
+    if (worker === null || worker.spec.registered === true) return null;
     const record = { refusals: 0, failedChecks: 0, draining: false };
     this.#records.set(id, record);
     return record;

@@ -1,9 +1,9 @@
-// Who may serve a model in a role, as ready-made columns in (worker id, rank) order. Rebuilt when workers come or go, not per
+// Who may serve a partition in a role, as ready-made columns in (worker id, rank) order. Rebuilt when workers come or go, not per
 // request; state changes do not touch them, because eligibility is tested per decision.
-import type { Role } from '../plugin/index.ts';
+import type { Partition, Role } from '../plugin/index.ts';
 import type { Worker } from './types.ts';
 
-/** The candidates of one model and role; entry i of each column is the same (worker, rank). Shared: never written to. */
+/** The candidates of one partition and role; entry i of each column is the same (worker, rank). Shared: never written to. */
 export interface PartitionCandidates {
   readonly slots: Int32Array;
   readonly workerIds: BigUint64Array;
@@ -15,16 +15,31 @@ export interface PartitionCandidates {
 }
 
 /** Nobody. */
-export const NO_CANDIDATES: PartitionCandidates = columnsOf([]);
+const NO_CANDIDATES: PartitionCandidates = columnsOf([]);
 
-/** Candidate columns per model and role, built on first use after a change. */
+/** The two candidate lists of a role. */
+interface RoleCandidates {
+  readonly own: PartitionCandidates;
+  /** With those that callers registered; the same object where there are none. */
+  readonly all: PartitionCandidates;
+}
+
+/** Per routing group and role. */
+type ModelCandidates = ReadonlyMap<string, ReadonlyMap<Role, RoleCandidates>>;
+
+/** Candidate columns per partition and role, built on first use after a change. */
 export class PartitionTable {
   readonly #workers: ReadonlyMap<bigint, Worker>;
-  readonly #byModel = new Map<string, Map<Role, PartitionCandidates>>();
+  readonly #groupOf: (worker: Worker) => string;
+  readonly #byModel = new Map<string, ModelCandidates>();
 
-  /** @param workers the fleet's live map of workers; read again after each `changed`. */
-  constructor(workers: ReadonlyMap<bigint, Worker>) {
+  /**
+   * @param workers the fleet's live map of workers; read again after each `changed`.
+   * @param groupOf routing group of a worker.
+   */
+  constructor(workers: ReadonlyMap<bigint, Worker>, groupOf: (worker: Worker) => string) {
     this.#workers = workers;
+    this.#groupOf = groupOf;
   }
 
   /** Forgets what was built for a model. */
@@ -32,23 +47,36 @@ export class PartitionTable {
     this.#byModel.delete(model);
   }
 
-  /** Candidates of a model and role. Nothing is kept for models without workers, so asking for any name costs no memory. */
-  of(model: string, role: Role): PartitionCandidates {
-    const roles = this.#byModel.get(model) ?? this.#build(model);
-    return roles?.get(role) ?? NO_CANDIDATES;
+  /** Candidates of a partition and role. Nothing is kept for models without workers, so asking for any name costs no memory. */
+  of({ model, routingGroup }: Partition, role: Role, withRegistered: boolean): PartitionCandidates {
+    const groups = this.#byModel.get(model) ?? this.#build(model);
+    const found = groups?.get(routingGroup)?.get(role);
+    if (found === undefined) return NO_CANDIDATES;
+    return withRegistered ? found.all : found.own;
   }
 
-  #build(model: string): Map<Role, PartitionCandidates> | null {
+  #build(model: string): ModelCandidates | null {
     const workers = [...this.#workers.values()].filter((worker) => worker.spec.model === model);
     if (workers.length === 0) return null;
     workers.sort((a, b) => (a.spec.id < b.spec.id ? -1 : 1));
-    const roles = new Map<Role, PartitionCandidates>();
-    for (const role of new Set(workers.map((worker) => worker.spec.role))) {
-      roles.set(role, columnsOf(workers.filter((worker) => worker.spec.role === role)));
+    const groups = new Map<string, Map<Role, RoleCandidates>>();
+    for (const group of new Set(workers.map((worker) => this.#groupOf(worker)))) {
+      const ofGroup = workers.filter((worker) => this.#groupOf(worker) === group);
+      const roles = new Map<Role, RoleCandidates>();
+      for (const role of new Set(ofGroup.map((worker) => worker.spec.role))) {
+        roles.set(role, bothOf(ofGroup.filter((worker) => worker.spec.role === role)));
+      }
+      groups.set(group, roles);
     }
-    this.#byModel.set(model, roles);
-    return roles;
+    this.#byModel.set(model, groups);
+    return groups;
   }
+}
+
+function bothOf(workers: readonly Worker[]): RoleCandidates {
+  const all = columnsOf(workers);
+  const own = workers.filter((worker) => worker.spec.registered !== true);
+  return { all, own: own.length === workers.length ? all : columnsOf(own) };
 }
 
 function columnsOf(workers: readonly Worker[]): PartitionCandidates {

@@ -106,6 +106,8 @@ export class HealthProber {
   }
 
   #watch(worker: Worker): void {
+    // Callers carry requests to it themselves: nobody connects to it here.
+    if (worker.spec.registered === true) return;
     this.#watches.set(worker.spec.id, { cancelTimer: null, running: null, capabilitiesAt: null, holds: 0 });
     this.#checkSoon(worker);
   }

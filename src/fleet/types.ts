@@ -66,6 +66,17 @@ export interface WorkerSpec {
   readonly device?: string | null;
   /** LoRA adapters that it holds, beside those that its engine advertises; absent = none. */
   readonly adapters?: readonly string[];
+  /** Null or absent = that of its model. */
+  readonly routingGroup?: string | null;
+  /** Tokens per block, as somebody registered it; null or absent = known by the model. */
+  readonly blockSize?: number | null;
+  /** Whether its blocks reach one token further than they step (EAGLE), as somebody registered it; null or absent = not said. */
+  readonly eagle?: boolean | null;
+  /**
+   * Callers carry requests to it themselves: Pointsman never connects to its `url`, and it is no candidate of requests that Pointsman
+   * dispatches. Absent = no.
+   */
+  readonly registered?: boolean;
 }
 
 /**

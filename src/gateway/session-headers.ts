@@ -1,7 +1,7 @@
 // Session identity from the canonical headers. Nothing authenticates them: they label a request and place nothing by themselves.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { SessionContext } from '../plugin/index.ts';
-import { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
+import { agentHeadersOf, type DistinctHeaders } from '../road/index.ts';
 
 const SESSION = 'x-dynamo-session-id';
 const PARENT = 'x-dynamo-parent-session-id';

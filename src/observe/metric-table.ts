@@ -447,6 +447,42 @@ export const METRICS = {
     help: 'Lines of the access log of the standalone indexer that were dropped, as its file could not be written fast enough or at all.',
     labels: [],
   },
+  pointsman_selector_requests_total: {
+    kind: 'counter',
+    help: 'Requests to the selection service, by endpoint and method.',
+    labels: ['endpoint', 'method'],
+  },
+  pointsman_selector_errors_total: {
+    kind: 'counter',
+    help: 'Requests to the selection service that were refused or failed, by endpoint and status.',
+    labels: ['endpoint', 'status'],
+  },
+  pointsman_selector_request_duration_seconds: {
+    kind: 'histogram',
+    help: 'From the head of a request to the selection service to the end of its answer.',
+    labels: ['endpoint'],
+    buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5],
+  },
+  pointsman_selector_pending_entries: {
+    kind: 'gauge',
+    help: 'Selections that wait for their reservation (services.selection.selection_cache_max_entries caps them).',
+    labels: [],
+  },
+  pointsman_selector_pending_bytes: {
+    kind: 'gauge',
+    help: 'Bytes that these selections keep (services.selection.selection_cache_max_bytes caps them).',
+    labels: [],
+  },
+  pointsman_selector_pending_lost_total: {
+    kind: 'counter',
+    help: 'Selections that nobody reserved in time (expired) or that made room for others (evicted).',
+    labels: ['reason'],
+  },
+  pointsman_selector_reservations: {
+    kind: 'gauge',
+    help: 'Reservations held by callers of the selection service.',
+    labels: [],
+  },
   pointsman_indexer_models: {
     kind: 'gauge',
     help: 'Indexes of the standalone indexer, one per model and routing group.',

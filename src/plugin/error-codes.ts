@@ -514,6 +514,56 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The indexer has as many indexes, ranks, peers or readers of dumps as it may.',
   },
+  PM_SELECTOR_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning: 'The body of a request to the selection service is not JSON, or a field has a wrong value.',
+  },
+  PM_SELECTOR_UNAUTHORIZED: {
+    status: 401,
+    retryable: false,
+    meaning: 'A request to the selection service lacks the right token.',
+  },
+  PM_SELECTOR_HOST: {
+    status: 403,
+    retryable: false,
+    meaning: 'A request to a selection service on a loopback address was not addressed to this machine.',
+  },
+  PM_SELECTOR_UNKNOWN: {
+    status: 404,
+    retryable: false,
+    meaning: 'The selection service has no such path, worker, rank, selection or reservation.',
+  },
+  PM_SELECTOR_METHOD: {
+    status: 405,
+    retryable: false,
+    meaning: 'A path of the selection service was called with a method that it does not have.',
+  },
+  PM_SELECTOR_CONFLICT: {
+    status: 409,
+    retryable: false,
+    meaning: 'A reservation id is taken, or a worker id belongs to a worker that was not registered here.',
+  },
+  PM_SELECTOR_TOO_LARGE: {
+    status: 413,
+    retryable: false,
+    meaning: 'The body of a request to the selection service is too large.',
+  },
+  PM_SELECTOR_NOT_BUILT: {
+    status: 501,
+    retryable: false,
+    meaning: 'The selection service does not have this yet: it does not replicate its state to others.',
+  },
+  PM_SELECTOR_NOT_READY: {
+    status: 503,
+    retryable: true,
+    meaning: 'No worker of the partition can be scheduled yet.',
+  },
+  PM_SELECTOR_FULL: {
+    status: 503,
+    retryable: false,
+    meaning: 'The selection service has as many workers, partitions or readers of dumps as it may.',
+  },
   PM_INDEXER_PEER: {
     status: 500,
     retryable: true,

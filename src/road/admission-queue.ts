@@ -12,12 +12,14 @@ import {
   type QueueGate,
   type QueueProfile,
 } from '../scheduling/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import { askedClassOf, dueAtOf, turnCostOf } from './classify.ts';
 import type { HeldExchange, HeldRequest } from './first-worker-hold.ts';
 import { ModelQueue } from './model-queue.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import { QueueProfiles } from './queue-profiles.ts';
 import type { KnownHashes, QueueFacts } from './queue-walk.ts';
+import type { RoadRequest } from './types.ts';
 
 /** While anybody waits, ms between looks that nothing else calls for: foreseen prefill falls by itself. */
 const RECHECK_MS = 100;
@@ -63,7 +65,7 @@ export class AdmissionQueue<E extends HeldExchange> {
   active = false;
   readonly #ports: AdmissionPorts<E>;
   readonly #profiles = new QueueProfiles();
-  /** By model and role, from the first request on that had to wait. */
+  /** By model, and by routing group and role, from the first request on that had to wait. */
   readonly #queues = new Map<string, Map<string, ModelQueue<Waiting<E>>>>();
   #waiting = 0;
   #keptBytes = 0;
@@ -106,14 +108,14 @@ export class AdmissionQueue<E extends HeldExchange> {
     if (profile === null || request.queueing === 'bypass') return GOES;
     const { gate, clock } = this.#ports;
     const { match, runtime, blockSize } = lookup;
-    const rawIsl = request.tokens.length;
+    const rawIsl = promptTokensOf(request);
     const bestCached = (): number => gate.bestCached(request, match, runtime, blockSize, rawIsl);
     const asked = askedClassOf(request, classification);
     let cached = profile.isNamed(asked) ? null : bestCached();
     const at = profile.classOf(asked, rawIsl - (cached ?? 0));
     const queueClass = profile.classes[at]!;
     const { name: policyClass, bucket } = queueClass;
-    const queue = this.#queues.get(request.partition.model)?.get(request.role);
+    const queue = this.#queues.get(request.partition.model)?.get(queueKey(request));
     const backlog = queue?.waitingIn(at) ?? 0;
     if (!hasThreshold(queueClass) || (backlog === 0 && !gate.isBusy(queueClass, request))) {
       const costTokens = cached === null ? null : turnCostOf(classification, rawIsl, cached);
@@ -122,7 +124,7 @@ export class AdmissionQueue<E extends HeldExchange> {
     cached ??= bestCached();
     const now = clock.now();
     const dueAt = dueAtOf(classification);
-    const into = queue ?? this.#open(request.partition.model, request.role, profile, now);
+    const into = queue ?? this.#open(request, profile, now);
     const error = this.#closed
       ? new PointsmanError('PM_SHUTTING_DOWN', 'this router is stopping; send the request elsewhere')
       : request.queueing === 'refuse'
@@ -281,10 +283,11 @@ export class AdmissionQueue<E extends HeldExchange> {
 
   // --- parts ---
 
-  #open(model: string, role: string, profile: QueueProfile, now: number): ModelQueue<Waiting<E>> {
-    const queue = new ModelQueue<Waiting<E>>(model, role, profile, now);
+  #open(request: RoadRequest, profile: QueueProfile, now: number): ModelQueue<Waiting<E>> {
+    const { model } = request.partition;
+    const queue = new ModelQueue<Waiting<E>>(model, request.role, profile, now);
     const ofModel = this.#queues.get(model) ?? new Map<string, ModelQueue<Waiting<E>>>();
-    this.#queues.set(model, ofModel.set(role, queue));
+    this.#queues.set(model, ofModel.set(queueKey(request), queue));
     return queue;
   }
 
@@ -302,13 +305,21 @@ export class AdmissionQueue<E extends HeldExchange> {
   }
 
   #sums(of: (stats: ModelQueue<Waiting<E>>['classes'][number]['stats']) => number): GaugeSample[] {
-    return this.#all().flatMap((queue) =>
-      queue.classes.map(({ queueClass, stats }) => ({
-        labels: { ...labelsOf(queue), policy_class: queueClass.name },
-        value: of(stats),
-      })),
-    );
+    // The queues of several routing groups of a model stand in one series.
+    const samples = new Map<string, { labels: GaugeSample['labels']; value: number }>();
+    for (const queue of this.#all()) {
+      for (const { queueClass, stats } of queue.classes) {
+        const labels = { ...labelsOf(queue), policy_class: queueClass.name };
+        const key = JSON.stringify(Object.values(labels));
+        samples.set(key, { labels, value: (samples.get(key)?.value ?? 0) + of(stats) });
+      }
+    }
+    return [...samples.values()];
   }
+}
+
+function queueKey({ partition, role }: RoadRequest): string {
+  return `${role} ${partition.routingGroup}`;
 }
 
 function labelsOf({ model, role }: { readonly model: string; readonly role: string }) {

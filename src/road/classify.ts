@@ -2,6 +2,7 @@
 // nobody classifies, nothing is asked and nothing is made.
 import type { CheckedOverrides, Classification, ClassifierSource, RequestLifecycle } from '../host/index.ts';
 import type { PointsmanError } from '../plugin/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { RoadRequest } from './types.ts';
 
 /** Class of a request that nobody put into another. */
@@ -85,7 +86,7 @@ export class ClassifyStep<E extends ClassifiedExchange> {
     return stage.begin({
       requestId: request.requestId,
       session: request.session,
-      promptTokens: request.tokens.length,
+      promptTokens: promptTokensOf(request),
       policyClass: request.policyClass ?? null,
       arrivedAt: exchange.arrivedAt,
       pinnedWorker: request.constraints.pinnedWorker,

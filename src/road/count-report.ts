@@ -1,6 +1,7 @@
 // Counts what an engine reported of a request: predicted against reported cached tokens, and what it had to compute.
 import type { EngineReport } from '../engines/index.ts';
 import type { DecisionRecord } from '../observe/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import type { RoadState } from './road-state.ts';
 import type { RoadRequest } from './types.ts';
@@ -13,7 +14,7 @@ export function countReport(
   predictedTokens: number | null,
   report: EngineReport,
 ): void {
-  const promptTokens = report.promptTokens ?? request.tokens.length;
+  const promptTokens = report.promptTokens ?? promptTokensOf(request);
   const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
   computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
   const { model: labels, tiers } = labelsOf(request.partition.model);

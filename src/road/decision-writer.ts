@@ -11,6 +11,7 @@ import type {
   StoredDecision,
 } from '../observe/index.ts';
 import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import type { QueueFacts } from './queue-walk.ts';
 import { sentHintRecords } from './sent-hints.ts';
@@ -99,8 +100,8 @@ export class DecisionWriter {
       queuedMs: waitedSince(heldSince, atMs),
       turn: turnOf(admitted, atMs),
       classification,
-      promptTokens: request.tokens.length,
-      blocks: Math.floor(request.tokens.length / lookup.blockSize),
+      promptTokens: promptTokensOf(request),
+      blocks: Math.floor(promptTokensOf(request) / lookup.blockSize),
       blockSize: lookup.blockSize,
       tokensSource: request.tokensSource,
       estimated: request.estimated ?? null,

@@ -1,6 +1,7 @@
 // The end of a booking: load and policies let go, beliefs corrected, the report counted, the record completed.
 import type { EngineReport } from '../engines/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import { countReport, reportRecord } from './count-report.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { reportedBlocks } from './prediction.ts';
@@ -39,7 +40,11 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   booking.hold?.release();
   end.stopWaiting?.();
   const computed = end.generated || (report !== null && status < 400);
-  const cachedBlocks = reportedBlocks(report?.cachedTokens ?? null, request.tokens.length, booking.blockSize);
+  const cachedBlocks = reportedBlocks(
+    report?.cachedTokens ?? null,
+    promptTokensOf(request),
+    booking.blockSize,
+  );
   beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
   if (hints !== null) hintOutcomes.ended(hints);
   if (report !== null) countReport(state, request, booking, end.predictedTokens, report);

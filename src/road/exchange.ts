@@ -1,10 +1,11 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
-import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
+import type { EngineExchange, EngineReport, ReportedHintOutcome } from '../engines/index.ts';
 import type { Classification, RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
+import { type CallerSink, promptTokensOf } from './caller-part.ts';
 import { endBooking, endUnsentBooking } from './end-booking.ts';
 import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
@@ -18,7 +19,7 @@ import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 const CLIENT_GONE = 499;
 
 /** A request under way. */
-export class Exchange implements RoadTicket, EngineSink {
+export class Exchange implements RoadTicket, CallerSink {
   readonly requestId: string;
   readonly #state: RoadState;
   readonly #request: RoadRequest;
@@ -38,6 +39,8 @@ export class Exchange implements RoadTicket, EngineSink {
   #headPassed = false;
   /** A pause that came before there was an engine to pause. */
   #paused = false;
+  /** Whether its first token is out. */
+  #begun = false;
   #generated = 0;
   /** Blocks of prompt and output so far, the last one perhaps partly filled. */
   #blocks = 0;
@@ -93,7 +96,7 @@ export class Exchange implements RoadTicket, EngineSink {
 
   /** It is classified; the classifier hears what becomes of it. */
   follow(lifecycle: RequestLifecycle): void {
-    this.#lifecycle = new FollowedLifecycle(lifecycle, this.#request.tokens.length);
+    this.#lifecycle = new FollowedLifecycle(lifecycle, promptTokensOf(this.#request));
   }
 
   /** Refused before booking. */
@@ -111,7 +114,7 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#bookings += 1;
     this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
-    this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
+    this.#blocks = Math.ceil(promptTokensOf(this.#request) / booking.blockSize);
     this.#state.exchanges.add(this);
   }
 
@@ -239,16 +242,34 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#over || booking === null) return;
     const { scheduler } = this.#state;
     this.#gotOn = true;
-    if (this.#generated === 0) this.#firstToken(booking);
+    this.#firstToken(booking);
     this.#generated += count;
     this.#lifecycle?.responding(count);
-    const blocks = Math.ceil((this.#request.tokens.length + this.#generated) / booking.blockSize);
+    const blocks = Math.ceil((promptTokensOf(this.#request) + this.#generated) / booking.blockSize);
     if (blocks > this.#blocks) {
       scheduler.outputBlock(booking.attempt, this.#generated, this.#request.expectedOutputTokens);
       this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
       this.#blocks = blocks;
     }
     if (!this.#sink.tokens(count)) this.#doorFailed();
+  }
+
+  // --- what a caller tells that carries the request itself ---
+
+  prefillCompleted(): void {
+    const booking = this.#booking;
+    if (this.#over || booking === null) return;
+    this.#gotOn = true;
+    this.#firstToken(booking);
+    this.#lifecycle?.responding(0);
+  }
+
+  outputBlock(weight: number | null): void {
+    const booking = this.#booking;
+    if (this.#over || booking === null) return;
+    this.#gotOn = true;
+    this.#state.scheduler.toldOutputBlock(booking.attempt, weight);
+    this.#state.beliefs?.generated(booking.attempt, 1);
   }
 
   finished(report: EngineReport): void {
@@ -272,6 +293,8 @@ export class Exchange implements RoadTicket, EngineSink {
   // --- endings ---
 
   #firstToken(booking: ExchangeBooking): void {
+    if (this.#begun) return;
+    this.#begun = true;
     const { scheduler, clock, metrics } = this.#state;
     const now = clock.now();
     scheduler.prefillCompleted(booking.attempt);
@@ -325,7 +348,7 @@ export class Exchange implements RoadTicket, EngineSink {
         status,
         retries: this.#earlierTries,
         report,
-        generated: this.#generated > 0,
+        generated: this.#begun,
         hints: this.#hints,
         predictedTokens: this.#predictedTokens,
         stopWaiting,

@@ -1,10 +1,21 @@
 // The one function that walks a request through the steps.
+
 export { admitDirectly, countRefusal } from './admission.ts';
-export type { LookupDeps } from './prompt-lookup.ts';
+export { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
+export type {
+  CallerPart,
+  CallerSink,
+  CallerTransport,
+  Choice,
+  GivenPrompt,
+  Projection,
+} from './caller-part.ts';
+export type { LookupDeps, PromptLookup } from './prompt-lookup.ts';
 export { createRoad } from './road.ts';
 export type { RoadDeps } from './road-deps.ts';
 export {
   type Beliefs,
+  type ChoosingRoad,
   type LateHintOutcome,
   NO_CONSTRAINTS,
   type ResponseSink,

@@ -11,6 +11,7 @@ import {
   type U64,
 } from '../kv/index.ts';
 import { type Partition, PointsmanError, type Role } from '../plugin/index.ts';
+import { promptTokensOf } from './caller-part.ts';
 import type { KnownHashes } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -40,6 +41,8 @@ export interface PromptLookup {
   readonly hashes: PromptHashes | null;
   /** Whether they are of the windows of engines that keep pairs of tokens. */
   readonly bigrams: boolean;
+  /** By which the booking shares blocks with others: the same, or sequence hashes alone. */
+  readonly booked: PromptHashes | null;
   readonly match: PrefixMatch | null;
   readonly hashMicros: number;
   readonly lookupMicros: number;
@@ -64,28 +67,31 @@ export class PromptLookups {
    */
   of(request: RoadRequest, known: KnownHashes | null = null): PromptLookup {
     const { blockSizes, runtimeFor, hasher, blockHashSeed, index, wallMicros } = this.#deps;
-    if (request.tokens.length === 0) {
+    const { caller = null, partition } = request;
+    if (promptTokensOf(request) === 0) {
       throw new PointsmanError('PM_PROMPT_INVALID', 'the prompt has no tokens; send at least one');
     }
-    const knownBlockSize = blockSizes.ofModel(request.partition.model);
+    const knownBlockSize = blockSizes.ofModel(partition.model, partition.routingGroup);
     const blockSize = knownBlockSize ?? NOMINAL_BLOCK_SIZE;
-    const runtime = runtimeFor(request.partition, request.role, blockSize);
+    const runtime = runtimeFor(partition, request.role, blockSize);
     const { needs } = runtime;
     const asked = needs.cache || needs.copies || needs.copyLocations;
     const wantsMatch = asked && !(runtime.matchForHintsAlone === true && !this.#anyTakesHints(request));
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
-    const bigrams = blockSizes.pairsOfModel(request.partition.model) ?? false;
+    const bigrams = blockSizes.pairsOfModel(partition.model, partition.routingGroup) ?? false;
     const holds = known !== null && known.blockSize === blockSize && known.bigrams === bigrams;
     const compute = (): PromptHashes =>
       holds
         ? known.hashes
         : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
-    const hashes = exact && (wantsMatch || needs.load) ? compute() : null;
+    const computed = exact && (wantsMatch || needs.load);
+    const booked = caller !== null ? caller.prompt.hashes : computed ? compute() : null;
     const hashed = wallMicros();
+    const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;
     const match =
-      wantsMatch && hashes !== null && index !== null
+      wantsMatch && hashes !== null && index !== null && caller?.looksUp !== false
         ? index.find(hashes.local, hashes.sequence, TIERS)
         : null;
     const found = wallMicros();
@@ -94,6 +100,7 @@ export class PromptLookups {
       blockSize,
       hashes,
       bigrams,
+      booked: caller?.sharesBlocks === false ? null : booked,
       match,
       hashMicros: hashed - start,
       lookupMicros: found - hashed,
@@ -102,9 +109,9 @@ export class PromptLookups {
   }
 
   /** Whether any rank that may get the request takes hints. */
-  #anyTakesHints({ partition, role }: RoadRequest): boolean {
+  #anyTakesHints({ caller, partition, role }: RoadRequest): boolean {
     const { fleet } = this.#deps;
-    const { ranks, slots } = fleet.candidates(partition, role);
+    const { ranks, slots } = fleet.candidates(partition, role, (caller ?? null) !== null);
     for (let row = 0; row < slots.length; row += 1) {
       const worker = fleet.workerOfSlot(slots[row]!);
       if (worker?.capabilities?.ranks.get(ranks[row]!)?.routerHint === true) return true;

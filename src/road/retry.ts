@@ -4,10 +4,11 @@ import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport } from '../engines/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError, type WorkerId, type WorkerRank } from '../plugin/index.ts';
+import type { Choice, Projection } from './caller-part.ts';
 import type { Exchange } from './exchange.ts';
 import { type RetryReason, retryReasonOf } from './retriable.ts';
 import { RetryBudget } from './retry-budget.ts';
-import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
+import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 
 /** How often requests are tried; read at each failure. */
 export interface RetryLimits {
@@ -18,7 +19,7 @@ export interface RetryLimits {
 }
 
 /** The road of a single try. */
-export interface HopRoad extends Road {
+export interface HopRoad extends ChoosingRoad {
   arrive(request: RoadRequest, sink: ResponseSink): Exchange;
   /** Another try of a request: neither admitted nor classified again. */
   again(earlier: Exchange, request: RoadRequest, sink: ResponseSink): Exchange;
@@ -41,7 +42,7 @@ interface Retries extends RetryPorts {
 }
 
 /** A road that tries again. */
-export class RetryingRoad implements Road {
+export class RetryingRoad implements ChoosingRoad {
   readonly #hops: HopRoad;
   readonly #retries: Retries;
 
@@ -53,11 +54,20 @@ export class RetryingRoad implements Road {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const { budget, limits } = this.#retries;
     budget.arrived();
-    if (limits().retries === 0 || request.constraints.pinnedWorker !== null)
+    const isCarried = request.caller !== undefined && request.caller !== null;
+    if (limits().retries === 0 || request.constraints.pinnedWorker !== null || isCarried)
       return this.#hops.arrive(request, sink);
     const tried = new TriedRequest(this.#retries, request, sink);
     tried.start();
     return tried;
+  }
+
+  choose(request: RoadRequest): Choice {
+    return this.#hops.choose(request);
+  }
+
+  project(request: RoadRequest): Projection {
+    return this.#hops.project(request);
   }
 
   workerGone(workerId: bigint): void {

@@ -6,6 +6,7 @@ import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { BookingLeases } from './booking-leases.ts';
+import type { Choice, Projection } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
@@ -16,11 +17,11 @@ import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { Walk } from './staged-booking.ts';
-import type { LateHintOutcome, ResponseSink, Road, RoadRequest } from './types.ts';
+import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest } from './types.ts';
 import { Walker } from './walk.ts';
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
-export function createRoad(deps: RoadDeps): Road {
+export function createRoad(deps: RoadDeps): ChoosingRoad {
   const road = new SynchronousRoad(deps);
   deps.fleet.listen({
     stateChanged(worker) {
@@ -110,6 +111,14 @@ class SynchronousRoad implements HopRoad {
     return exchange;
   }
 
+  choose(request: RoadRequest): Choice {
+    return this.#walker.choose(request);
+  }
+
+  project(request: RoadRequest): Projection {
+    return this.#walker.project(request);
+  }
+
   workerGone(workerId: bigint): void {
     for (const exchange of [...this.#state.exchanges]) {
       if (exchange.workerId !== workerId) continue;
@@ -144,7 +153,8 @@ class SynchronousRoad implements HopRoad {
   #walk(walk: Walk): void {
     const error = this.#walker.walk(walk);
     if (error === null) return;
-    const refusal = this.#hold.take(walk, error);
+    // Whoever carries its requests itself asks again when there is a worker.
+    const refusal = walk.request.caller == null ? this.#hold.take(walk, error) : error;
     if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }

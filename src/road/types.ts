@@ -5,6 +5,7 @@ import type { ApproximateResidency } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
+import type { CallerPart, Choice, Projection } from './caller-part.ts';
 
 /** Where the prompt's token ids come from. */
 export type TokensSource = 'local' | 'engine' | 'estimate' | 'given';
@@ -55,6 +56,8 @@ export interface RoadRequest {
   readonly incomingHint: KvHint | null;
   /** Microseconds spent on tokenizing, for the record. */
   readonly tokenizeMicros: number;
+  /** Its caller carries it to the worker; null or absent = the road dispatches it. */
+  readonly caller?: CallerPart | null;
 }
 
 /**
@@ -126,6 +129,17 @@ export interface Road {
   close(): void;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
+}
+
+/** A road that also answers without booking. */
+export interface ChoosingRoad extends Road {
+  /**
+   * Chooses as for an arrival and books nothing: no classifier is asked, nothing is recorded, nobody hears of it.
+   * @throws PointsmanError as an arrival would be refused.
+   */
+  choose(request: RoadRequest): Choice;
+  /** What each candidate holds of a prompt and has to do; nothing is chosen. @throws PointsmanError when the role cannot be served. */
+  project(request: RoadRequest): Projection;
 }
 
 /** What ranks without KV events are believed to hold, told of every prompt by its booking's number. */

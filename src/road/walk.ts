@@ -7,12 +7,14 @@ import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import type { AdmissionQueue } from './admission-queue.ts';
-import { policyClassOf, softTargetOf } from './classify.ts';
+import { type Choice, type Projection, promptTokensOf } from './caller-part.ts';
+import { policyClassOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { engineRequest } from './engine-request.ts';
 import type { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
+import { placementRequest } from './placement-request.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadDeps } from './road-deps.ts';
@@ -57,7 +59,7 @@ export class Walker {
     try {
       this.#deps.beliefs?.expire(this.#deps.clock.now());
       lookup = this.#lookups.of(request, walk.known);
-      if (this.#queue.active && admitted === null) {
+      if (this.#queue.active && admitted === null && (request.caller?.target ?? null) === null) {
         const outcome = this.#queue.pass(walk, lookup);
         if (outcome.kind === 'refused') return outcome.error;
         if (outcome.kind === 'waits') return null;
@@ -69,6 +71,20 @@ export class Walker {
     }
     this.#bookAndSend(passed, lookup, placement, 1);
     return null;
+  }
+
+  /** Chooses for a request and books nothing. @throws PointsmanError as of the look-up and {@link Scheduler.place} */
+  choose(request: RoadRequest): Choice {
+    this.#deps.beliefs?.expire(this.#deps.clock.now());
+    const lookup = this.#lookups.of(request);
+    return { lookup, placement: this.#deps.scheduler.choose(placementRequest(request, null, lookup, true)) };
+  }
+
+  /** All candidates of a request. @throws PointsmanError as of the look-up */
+  project(request: RoadRequest): Projection {
+    this.#deps.beliefs?.expire(this.#deps.clock.now());
+    const lookup = this.#lookups.of(request);
+    return { lookup, table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false)) };
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -113,6 +129,7 @@ export class Walker {
     hint: KvHint | null,
   ): void {
     const { fleet, transportFor } = this.#deps;
+    const { caller } = request;
     // From here on others are told, and each of them may end the exchange or start another walk.
     exchange.announce(rank);
     const worker = fleet.workerOfSlot(slot);
@@ -124,7 +141,8 @@ export class Walker {
     let engine: EngineExchange;
     try {
       exchange.sending();
-      engine = transportFor(worker).dispatch(engineRequest(request, worker, rank, hint), exchange);
+      const transport = caller?.transport ?? transportFor(worker);
+      engine = transport.dispatch(engineRequest(request, worker, rank, hint), exchange);
     } catch (thrown) {
       exchange.failed(asPointsmanError(thrown));
       return;
@@ -138,22 +156,7 @@ export class Walker {
     lookup: PromptLookup,
     copyCredit: boolean,
   ): Placement {
-    return this.#deps.scheduler.place({
-      requestId: request.requestId,
-      partition: request.partition,
-      role: request.role,
-      runtime: lookup.runtime,
-      promptTokens: request.tokens.length,
-      blockSize: lookup.blockSize,
-      hashes: lookup.hashes,
-      match: lookup.match,
-      session: request.session,
-      constraints: request.constraints,
-      loraName: request.loraName,
-      expectedOutputTokens: request.expectedOutputTokens,
-      copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
-      affinityTarget: softTargetOf(classification) ?? null,
-    });
+    return this.#deps.scheduler.place(placementRequest(request, classification, lookup, copyCredit));
   }
 
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
@@ -166,7 +169,7 @@ export class Walker {
     const { exchange, request, classification } = walk;
     const { runtime, blockSize, hashes, match } = lookup;
     const { attempt, workerId, slot, rank, table, row } = placement;
-    const promptTokens = request.tokens.length;
+    const promptTokens = promptTokensOf(request);
     const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
     const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
     const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
@@ -196,6 +199,7 @@ export class Walker {
       predictedHostTokens,
       hold,
     });
+    request.caller?.placed(lookup, placement);
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
     if (commit === null && hasNothingToRun(runtime, request, decision)) return null;

@@ -7,8 +7,8 @@ import {
   type SelectionFacts,
   type SelectionPick,
 } from '../host/index.ts';
-import type { LinearCost, Rng, Role } from '../plugin/index.ts';
-import type { PlacementTable } from './types.ts';
+import { type LinearCost, linearCost, type Rng, type Role } from '../plugin/index.ts';
+import type { CostOverride, PlacementTable } from './types.ts';
 
 /** The default cost as a chooser; its cost column is reused. */
 export class DefaultChoice {
@@ -25,6 +25,11 @@ export class DefaultChoice {
     this.#cost = cost;
     this.#rng = rng;
     this.weights = cost.weights;
+  }
+
+  /** The same cost with other weights; ties and sampling go on with the same draws. */
+  weighing(changes: CostOverride): DefaultChoice {
+    return new DefaultChoice(linearCost({ ...this.#cost.weights, ...changes }), this.#rng);
   }
 
   /** Chooses among at least one candidate. */

@@ -23,6 +23,7 @@ export { Scheduler } from './scheduler.ts';
 export type { SchedulerOptions } from './scheduler-options.ts';
 export type { SlotLoads } from './slot-loads.ts';
 export {
+  type CostOverride,
   EXCLUSION_REASONS,
   type ExcludedRows,
   type ExclusionReason,
@@ -30,4 +31,5 @@ export {
   type PlacementConstraints,
   type PlacementRequest,
   type PlacementTable,
+  type PlacementTarget,
 } from './types.ts';

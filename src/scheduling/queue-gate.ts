@@ -1,6 +1,6 @@
 // What the queue asks of fleet and loads: whether those that could take a request are busy with prompts, and how much of its prompt any
 // of them has cached. Whether a worker is over a busy threshold of its model is another matter, and not asked here.
-import type { Fleet } from '../fleet/index.ts';
+import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
 import type { RoleRuntime } from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch } from '../kv/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
@@ -22,7 +22,12 @@ export interface GatedRequest {
   readonly constraints: PlacementConstraints;
   /** LoRA adapter that it asks for; null = none. */
   readonly loraName: string | null;
+  /** Set = its caller carries it, so that registered workers may take it too. */
+  readonly caller?: unknown;
 }
+
+/** Whose workers are asked for. */
+type GatedPartition = Pick<GatedRequest, 'partition' | 'role' | 'caller'>;
 
 /** What the gate reads. */
 export interface GateParts {
@@ -41,9 +46,9 @@ export class QueueGate {
   }
 
   /** Workers that serve a model in a role, without those that are gone; limits are per worker. */
-  workersOf({ partition, role }: Pick<GatedRequest, 'partition' | 'role'>): number {
+  workersOf(of: GatedPartition): number {
     const { fleet } = this.#parts;
-    const { slots } = fleet.candidates(partition, role);
+    const { slots } = this.#candidates(of);
     let workers = 0;
     let last: unknown = null;
     for (const slot of slots) {
@@ -56,9 +61,9 @@ export class QueueGate {
   }
 
   /** Prompt tokens of the prompts that those who serve a model in a role compute now, each in full until its first token. */
-  prefillTokensOf({ partition, role }: Pick<GatedRequest, 'partition' | 'role'>): number {
+  prefillTokensOf(of: GatedPartition): number {
     let tokens = 0;
-    for (const slot of this.#parts.fleet.candidates(partition, role).slots) {
+    for (const slot of this.#candidates(of).slots) {
       tokens += this.#parts.loads.activePrefillTokens[slot] ?? 0;
     }
     return tokens;
@@ -68,10 +73,10 @@ export class QueueGate {
    * Whether a request of a class has to wait: all ranks it may go to have more prompt tokens to compute than the class allows, or those
    * of `busyWorkerRatio` of the workers have. Never where no rank may take it: then selection says why.
    */
-  isBusy(queueClass: QueueClass, { partition, role, constraints, loraName }: GatedRequest): boolean {
+  isBusy(queueClass: QueueClass, request: GatedRequest): boolean {
     const { fleet } = this.#parts;
-    const { slots, ranks } = fleet.candidates(partition, role);
-    const rules = rulesOf(constraints, loraName);
+    const { slots, ranks } = this.#candidates(request);
+    const rules = rulesOf(request.constraints, request.loraName);
     const ratio = queueClass.busyWorkerRatio;
     let workers = 0;
     let busy = 0;
@@ -121,11 +126,19 @@ export class QueueGate {
     return Math.min(promptTokens, Math.round(most * blockSize));
   }
 
+  #candidates({ partition, role, caller }: GatedPartition): PartitionCandidates {
+    return this.#parts.fleet.candidates(partition, role, isCarried(caller));
+  }
+
   /** Of other models and roles, too, the index knows who holds what. */
-  #mayTake(slot: OwnerSlot, { partition, role }: GatedRequest, rules: EligibilityRules): boolean {
+  #mayTake(slot: OwnerSlot, { partition, role, caller }: GatedRequest, rules: EligibilityRules): boolean {
     const { fleet } = this.#parts;
     const worker = fleet.workerOfSlot(slot);
-    if (worker === null || worker.spec.model !== partition.model || worker.spec.role !== role) return false;
+    if (worker === null) return false;
+    const { spec } = worker;
+    if (spec.model !== partition.model || fleet.groupOf(spec) !== partition.routingGroup || spec.role !== role)
+      return false;
+    if (spec.registered === true && !isCarried(caller)) return false;
     return exclusionOf(worker, fleet.slotRank(slot), rules) < 0;
   }
 
@@ -141,4 +154,8 @@ export class QueueGate {
       worker?.spec.maxNumBatchedTokens ?? worker?.capabilities?.maxNumBatchedTokens ?? UNKNOWN_CAPACITY;
     return active > share * perPass;
   }
+}
+
+function isCarried(caller: unknown): boolean {
+  return caller !== undefined && caller !== null;
 }

@@ -2,17 +2,10 @@
 // happen in between. Budget: no allocation per worker or per block.
 import type { BusyThresholds } from '../config/index.ts';
 import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
-import {
-  type CopyCommit,
-  CopySources,
-  isRefusal,
-  type RoleRuntime,
-  type SelectionFacts,
-  type SelectionPick,
-} from '../host/index.ts';
+import { type CopyCommit, CopySources, type SelectionPick } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
-import { errorText, PointsmanError } from '../plugin/index.ts';
+import type { PointsmanError } from '../plugin/index.ts';
 import { type BusyMarks, BusyWorkers } from './busy-workers.ts';
 import { CandidateColumns } from './candidate-table.ts';
 import {
@@ -24,21 +17,22 @@ import {
   rulesOf,
 } from './eligibility.ts';
 import { EngineLoads } from './engine-loads.ts';
+import { PolicyChoice } from './policy-choice.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { QueueGate } from './queue-gate.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
-import { factsOf, inRange } from './selection-facts.ts';
+import { blocksOf, factsOf, targetedPick } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
-import type { Placement, PlacementRequest } from './types.ts';
+import type { Placement, PlacementRequest, PlacementTable, PlacementTarget } from './types.ts';
 
 type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
 /** Chooses workers and keeps account of what was booked on them. */
 export class Scheduler {
   readonly #fleet: Fleet;
-  #fallback: SchedulerOptions['fallback'];
+  readonly #policies: PolicyChoice;
   #hostWeight: number;
   #diskWeight: number;
   #tracksOutputBlocks: boolean;
@@ -63,13 +57,13 @@ export class Scheduler {
   constructor(options: SchedulerOptions) {
     this.#fleet = options.fleet;
     this.#copySources = new CopySources(options.fleet, this.requestsOn);
-    this.#fallback = options.fallback;
+    this.#metrics = options.metrics ?? NO_METRICS;
+    this.#policies = new PolicyChoice(options.fallback, this.#metrics);
     this.#hostWeight = options.hostCacheHitWeight ?? 0.75;
     this.#diskWeight = options.diskCacheHitWeight ?? 0.25;
     this.#tracksOutputBlocks = options.tracksOutputBlocks ?? false;
     this.#prefillModel = options.prefill?.model ?? null;
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
-    this.#metrics = options.metrics ?? NO_METRICS;
     this.#now = () => options.clock?.now() ?? 0;
     this.#busy = new BusyWorkers(options.fleet, this.#loads, this.#now);
     const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
@@ -107,7 +101,7 @@ export class Scheduler {
 
   /** Takes other settings from the next placement, and the next block of output, on. */
   reconfigure(options: ChangeableOptions): void {
-    this.#fallback = options.fallback;
+    this.#policies.fallback = options.fallback;
     this.#hostWeight = options.hostCacheHitWeight;
     this.#diskWeight = options.diskCacheHitWeight;
     this.#tracksOutputBlocks = options.tracksOutputBlocks;
@@ -140,33 +134,61 @@ export class Scheduler {
    *   nothing is booked.
    */
   place(request: PlacementRequest): Placement {
-    const { constraints, runtime, hashes, blockSize, promptTokens } = request;
+    const { slot, prefillTokens } = this.#choose(request);
+    const placement = this.#placement;
+    const { hashes, partition } = request;
+    const durationMs = this.#prefillModel?.durationMs(partition.model, prefillTokens) ?? null;
+    const sequence = hashes?.sequence ?? null;
+    placement.attempt = this.#loads.book(slot, sequence, blocksOf(request), prefillTokens, durationMs);
+    if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
+    return placement;
+  }
+
+  /** Chooses as {@link place} does and books nothing: the attempt is 0. */
+  choose(request: PlacementRequest): Placement {
+    return this.#choose(request);
+  }
+
+  /** What each candidate holds of a prompt and has to do, for {@link choose} to choose from; one reused object. */
+  project(request: PlacementRequest): PlacementTable {
+    this.#gather(request);
+    return this.#table;
+  }
+
+  #choose(request: PlacementRequest): Placement {
+    const { constraints, runtime, promptTokens, target = null } = request;
     const contradiction = pinOutsideAllowList(constraints);
     if (contradiction !== null) throw contradiction;
     this.#gather(request);
     const table = this.#table;
     if (table.count === 0) throw this.#refusal(request);
-    const blocks = Math.floor(promptTokens / blockSize);
-    const tracksPrefill = request.role !== 'decode';
+    const tracksPrefill = request.tracksPrefill ?? request.role !== 'decode';
     const facts = factsOf(request, tracksPrefill);
-    const pick = this.#select(runtime, facts, request);
     const placement = this.#placement;
+    const pick =
+      target === null ? this.#policies.choose(runtime, table, facts, request) : this.#targeted(target);
     const { row } = pick;
-    const slot = table.slots[row] ?? 0;
-    const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
+    const uncached = target?.prefillTokens ?? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0));
+    placement.attempt = 0;
+    placement.slot = table.slots[row] ?? 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
-    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
-    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens, durationMs);
-    if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
-    placement.slot = slot;
-    placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
+    placement.workerId = this.#fleet.slotWorkerId(placement.slot) ?? 0n;
     placement.rank = table.ranks[row] ?? 0;
     placement.row = row;
     placement.pick = pick;
-    placement.prefillTokens = prefillTokens;
+    placement.fellBackOn = this.#policies.fellBackOn;
+    placement.costWeights = this.#policies.costWeights;
+    placement.prefillTokens = tracksPrefill ? uncached : 0;
     placement.tracksPrefillTokens = tracksPrefill;
     placement.decodeBlocks = table.additionalBlocks[row] ?? 0;
     return placement;
+  }
+
+  /** The one candidate that a target leaves. */
+  #targeted({ commitsCopy }: PlacementTarget): SelectionPick {
+    this.#policies.passedOver();
+    const commitKvCopy = commitsCopy && this.#table.hasCopies && (this.#table.copyableBlocks[0] ?? 0) >= 1;
+    return targetedPick(commitKvCopy);
   }
 
   /** The first output token of a booked attempt is out. False when the attempt holds no booking. */
@@ -188,9 +210,18 @@ export class Scheduler {
   outputBlock(attempt: number, generated: number, expectedTokens: number | null): boolean {
     if (!this.#tracksOutputBlocks) return false;
     const left = expectedTokens === null ? null : Math.max(0, 1 - generated / Math.max(expectedTokens, 1));
-    if (!this.#busy.active) return this.#loads.addOutputBlock(attempt, left);
+    return this.toldOutputBlock(attempt, left);
+  }
+
+  /**
+   * A caller that carries its request itself says that its output grew into another block.
+   * @param weight as of `SlotLoads.addOutputBlock`.
+   * @returns false when the attempt holds no booking.
+   */
+  toldOutputBlock(attempt: number, weight: number | null): boolean {
+    if (!this.#busy.active) return this.#loads.addOutputBlock(attempt, weight);
     this.#busy.drain.before(attempt);
-    const held = this.#loads.addOutputBlock(attempt, left);
+    const held = this.#loads.addOutputBlock(attempt, weight);
     this.#busy.drain.after(attempt, false, held);
     return held;
   }
@@ -221,11 +252,12 @@ export class Scheduler {
 
   /** Fills the table with whoever may take the request, and `#excluded` with the others. */
   #gather(request: PlacementRequest): void {
-    const { constraints, hashes, match, runtime, blockSize, promptTokens, partition } = request;
+    const { constraints, hashes, match, runtime, blockSize, partition } = request;
     const table = this.#table;
-    const candidates = this.#fleet.candidates(partition, request.role);
+    const candidates = this.#fleet.candidates(partition, request.role, request.withRegistered);
     this.#loads.ensureCapacity(this.#fleet.slotCapacity);
-    const marks = this.#busy.active ? this.#busy.look(candidates, partition.model, blockSize) : null;
+    const tests = this.#busy.active && (request.target ?? null) === null;
+    const marks = tests ? this.#busy.look(candidates, partition.model, blockSize) : null;
     this.#findEligible(candidates, rulesOf(constraints, request.loraName ?? null), marks);
     const weights = runtime.costWeights;
     table.fillCache(
@@ -235,7 +267,7 @@ export class Scheduler {
       blockSize,
     );
     this.#loads.measure(hashes?.sequence ?? null);
-    table.fillLoad(this.#loads, Math.floor(promptTokens / blockSize));
+    table.fillLoad(this.#loads, blocksOf(request));
     if (this.engineLoads.blends) this.engineLoads.blend(table, this.#now());
     this.#fillTaints(request);
     this.#fillCopies(request);
@@ -280,7 +312,7 @@ export class Scheduler {
   #refusal(request: PlacementRequest): PointsmanError {
     const busy = this.#excluded.countOf(BUSY);
     const { partition, role, constraints, loraName = null } = request;
-    const candidates = this.#fleet.candidates(partition, role);
+    const candidates = this.#fleet.candidates(partition, role, request.withRegistered);
     if (busy === 0) {
       return (
         unknownAdapterError(request, this.#fleet, candidates) ?? noCandidateError(request, this.#excluded)
@@ -310,39 +342,6 @@ export class Scheduler {
     for (let row = 0; row < table.count; row += 1) {
       const worker = this.#fleet.workerOfSlot(table.slots[row] ?? 0);
       table.setTaint(row, taintMultiplier(worker?.taints ?? [], preferred));
-    }
-  }
-
-  /** Asks the policy; when it is broken rather than refusing, the default cost decides and the failure is counted. */
-  #select(runtime: RoleRuntime, facts: SelectionFacts, request: PlacementRequest): SelectionPick {
-    this.#placement.fellBackOn = null;
-    this.#placement.costWeights = runtime.costWeights;
-    try {
-      return inRange(runtime.select(this.#table, facts), this.#table.count);
-    } catch (thrown) {
-      if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;
-      const code = thrown instanceof PointsmanError ? thrown.code : 'PM_PLUGIN_THREW';
-      if (code === 'PM_SELECTION_TRIPPED' && runtime.refusesWhenTripped) throw thrown;
-      this.#metrics.count('pointsman_selection_fallbacks_total', { policy: runtime.policy.type, code });
-      this.#placement.fellBackOn = code;
-      return this.#selectByDefault(facts, request, thrown);
-    }
-  }
-
-  #selectByDefault(facts: SelectionFacts, request: PlacementRequest, policyError: unknown): SelectionPick {
-    try {
-      const fallback = this.#fallback;
-      if (fallback === null) throw policyError;
-      this.#placement.costWeights = fallback.weights;
-      return inRange(fallback.select(this.#table, facts, request.role), this.#table.count);
-    } catch (thrown) {
-      throw new PointsmanError(
-        'PM_SELECTION_FAILED',
-        `no worker could be chosen: worker selection policy ${request.runtime.policy.type} failed (${errorText(policyError)})${
-          thrown === policyError ? '' : ` and the default cost as well (${errorText(thrown)})`
-        }`,
-        { cause: policyError, details: { policy: request.runtime.policy.type } },
-      );
     }
   }
 }

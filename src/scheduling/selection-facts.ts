@@ -2,6 +2,18 @@
 import type { SelectionFacts, SelectionPick } from '../host/index.ts';
 import type { PlacementRequest } from './types.ts';
 
+const NO_COSTS = new Float64Array(1).fill(Number.NaN);
+
+/** The pick of a request whose place was chosen before. */
+export function targetedPick(commitKvCopy: boolean): SelectionPick {
+  return { row: 0, costs: NO_COSTS, droppedBy: null, by: 'pinned', ties: 1, randomDraw: null, commitKvCopy };
+}
+
+/** Full blocks of a prompt: as many as it has hashes, where these are known. */
+export function blocksOf({ blockSize, hashes, promptTokens }: PlacementRequest): number {
+  return hashes?.blocks ?? Math.floor(promptTokens / blockSize);
+}
+
 /** The pick, whose row must be one of `count`. Throws RangeError. */
 export function inRange(pick: SelectionPick, count: number): SelectionPick {
   if (Number.isInteger(pick.row) && pick.row >= 0 && pick.row < count) return pick;

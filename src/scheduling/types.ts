@@ -47,6 +47,29 @@ export interface PlacementRequest {
   readonly affinityTarget?: SelectionFacts['affinityTarget'];
   /** False = policies see no copies and none is committed; default true. */
   readonly copyCredit?: boolean;
+  /** Whether its prompt counts as load; null or absent = by its role. */
+  readonly tracksPrefill?: boolean | null;
+  /** Whether workers that callers registered are candidates; default no. */
+  readonly withRegistered?: boolean;
+  /** Where it goes, chosen before; null or absent = the policy chooses. Its constraints must pin it there. */
+  readonly target?: PlacementTarget | null;
+  /** Weights of the default cost for this request alone; they count where the role runs that cost as it comes. */
+  readonly costOverride?: CostOverride | null;
+}
+
+/** A place that was chosen before, by this router or by the caller. */
+export interface PlacementTarget {
+  /** Prompt tokens to book; null = those that are not cached there now. */
+  readonly prefillTokens: number | null;
+  /** Whether the choice rests on a copy of blocks; it is committed again if there is a source still. */
+  readonly commitsCopy: boolean;
+}
+
+/** Weights that a caller may set for one request. */
+export interface CostOverride {
+  readonly overlap_score_credit?: number;
+  readonly prefill_load_scale?: number;
+  readonly shared_cache_multiplier?: number;
 }
 
 /** Why a (worker, rank) was not a candidate. */

@@ -305,9 +305,9 @@ export const CLASSIFY_RULES: ContractSection = {
       '`workerTarget` is soft: worker-selection policies see it as the affinity target.',
       answer('with a worker target reaches policies as the affinity target'),
       fault(
-        'src/road/walk.ts',
-        'affinityTarget: softTargetOf(classification) ?? null,',
-        'affinityTarget: null,',
+        'src/road/placement-request.ts',
+        'affinityTarget: softTargetOf(classification) ?? caller?.affinityTarget ?? null,',
+        'affinityTarget: caller?.affinityTarget ?? null,',
       ),
     ),
     rule(

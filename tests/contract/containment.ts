@@ -133,7 +133,7 @@ export const CONTAINMENT_RULES: ContractSection = {
         'with the breaker of the default configuration > or requests are refused with 503, where the configuration says so',
       ),
       fault(
-        'src/scheduling/scheduler.ts',
+        'src/scheduling/policy-choice.ts',
         "if (code === 'PM_SELECTION_TRIPPED' && runtime.refusesWhenTripped) throw thrown;",
         '',
       ),
@@ -175,8 +175,8 @@ export const CONTAINMENT_RULES: ContractSection = {
         'beside a hostile plugin the good one makes the same envelopes as alone > worker selection: rows_out_of_range',
       ),
       fault(
-        'src/scheduling/scheduler.ts',
-        'return this.#selectByDefault(facts, request, thrown);',
+        'src/scheduling/policy-choice.ts',
+        'return this.#chooseByDefault(table, facts, request, thrown);',
         'throw thrown;',
       ),
     ),

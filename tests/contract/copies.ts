@@ -204,7 +204,7 @@ export const COMMIT_RULES: ContractSection = {
         'is counted on neither while it is skipped nor after a probe that failed, and again once it works',
       ),
       fault(
-        'src/road/walk.ts',
+        'src/road/placement-request.ts',
         'copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,',
         'copyCredit,',
       ),

@@ -69,11 +69,11 @@ export const CONTEXT_RULES: ContractSection = {
       'hint-session-agent-headers',
       'With it go the headers that coding agents send about themselves, each value as it was sent; no header that could hold a credential is among them.',
       test(
-        'src/gateway/agent-headers.test.ts',
+        'src/road/agent-headers.test.ts',
         'captured agent headers > are those of agents, every value in its order and as it was sent',
       ),
       fault(
-        'src/gateway/agent-headers.ts',
+        'src/road/agent-headers.ts',
         'if (!NAMES.has(name) && !PREFIXES.some((prefix) => name.startsWith(prefix))) continue;',
         '',
       ),

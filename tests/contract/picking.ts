@@ -135,7 +135,7 @@ export const PICKING_RULES: ContractSection = {
       'A policy that breaks its contract loses that decision to the default cost, and the request goes on.',
       test(SCHEDULER, 'placing a request > falls back on the default cost when the policy throws'),
       fault(
-        'src/scheduling/scheduler.ts',
+        'src/scheduling/policy-choice.ts',
         'if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;',
         'throw thrown;',
       ),
@@ -145,7 +145,7 @@ export const PICKING_RULES: ContractSection = {
       'That nobody is left is an answer and not a breach: the default cost does not overrule it.',
       test('src/road/road.test.ts', 'the road > passes a refusal of the policy on instead of overruling it'),
       fault(
-        'src/scheduling/scheduler.ts',
+        'src/scheduling/policy-choice.ts',
         'if (thrown instanceof PointsmanError && isRefusal(thrown.code)) throw thrown;',
         '',
       ),

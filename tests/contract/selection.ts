@@ -254,7 +254,7 @@ export const COLUMN_RULES: ContractSection = {
       test(SCHEDULER, 'placing a request > does not count prompt tokens to prefill for decode workers'),
       fault(
         'src/scheduling/scheduler.ts',
-        "const tracksPrefill = request.role !== 'decode';",
+        "const tracksPrefill = request.tracksPrefill ?? request.role !== 'decode';",
         'const tracksPrefill = true;',
       ),
     ),

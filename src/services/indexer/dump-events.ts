@@ -1,7 +1,9 @@
 // A partition's blocks as the Rust service dumps them: store events of runs of a chain, each behind its parent; beside them, as an
 // addition, how far each rank's event stream had been applied when the dump began, and how far it could be trusted.
+import type { KvEventApplier } from '../../events/index.ts';
 import {
   type BlockHasher,
+  type CopyableIndex,
   OrderedRuns,
   type OwnerSlot,
   ROW,
@@ -14,7 +16,16 @@ import {
   u64ToBigInt,
 } from '../../kv/index.ts';
 import { exactJsonStringify } from '../../plugin/index.ts';
-import type { IndexerPartition } from './partition.ts';
+import type { PartitionOwner } from './partition.ts';
+
+/** An index of one partition, or the part of an index that is its. */
+export interface DumpSource extends Pick<SnapshotOwner, 'model' | 'routingGroup' | 'blockSize'> {
+  /** `model:group`. */
+  readonly key: string;
+  readonly index: CopyableIndex;
+  readonly events: Pick<KvEventApplier, 'feed'>;
+  owners(): readonly (readonly [OwnerSlot, PartitionOwner])[];
+}
 
 /** Names of tiers in dumps. */
 export const DUMP_TIERS: Readonly<Record<Tier, string>> = {
@@ -33,7 +44,7 @@ const BLOCKS_PER_EVENT = 1024;
  * @param pause called between steps of about a millisecond, to let others at it.
  */
 export async function* dumpPartition(
-  partition: IndexerPartition,
+  partition: DumpSource,
   hasher: Pick<BlockHasher, 'chain'>,
   takenAtMs: number,
   pause: () => Promise<void>,
@@ -115,7 +126,7 @@ class LeftOut {
 }
 
 /** Who is dumped, each with where its stream stands now. */
-function dumpedOwners(partition: IndexerPartition): Map<OwnerSlot, SnapshotOwner> {
+function dumpedOwners(partition: DumpSource): Map<OwnerSlot, SnapshotOwner> {
   const { blockSize, events, index, model, routingGroup } = partition;
   return new Map(
     partition.owners().map(([slot, { instance, rank }]) => {

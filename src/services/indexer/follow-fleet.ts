@@ -7,17 +7,17 @@ import type { IndexerRegistry } from './registry.ts';
 export interface FollowedFleet {
   readonly fleet: Fleet;
   readonly blockSizes: BlockSizes;
-  readonly routingGroupOf: (model: string) => string;
   readonly log: Logger;
 }
 
 /** Follows a fleet; the function returned ends it. */
 export function followFleet(registry: IndexerRegistry, followed: FollowedFleet): () => void {
-  const { blockSizes, fleet, log, routingGroupOf } = followed;
+  const { blockSizes, fleet, log } = followed;
   const endpoints = new Map<string, string>();
   const take = (worker: Worker): void => {
     const { id, kvEvents, model, ranks } = worker.spec;
-    const blockSize = blockSizes.ofModel(model);
+    const routingGroup = fleet.groupOf(worker.spec);
+    const blockSize = blockSizes.ofModel(model, routingGroup);
     for (let rank = ranks.first; rank < ranks.first + ranks.count; rank++) {
       const endpoint = kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
       const key = `${id}/${rank}`;
@@ -29,7 +29,6 @@ export function followFleet(registry: IndexerRegistry, followed: FollowedFleet):
         endpoints.get(key) === endpoint.address
       )
         continue;
-      const routingGroup = routingGroupOf(model);
       if (endpoints.has(key)) registry.unregister(id, model, routingGroup, rank);
       endpoints.set(key, endpoint.address);
       const { address, replay: replayEndpoint } = endpoint;

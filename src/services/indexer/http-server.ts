@@ -1,7 +1,6 @@
 // The HTTP side of the indexer: paths, caps, who may call, metrics.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { isLoopback, nestsDeeperThan, parseExactJson } from '../../config/index.ts';
+import { isLoopback } from '../../config/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import type { ScrapableMetrics } from '../../observe/index.ts';
 import {
@@ -11,22 +10,22 @@ import {
   type Logger,
   PointsmanError,
 } from '../../plugin/index.ts';
+import { answerDump } from '../dump-answer.ts';
+import { type DoorErrors, guardLocal, listenAt, readJson, send, stopServer } from '../http-door.ts';
 import type { AccessLog } from './access-log.ts';
-import { dumpPartition } from './dump-events.ts';
 import type { IndexerRegistry } from './registry.ts';
 import { postRoutes } from './routes.ts';
 
-const MAX_BODY_BYTES = 8 * 1024 * 1024;
-/** No request needs more, and parsing millions of levels takes seconds. */
-const MAX_BODY_DEPTH = 32;
+const NAME = 'the indexer';
+const ERRORS: DoorErrors = {
+  request: 'PM_INDEXER_REQUEST',
+  tooLarge: 'PM_INDEXER_TOO_LARGE',
+  host: 'PM_INDEXER_HOST',
+};
 const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 1024;
 /** Each holds a copy of an index while it is read. */
 const MAX_DUMPS = 4;
-/** A reader of a dump that takes nothing for so long has gone away. */
-const STALLED_MS = 30_000;
-/** Running answers get so long when the server stops. */
-const STOP_MS = 5_000;
 const GETS = ['/health', '/metrics', '/workers', '/dump', '/peers'] as const;
 
 /** What the server answers from. */
@@ -70,10 +69,10 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
     const startedAt = clock.now();
     const remote = request.socket.remoteAddress ?? '';
     try {
-      if (isLocal) guard(request);
+      if (isLocal) guardLocal(request, NAME, ERRORS);
       const route = method === 'POST' ? posts.get(path) : undefined;
       if (route !== undefined) {
-        const { status, value } = await route(parseBody(await readBody(request)));
+        const { status, value } = await route(await readJson(request, ERRORS));
         send(response, status, 'application/json', exactJsonStringify(value));
       } else if (method === 'GET' && GETS.some((known) => known === path)) {
         await get(options, path, new URLSearchParams(search), response, dumps);
@@ -107,28 +106,8 @@ export async function listenIndexer(options: IndexerServerOptions): Promise<Inde
     running.add(answered);
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === 'EADDRINUSE' ? 'another process uses that port' : errorText(cause);
-      reject(
-        new PointsmanError('PM_LISTEN', `the indexer cannot listen on ${host}:${port}: ${why}`, { cause }),
-      );
-    });
-    server.listen(port, host, () => resolve());
-  });
-  const bound = server.address() as AddressInfo;
-  return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`,
-    async close() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      // Who sends half a request, or reads nothing, must not keep the program alive.
-      const cancel = clock.schedule(STOP_MS, () => server.closeAllConnections());
-      await Promise.all(running);
-      cancel();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  const url = await listenAt(server, { name: NAME, host, port });
+  return { url, close: () => stopServer(server, running, clock) };
 }
 
 async function get(
@@ -161,97 +140,10 @@ async function get(
   }
   dumps.running += 1;
   try {
-    await dump(options, response);
+    await answerDump(response, registry.partitions(), options.hasher, options.clock);
   } finally {
     dumps.running -= 1;
   }
-}
-
-async function dump(
-  { clock, hasher, registry }: IndexerServerOptions,
-  response: ServerResponse,
-): Promise<void> {
-  response.writeHead(200, { 'content-type': 'application/json' });
-  const pause = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-  let separator = '{';
-  for (const partition of registry.partitions()) {
-    response.write(`${separator}${JSON.stringify(partition.key)}:`);
-    separator = ',';
-    for await (const text of dumpPartition(partition, hasher, clock.now(), pause)) {
-      if (response.destroyed) return;
-      // A slow reader holds the dump up, not memory.
-      if (!response.write(text)) await drained(response, clock);
-    }
-  }
-  response.end(separator === '{' ? '{}' : '}');
-}
-
-function drained(response: ServerResponse, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(STALLED_MS, () => response.destroy());
-    const done = (): void => {
-      cancel();
-      response.off('drain', done).off('close', done);
-      resolve();
-    };
-    response.on('drain', done).on('close', done);
-  });
-}
-
-/** Without a login, a server on this machine answers only those who name this machine, and no page of another site. */
-function guard({ headers, method }: IncomingMessage): void {
-  const host = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?$/i.exec(headers.host ?? '');
-  const { origin } = headers;
-  const isOwn = origin === undefined || (URL.canParse(origin) && new URL(origin).host === headers.host);
-  if (host !== null && isLoopback((host[1] ?? host[2] ?? '').toLowerCase()) && (isOwn || method !== 'POST'))
-    return;
-  throw new PointsmanError(
-    'PM_INDEXER_HOST',
-    'on a loopback address the indexer answers only requests whose Host is a loopback name or address, and changes from no page of another site; --host 0.0.0.0 serves other machines',
-  );
-}
-
-function parseBody(bytes: Buffer): unknown {
-  if (bytes.length === 0) return {};
-  const text = bytes.toString('utf8');
-  if (nestsDeeperThan(text, MAX_BODY_DEPTH)) {
-    throw new PointsmanError('PM_INDEXER_REQUEST', `the body nests deeper than ${MAX_BODY_DEPTH} levels`);
-  }
-  try {
-    return parseExactJson(text);
-  } catch {
-    throw new PointsmanError('PM_INDEXER_REQUEST', 'the body is not JSON');
-  }
-}
-
-function readBody(request: IncomingMessage): Promise<Buffer> {
-  const tooLarge = (): PointsmanError =>
-    new PointsmanError('PM_INDEXER_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`);
-  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return Promise.reject(tooLarge());
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
-    let size = 0;
-    request.on('data', (part: Buffer) => {
-      size += part.length;
-      if (size > MAX_BODY_BYTES) reject(tooLarge());
-      else parts.push(part);
-    });
-    request.on('end', () => resolve(Buffer.concat(parts)));
-    // What broke off may look whole.
-    const brokeOff = (): void => reject(new PointsmanError('PM_INDEXER_REQUEST', 'the body broke off'));
-    request.on('close', brokeOff);
-    request.on('error', brokeOff);
-  });
-}
-
-function send(response: ServerResponse, status: number, type: string, body: string): void {
-  response.writeHead(status, {
-    'content-type': type,
-    'content-length': Buffer.byteLength(body),
-    // A refused request may still be sending its body; this connection is not worth waiting for.
-    ...(status >= 400 ? { connection: 'close' } : {}),
-  });
-  response.end(body);
 }
 
 function fail(response: ServerResponse, thrown: unknown, log: Logger): void {

@@ -3,9 +3,10 @@
 import type { ResumePoint } from '../../events/index.ts';
 import { type HashPairs, TIERS, type Tier, type U64, u64FromBigInt } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
+import type { Fields } from '../json-fields.ts';
 import { DUMP_TIERS } from './dump-events.ts';
 import { EventLists } from './event-lists.ts';
-import { type Fields, flagOf, listOf, objectOf, optionalTimeOf, u64Of, wholeOf } from './json-fields.ts';
+import { flagOf, listOf, objectOf, optionalTimeOf, u64Of, wholeOf } from './json-fields.ts';
 import type { IndexerPartition, PartitionOwner } from './partition.ts';
 
 /** A dump has 8 levels, and events of some ten thousand characters. */

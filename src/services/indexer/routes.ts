@@ -1,6 +1,7 @@
 // What the indexer's endpoints do: bodies read field by field, answers as values.
 import type { HashPairs } from '../../kv/index.ts';
 import { fromBigUint64Array } from '../../kv/index.ts';
+import { isZmqAddress } from '../zmq-address.ts';
 import { badField, hashOf, listOf, nameOf, objectOf, optionalNameOf, u64Of, wholeOf } from './json-fields.ts';
 import { MAX_RANK } from './peer-dump.ts';
 import type { IndexerRegistry } from './registry.ts';
@@ -151,8 +152,4 @@ export function peerUrl(value: unknown): string {
     throw badField('url', 'an address such as http://10.0.0.7:8090');
   }
   return text.replace(/\/+$/, '');
-}
-
-function isZmqAddress(text: string): boolean {
-  return /^(?:tcp:\/\/[^\s/]+:\d{1,5}|ipc:\/\/\S+)$/.test(text);
 }

@@ -1,0 +1,37 @@
+// A request as scheduling takes it.
+import type { Classification } from '../host/index.ts';
+import type { PlacementRequest } from '../scheduling/index.ts';
+import { promptTokensOf } from './caller-part.ts';
+import { softTargetOf } from './classify.ts';
+import type { PromptLookup } from './prompt-lookup.ts';
+import type { RoadRequest } from './types.ts';
+
+/** @param copyCredit false = no copy is counted on. */
+export function placementRequest(
+  request: RoadRequest,
+  classification: Classification | null,
+  lookup: PromptLookup,
+  copyCredit: boolean,
+): PlacementRequest {
+  const { caller = null } = request;
+  return {
+    requestId: request.requestId,
+    partition: request.partition,
+    role: request.role,
+    runtime: lookup.runtime,
+    promptTokens: promptTokensOf(request),
+    blockSize: lookup.blockSize,
+    hashes: lookup.booked,
+    match: lookup.match,
+    session: request.session,
+    constraints: request.constraints,
+    loraName: request.loraName,
+    expectedOutputTokens: request.expectedOutputTokens,
+    copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
+    affinityTarget: softTargetOf(classification) ?? caller?.affinityTarget ?? null,
+    tracksPrefill: caller?.tracksPrefill ?? null,
+    withRegistered: caller !== null,
+    target: caller?.target ?? null,
+    costOverride: caller?.costOverride ?? null,
+  };
+}

@@ -1,0 +1,66 @@
+// A selection that waits for its reservation: everything that a replay books by, and how many bytes it keeps.
+import type { PromptHashes } from '../../kv/index.ts';
+import type { SessionContext } from '../../plugin/index.ts';
+import type { Placement } from '../../scheduling/index.ts';
+import type { ReadPrompt } from './prompt-fields.ts';
+
+/** What was selected. */
+export interface HeldSelection {
+  readonly workerId: bigint;
+  readonly rank: number;
+  readonly prompt: ReadPrompt;
+  readonly prefillTokens: number;
+  readonly tracksPrefill: boolean;
+  readonly sharesBlocks: boolean;
+  /** Whether it rests on a copy of blocks. */
+  readonly commitsCopy: boolean;
+  readonly expectedOutputTokens: number | null;
+  readonly session: SessionContext | null;
+  readonly policyClass: string | null;
+  readonly priority: number;
+  readonly strictPriority: number;
+}
+
+/** What a selection takes to be replayed; hashes are copied, as those of the prompt are views of a larger buffer. */
+export function heldSelection(
+  asked: Pick<
+    HeldSelection,
+    'expectedOutputTokens' | 'session' | 'policyClass' | 'priority' | 'strictPriority'
+  >,
+  prompt: ReadPrompt,
+  placement: Placement,
+  cachedPrefillTokens: number,
+  sharesBlocks: boolean,
+): HeldSelection {
+  return {
+    ...asked,
+    workerId: placement.workerId,
+    rank: placement.rank,
+    prompt: { ...prompt, hashes: copied(prompt.hashes) },
+    prefillTokens: cachedPrefillTokens,
+    tracksPrefill: placement.tracksPrefillTokens,
+    sharesBlocks,
+    commitsCopy: placement.commit !== null,
+  };
+}
+
+function copied({ blocks, local, sequence }: PromptHashes): PromptHashes {
+  return { blocks, local: local.slice(), sequence: sequence.slice() };
+}
+
+/** Every byte a selection keeps under its key: hashes, and texts as UTF-8, the session's headers with their names. */
+export function bytesOf(key: string, { policyClass, prompt, session }: HeldSelection): number {
+  const { hashes, loraName } = prompt;
+  let bytes = hashes.local.byteLength + hashes.sequence.byteLength;
+  for (const text of [key, loraName, policyClass]) bytes += sizeOf(text);
+  if (session === null) return bytes;
+  const { agentHeaders, inputTrigger, parentSessionId, sessionId } = session;
+  for (const text of [sessionId, parentSessionId, inputTrigger]) bytes += sizeOf(text);
+  for (const [name, values] of Object.entries(agentHeaders))
+    for (const value of values) bytes += sizeOf(name) + sizeOf(value);
+  return bytes;
+}
+
+function sizeOf(text: string | null | undefined): number {
+  return text == null ? 0 : Buffer.byteLength(text);
+}

@@ -1,0 +1,129 @@
+// What clients ask, as requests of the road.
+import type { Partition } from '../../plugin/index.ts';
+import {
+  type CallerPart,
+  NO_CONSTRAINTS,
+  type RoadRequest,
+  type RoutingConstraints,
+} from '../../road/index.ts';
+import type { HeldSelection } from './held-selection.ts';
+import type { ReadPrompt } from './prompt-fields.ts';
+import type { Overrides, Place } from './request-fields.ts';
+import type { ReservationRequest } from './reservation.ts';
+
+/** A request to choose a worker. */
+export interface Asked {
+  readonly id: string;
+  readonly partition: Partition;
+  readonly prompt: ReadPrompt;
+  readonly overrides: Overrides;
+  readonly constraints: RoutingConstraints;
+  readonly affinityTarget: Place | null;
+  readonly session: RoadRequest['session'];
+  readonly policyClass: string | null;
+  readonly expectedOutputTokens: number | null;
+}
+
+/** A request to book a worker that the caller chose. */
+export interface AskedPlace extends Asked {
+  readonly workerId: bigint;
+  readonly rank: number;
+  /** Null = its whole prompt. */
+  readonly prefillTokens: number | null;
+}
+
+type CallerFacts = ReservationRequest['caller'];
+type RequestFacts = Pick<
+  RoadRequest,
+  'partition' | 'session' | 'constraints' | 'policyClass' | 'expectedOutputTokens'
+>;
+
+const NO_TOKENS = new Uint32Array(0);
+
+/** One that the road chooses a worker for. */
+export function freeRequest(asked: Asked): ReservationRequest {
+  const { affinityTarget, id, overrides, prompt } = asked;
+  return requestOf(id, asked, prompt, {
+    target: null,
+    looksUp: true,
+    sharesBlocks: overrides.sharesBlocks ?? true,
+    tracksPrefill: overrides.tracksPrefill,
+    costOverride: overrides.cost,
+    affinityTarget,
+  });
+}
+
+/** The same, for a choice without a booking: nothing is placed or carried. */
+export function probeRequest(asked: Asked): RoadRequest {
+  const request = freeRequest(asked);
+  const nobody: Pick<CallerPart, 'placed' | 'transport'> = {
+    placed: () => undefined,
+    transport: {
+      dispatch: () => ({ abort: () => undefined, pause: () => undefined, resume: () => undefined }),
+    },
+  };
+  return { ...request, caller: { ...request.caller, ...nobody } };
+}
+
+/** One that was chosen before; copies that it may name are looked up again. */
+export function replayRequest(partition: Partition, id: string, held: HeldSelection): ReservationRequest {
+  const { commitsCopy, prefillTokens, priority, strictPriority } = held;
+  const constraints = { ...pinnedAt(held.workerId, held.rank), priority, strictPriority };
+  return requestOf(id, { ...held, partition, constraints }, held.prompt, {
+    target: { prefillTokens, commitsCopy },
+    looksUp: true,
+    sharesBlocks: held.sharesBlocks,
+    tracksPrefill: held.tracksPrefill,
+    costOverride: null,
+    affinityTarget: null,
+  });
+}
+
+/** One whose worker the caller chose: nothing is looked up, so hints name no copies. */
+export function placeRequest(asked: AskedPlace): ReservationRequest {
+  const { id, overrides, prefillTokens, prompt, rank, workerId } = asked;
+  const { priority, strictPriority } = asked.constraints;
+  const constraints = { ...pinnedAt(workerId, rank), priority, strictPriority };
+  return requestOf(id, { ...asked, constraints }, prompt, {
+    target: { prefillTokens: prefillTokens ?? prompt.promptTokens, commitsCopy: false },
+    looksUp: false,
+    sharesBlocks: overrides.sharesBlocks ?? true,
+    tracksPrefill: prefillTokens === null ? overrides.tracksPrefill : (overrides.tracksPrefill ?? true),
+    costOverride: null,
+    affinityTarget: null,
+  });
+}
+
+function pinnedAt(workerId: bigint, rank: number): RoutingConstraints {
+  return { ...NO_CONSTRAINTS, pinnedWorker: { workerId, rank } };
+}
+
+function requestOf(
+  requestId: string,
+  { constraints, expectedOutputTokens, partition, policyClass, session }: RequestFacts,
+  prompt: ReadPrompt,
+  caller: Omit<CallerFacts, 'prompt'>,
+): ReservationRequest {
+  return {
+    requestId,
+    door: 'selection',
+    partition,
+    role: 'aggregated',
+    servedAs: partition.model,
+    api: 'completions',
+    body: null,
+    stream: false,
+    tokens: NO_TOKENS,
+    tokensSource: 'given',
+    maxOutputTokens: expectedOutputTokens ?? 0,
+    expectedOutputTokens,
+    loraName: prompt.loraName,
+    cacheSalt: null,
+    session,
+    constraints,
+    policyClass: policyClass ?? null,
+    incomingHint: null,
+    tokenizeMicros: 0,
+    caller: { ...caller, prompt },
+  };
+}
