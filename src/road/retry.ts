@@ -21,7 +21,7 @@ export interface RetryLimits {
 /** The road of a single try. */
 export interface HopRoad extends ChoosingRoad {
   arrive(request: RoadRequest, sink: ResponseSink): Exchange;
-  /** Another try of a request: neither admitted nor classified again. */
+  /** Another try of a request: it is not classified again, and not refused for the number of requests under way. */
   again(earlier: Exchange, request: RoadRequest, sink: ResponseSink): Exchange;
 }
 
