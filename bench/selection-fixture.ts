@@ -1,5 +1,5 @@
 // The candidates of Dynamo's published `default_worker_selection` benchmark, as columns.
-import { createCandidateTable, type SelectionFacts } from '../src/host/index.ts';
+import { createCandidateTable, createCostColumns, type SelectionFacts } from '../src/host/index.ts';
 import type { PlacementTable } from '../src/scheduling/index.ts';
 
 /** Tokens per block. */
@@ -28,6 +28,7 @@ export function candidates(workers: number): PlacementTable {
   const columns = createCandidateTable(workers);
   const table: PlacementTable = {
     ...columns,
+    ...createCostColumns(workers),
     count: workers,
     hasLowerTierMatches: false,
     hasUnknownLoads: false,
@@ -36,6 +37,7 @@ export function candidates(workers: number): PlacementTable {
     activeDecodeBlocks: new Float64Array(workers),
     additionalBlocks: new Float64Array(workers),
   };
+  table.preferredTaintMultiplier.fill(1);
   for (let i = 0; i < workers; i += 1) {
     table.slots[i] = i;
     table.workerIds[i] = BigInt(i);

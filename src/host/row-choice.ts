@@ -1,6 +1,9 @@
 // Chooses a row by cost: lowest with seeded ties, or sampled by softmax. Both go over rows in order, so that the same draws give
 // the same row everywhere.
 import type { Rng } from '../plugin/index.ts';
+import { SCAN_FROM } from './cost-scan.ts';
+import { exponential } from './exponential.ts';
+import type { CandidateTable } from './types.ts';
 
 /** A chosen row and how it came about. */
 export interface RowChoice {
@@ -84,7 +87,10 @@ export function firstLowest(costs: Float64Array, count: number): RowChoice {
   return { row, ties, draw: null };
 }
 
-/** Softmax weights of costs normalised to their range: exp(−((c − min)/(max − min))/T), not summing to 1; all 1 when all are equal. Returns their sum. */
+/**
+ * Softmax weights of costs normalised to their range: exp((min − c)/((max − min) × T)), not summing to 1; all 1 when all are equal.
+ * @returns their sum: that of the even rows and that of the odd ones, as wasm/scan.ts adds them.
+ */
 export function softmaxWeights(
   costs: Float64Array,
   count: number,
@@ -97,17 +103,33 @@ export function softmaxWeights(
     lowest = Math.min(lowest, costs[row]!);
     highest = Math.max(highest, costs[row]!);
   }
-  // A range beyond the largest double is brought back by dividing everything by the larger magnitude first.
-  const divisor = Number.isFinite(highest - lowest) ? 1 : Math.max(Math.abs(lowest), Math.abs(highest));
-  const range = highest / divisor - lowest / divisor;
-  let sum = 0;
+  // A range beyond the largest double is brought back by scaling everything to the larger magnitude first.
+  const factor = Number.isFinite(highest - lowest) ? 1 : 1 / Math.max(Math.abs(lowest), Math.abs(highest));
+  const least = lowest * factor;
+  // Where the span is 0, costs are equal, or those above the least weigh nothing: both is what the smallest number makes of it.
+  const span = Math.max((highest * factor - least) * temperature, Number.MIN_VALUE);
+  let even = 0;
+  let odd = 0;
   for (let row = 0; row < count; row += 1) {
-    const above = range > 0 ? (costs[row]! / divisor - lowest / divisor) / range : 0;
-    const weight = Math.exp(-above / temperature);
+    const weight = exponential((least - costs[row]! * factor) / span);
     weights[row] = weight;
-    sum += weight;
+    if ((row & 1) === 0) even += weight;
+    else odd += weight;
   }
-  return sum;
+  return even + odd;
+}
+
+/** Chooses by the costs that were evaluated last into a table's own column and are all finite. */
+export function chooseFromTable(
+  { costs, count, scan }: CandidateTable,
+  temperature: number,
+  lowest: LowestRow,
+  rng: Rng,
+  scratch: Float64Array,
+): RowChoice {
+  if (!(temperature > 0)) return breakTies(costs, count, lowest, rng);
+  if (scan !== null && count >= SCAN_FROM) return scan.sample(count, temperature, rng.next());
+  return chooseSampled(costs, count, temperature, rng, scratch);
 }
 
 /** Samples a row by softmax at `temperature` > 0 with one draw: the first row whose cumulative probability reaches it. */

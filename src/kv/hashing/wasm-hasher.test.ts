@@ -146,7 +146,8 @@ describe('createBlockHasher', () => {
     expect(one.memory.buffer).not.toBe(other.memory.buffer);
   });
 
-  const refusing: WebAssemblyApi = { validate: () => false, Module: real.Module, Instance: real.Instance };
+  const { Module, Memory, Instance } = real;
+  const refusing: WebAssemblyApi = { validate: () => false, Module, Memory, Instance };
   const throwing = class {
     constructor() {
       throw new RangeError('out of memory');
