@@ -23,12 +23,15 @@ export const FACTS: SelectionFacts = {
   temperatureOverride: null,
 };
 
-/** The candidates, as scheduling says of a fleet with blocks on the device tier only and a request without taints. */
-export function candidates(workers: number): PlacementTable {
+/**
+ * The candidates, as scheduling says of a fleet with blocks on the device tier only and a request without taints.
+ * @param place where the columns lie: as scheduling has them, or on the heap, where only plain loops go over them.
+ */
+export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as scheduled'): PlacementTable {
   const columns = createCandidateTable(workers);
   const table: PlacementTable = {
     ...columns,
-    ...createCostColumns(workers),
+    ...(place === 'heap' ? {} : createCostColumns(workers)),
     count: workers,
     hasLowerTierMatches: false,
     hasUnknownLoads: false,
