@@ -5,7 +5,6 @@ import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import { type LinearCostWeights, linearCost, seededRng } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
 import { createCostColumns, SCAN_FROM } from './cost-scan.ts';
-import { exponential } from './exponential.ts';
 import { evaluateLinearCost } from './linear-cost.ts';
 import { chooseFromTable } from './row-choice.ts';
 import type { CandidateTable } from './types.ts';
@@ -169,21 +168,5 @@ describe('the scan', () => {
 
   it('lies in no memory where there are too few rows for it', () => {
     expect(createCostColumns(SCAN_FROM - 1).scan).toBeNull();
-  });
-});
-
-describe('the exponential', () => {
-  it('is e^x within 1e-14', () => {
-    fc.assert(
-      fc.property(fc.double({ min: -708, max: 0, noNaN: true }), (x) => {
-        expect(Math.abs(exponential(x) / Math.exp(x) - 1)).toBeLessThan(1e-14);
-      }),
-      { numRuns: 2000 },
-    );
-    expect([exponential(0), exponential(-0)]).toEqual([1, 1]);
-  });
-
-  it('is 0 where e^x is hardly a number any more', () => {
-    expect([-708.1, -1e300, Number.NEGATIVE_INFINITY].map(exponential)).toEqual([0, 0, 0]);
   });
 });

@@ -1,6 +1,7 @@
 // Candidate columns that lie in the memory of the WebAssembly scan, so that nothing is copied to use it, and the scan over them. Memory
 // never grows: a table that needs more rows takes new columns, and the old ones stay valid for whoever still looks at them.
 import type { CostFacts, CostWeights } from './linear-cost.ts';
+import { FRACTIONS } from './powers.ts';
 import type { LowestRow, RowChoice } from './row-choice.ts';
 import { loadScanKernel, type ScanInstance, type ScanKernel } from './scan-kernel.ts';
 import type { CandidateTable } from './types.ts';
@@ -26,9 +27,11 @@ const COSTS = COLUMNS.indexOf('costs');
 const EFFECTIVE_OVERLAP = COLUMNS.indexOf('effectiveOverlapBlocks');
 const DEVICE = COLUMNS.indexOf('deviceBlocks');
 const WEIGHTS = COLUMNS.length;
+const MASSES = WEIGHTS + 1;
 
-/** Where the columns begin: the first bytes hold the sum of weights. */
-const BASE = 64;
+/** The first bytes hold the sum of weights, then come powers, then the columns. */
+const TABLE = 64;
+const BASE = TABLE + FRACTIONS.byteLength;
 /** Rows that the kernel may read and write behind the last. */
 const SPARE_ROWS = 8;
 /** Between columns, so that rows of different columns do not fall on the same lines of the cache. */
@@ -42,7 +45,7 @@ export function createCostColumns(capacity: number): CostColumns {
   if (capacity < SCAN_FROM) return plainCostColumns(capacity);
   const rows = Math.ceil(capacity / SPARE_ROWS) * SPARE_ROWS + SPARE_ROWS;
   const stride = 8 * rows + STAGGER_BYTES;
-  const instance = loadScanKernel(BASE + stride * (COLUMNS.length + 1));
+  const instance = loadScanKernel(BASE + stride * (MASSES + 1));
   if (instance === null) return plainCostColumns(capacity);
   const { buffer } = instance.memory;
   return columnsBy(
@@ -86,6 +89,7 @@ export class CostScan {
     this.#kernel = kernel;
     this.#stride = stride;
     this.#sum = new Float64Array(memory.buffer, 0, 1);
+    new Float64Array(memory.buffer, TABLE).set(FRACTIONS);
   }
 
   /**
@@ -103,9 +107,11 @@ export class CostScan {
    * Samples by softmax at `temperature` > 0 with one draw, as `chooseSampled` does from the costs evaluated last, which must be finite.
    */
   sample(count: number, temperature: number, draw: number): RowChoice {
+    const costs = BASE + this.#stride * COSTS;
     const weights = BASE + this.#stride * WEIGHTS;
-    const ties = this.#kernel.softmax(BASE + this.#stride * COSTS, weights, count, temperature, 0);
-    const row = this.#kernel.drawnRow(weights, count, this.#sum[0]!, draw);
+    const masses = BASE + this.#stride * MASSES;
+    const ties = this.#kernel.softmax(costs, weights, masses, TABLE, 0, count, temperature);
+    const row = this.#kernel.drawnRow(weights, masses, count, draw * this.#sum[0]!);
     return { row, ties, draw };
   }
 

@@ -2,7 +2,7 @@
 // the same row everywhere.
 import type { Rng } from '../plugin/index.ts';
 import { SCAN_FROM } from './cost-scan.ts';
-import { exponential } from './exponential.ts';
+import { powerOfTwo, STEPS } from './powers.ts';
 import type { CandidateTable } from './types.ts';
 
 /** A chosen row and how it came about. */
@@ -87,9 +87,14 @@ export function firstLowest(costs: Float64Array, count: number): RowChoice {
   return { row, ties, draw: null };
 }
 
+/** Rows whose weights are summed before they are added to the total, as in wasm/scan.ts. */
+const GROUP = 16;
+/** Where the span is less, costs are equal or those above the least weigh nothing: both is what this makes of it. */
+const LEAST_SPAN = 1e-300;
+
 /**
  * Softmax weights of costs normalised to their range: exp((min − c)/((max − min) × T)), not summing to 1; all 1 when all are equal.
- * @returns their sum: that of the even rows and that of the odd ones, as wasm/scan.ts adds them.
+ * @returns their sum, added up by groups.
  */
 export function softmaxWeights(
   costs: Float64Array,
@@ -104,19 +109,30 @@ export function softmaxWeights(
     highest = Math.max(highest, costs[row]!);
   }
   // A range beyond the largest double is brought back by scaling everything to the larger magnitude first.
-  const factor = Number.isFinite(highest - lowest) ? 1 : 1 / Math.max(Math.abs(lowest), Math.abs(highest));
-  const least = lowest * factor;
-  // Where the span is 0, costs are equal, or those above the least weigh nothing: both is what the smallest number makes of it.
-  const span = Math.max((highest * factor - least) * temperature, Number.MIN_VALUE);
+  const scale = Number.isFinite(highest - lowest) ? 1 : 1 / Math.max(Math.abs(lowest), Math.abs(highest));
+  const least = lowest * scale;
+  const factor = STEPS / Math.max((highest * scale - least) * temperature, LEAST_SPAN);
+  let sum = 0;
+  for (let start = 0; start < count; start += GROUP) {
+    const end = Math.min(start + GROUP, count);
+    for (let row = start; row < end; row += 1) {
+      weights[row] = powerOfTwo((least - costs[row]! * scale) * factor);
+    }
+    sum += massOf(weights, start, end);
+  }
+  return sum;
+}
+
+/** Sum of the weights of one group. */
+function massOf(weights: Float64Array, start: number, end: number): number {
   let even = 0;
   let odd = 0;
-  for (let row = 0; row < count; row += 1) {
-    const weight = exponential((least - costs[row]! * factor) / span);
-    weights[row] = weight;
-    if ((row & 1) === 0) even += weight;
-    else odd += weight;
+  let row = start;
+  for (; row + 1 < end; row += 2) {
+    even += weights[row]!;
+    odd += weights[row + 1]!;
   }
-  return even + odd;
+  return row < end ? even + weights[row]! + odd : even + odd;
 }
 
 /** Chooses by the costs that were evaluated last into a table's own column and are all finite. */
@@ -142,14 +158,28 @@ export function chooseSampled(
 ): RowChoice {
   const sum = softmaxWeights(costs, count, temperature, scratch);
   const draw = rng.next();
+  return { row: drawnRow(scratch, count, draw * sum), ties: firstLowest(costs, count).ties, draw };
+}
+
+/** The first row whose cumulative weight reaches `target`: the group that does is found first, then the row in it. */
+function drawnRow(weights: Float64Array, count: number, target: number): number {
   let cumulative = 0;
-  let chosen = count - 1;
-  for (let row = 0; row < count; row += 1) {
-    // A weight that underflowed to 0 must not win even by a draw of exactly 0.
-    if (scratch[row] === 0) continue;
-    cumulative += scratch[row]! / sum;
-    chosen = row;
-    if (cumulative >= draw) break;
+  for (let start = 0; start < count; start += GROUP) {
+    const end = Math.min(start + GROUP, count);
+    const mass = massOf(weights, start, end);
+    if (mass === 0 || cumulative + mass < target) {
+      cumulative += mass;
+      continue;
+    }
+    let chosen = -1;
+    for (let row = start; row < end; row += 1) {
+      // A weight that underflowed to 0 must not win even by a draw of exactly 0.
+      if (weights[row] === 0) continue;
+      cumulative += weights[row]!;
+      chosen = row;
+      if (cumulative >= target) break;
+    }
+    return chosen;
   }
-  return { row: chosen, ties: firstLowest(costs, count).ties, draw };
+  return count - 1;
 }

@@ -28,8 +28,16 @@ export interface ScanKernel {
       requestBlocks: number,
     ]
   >;
-  softmax(costs: number, weights: number, count: number, temperature: number, sum: number): number;
-  drawnRow(weights: number, count: number, sum: number, draw: number): number;
+  softmax(
+    costs: number,
+    weights: number,
+    masses: number,
+    table: number,
+    total: number,
+    count: number,
+    temperature: number,
+  ): number;
+  drawnRow(weights: number, masses: number, count: number, target: number): number;
 }
 
 /** A kernel over a memory of its own. */
