@@ -1,4 +1,5 @@
-// The default selection as it is written first in JavaScript: objects in Maps by worker id.
+// The default selection as it is written first in JavaScript, with what the published fixture gives: loads, overlaps and cached tokens
+// in Maps by worker id.
 import { BLOCK_SIZE, PROMPT_TOKENS } from './selection-fixture.ts';
 
 interface WorkerLoad {
@@ -19,6 +20,7 @@ export function mapOfObjects(workers: number): () => number {
     ]),
   );
   const overlaps = new Map(ids.map((id) => [id, ((id % 32) * 64) / BLOCK_SIZE]));
+  const cachedTokens = new Map(ids.map((id) => [id, (id % 32) * 64]));
   return () => {
     let lowest = Number.POSITIVE_INFINITY;
     let chosen = -1;
@@ -26,7 +28,8 @@ export function mapOfObjects(workers: number): () => number {
     for (const [id, load] of loads) {
       if (!load.eligible) continue;
       const overlap = overlaps.get(id) ?? 0;
-      const tokens = load.prefillTokens + Math.max(PROMPT_TOKENS, overlap * BLOCK_SIZE);
+      const cached = cachedTokens.get(id) ?? 0;
+      const tokens = load.prefillTokens + Math.max(PROMPT_TOKENS, cached);
       const cost = Math.max(0, tokens / BLOCK_SIZE - overlap) + load.decodeBlocks;
       if (cost < lowest) {
         lowest = cost;

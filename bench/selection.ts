@@ -48,7 +48,7 @@ async function run(): Promise<BenchResult> {
     rows,
     notes: [
       'Fixture: cached tokens (i mod 32) × 64 without tier maps, 16 × i active prefill tokens, i mod 127 decode blocks, i mod 17 requests, prompt of 2,048 tokens in blocks of 16. `direct` has no credit decay, `filtered_prefill_baseline` decay 1. Every winner is the expected one: worker 1 of 2, worker 31 of more.',
-      `"${MAP}": one Map from worker id to its load and another to its overlap, gone over without allocating; ties by reservoir. It keeps no cost per candidate for the record, as ours do.`,
+      `"${MAP}": Maps from worker id to its load, its overlap and its cached tokens, gone over without allocating a thing per candidate; ties by reservoir. It keeps no cost per candidate for the record, as ours do.`,
       `"${RUST}": structure of arrays with a mask and reservoir ties, opt-level 3, no target-cpu; keeps no cost per candidate either.`,
       'Filling the columns is outside: scheduling does it while it projects loads, whatever the policy.',
       'Wall time in slices of 0.1 ms that take turns; a ratio is the median over all turns.',

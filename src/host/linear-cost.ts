@@ -45,7 +45,7 @@ export function evaluateLinearCost(
     facts.tracksPrefillTokens &&
     setting.taints &&
     weights.overlap_score_credit > 0;
-  if (usual && table.scan !== null && table.count >= SCAN_FROM && costs === table.costs) {
+  if (usual && table.count >= SCAN_FROM && table.scan !== null && costs === table.costs) {
     return table.scan.evaluate(weights, table, facts, lowest) || allFinite(costs, table.count);
   }
   let sum: number;
