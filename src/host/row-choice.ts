@@ -52,11 +52,11 @@ export function breakTies(costs: Float64Array, count: number, lowest: LowestRow,
   const least = costs[row]!;
   let ties = 1;
   for (let at = row + 1; at < count; at += 1) if (costs[at] === least) ties += 1;
-  return { row: tiedRow(costs, row, rng.integer(ties)), ties, draw: null };
+  return { row: tiedRow(costs, count, costs[row]!, rng.integer(ties)), ties, draw: null };
 }
 
 /**
- * Lowest cost; among exactly equal ones uniformly at random by one draw: the drawn one in row order. Counted first, as a draw per tie
+ * Lowest cost; among exactly equal ones uniformly at random by one draw, which counts from the last. Counted first, as a draw per tie
  * would cost more than all the rest where a fleet is idle and every worker ties. NaN never wins. Row −1 when no cost is a number.
  */
 export function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
@@ -65,11 +65,10 @@ export function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowC
   return breakTies(costs, count, lowest, rng);
 }
 
-/** The row that equals `first` with so many equals between. */
-function tiedRow(costs: Float64Array, first: number, between: number): number {
-  const least = costs[first]!;
-  let row = first;
-  for (let left = between; left > 0; ) if (costs[++row] === least) left -= 1;
+/** The row of cost `least` that so many others of it follow. */
+function tiedRow(costs: Float64Array, count: number, least: number, behind: number): number {
+  let row = count - 1;
+  for (let left = behind; costs[row] !== least || left > 0; row -= 1) if (costs[row] === least) left -= 1;
   return row;
 }
 
@@ -152,7 +151,7 @@ export function chooseFromTable(
   }
   if (!scanned || !lowest.tied) return breakTies(costs, count, lowest, rng);
   const ties = scan.tiesFrom(lowest.row, count);
-  return { row: tiedRow(costs, lowest.row, rng.integer(ties)), ties, draw: null };
+  return { row: tiedRow(costs, count, costs[lowest.row]!, rng.integer(ties)), ties, draw: null };
 }
 
 /** Samples a row by softmax at `temperature` > 0 with one draw: the first row whose cumulative probability reaches it. */
