@@ -1,5 +1,6 @@
 // A road to measure: the whole router as it runs, except that the engines are a transport that answers when told. Shared by the
 // benchmarks of the decision and of what it allocates.
+import type { BusyThresholds } from '../src/config/index.ts';
 import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, type WorkerSpec } from '../src/fleet/index.ts';
 import {
@@ -60,6 +61,8 @@ export interface BenchRoadOptions {
   readonly pinnedTo?: bigint;
   /** Blocks that the `kv.fetch` of every dispatched request asks for, which is checked; default: hints are not looked at. */
   readonly fetches?: number;
+  /** Busy thresholds of the model; default none, so that nobody looks. */
+  readonly busyThresholds?: BusyThresholds;
   /** Default: none, so that nobody is asked. */
   readonly classifier?: SoloClassifierOptions['definition'];
 }
@@ -113,6 +116,9 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
           fleet,
         });
   const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(1)) });
+  if (options.busyThresholds !== undefined) {
+    scheduler.setBusyThresholds(new Map([[PARTITION.model, options.busyThresholds]]));
+  }
   const engines: EngineSink[] = [];
   const exchange: EngineExchange = { abort() {}, pause() {}, resume() {} };
   const road = createRoad({
