@@ -142,12 +142,22 @@ function scan(
     v128.store(at + costs, d, 48);
     sums = f64x2.add(sums, f64x2.add(a, b));
     more = f64x2.add(more, f64x2.add(c, d));
-    // Most turns hold nothing as low as what was seen. One that does is gone through row by row, as the plain loop would.
+    // Most turns hold nothing as low as what was seen, in an idle fleet nothing lower. One that does is gone through row by row, as the
+    // plain loop would; so is one with a cost that is no number.
     const above = v128.and(
       v128.and(f64x2.gt(a, leasts), f64x2.gt(b, leasts)),
       v128.and(f64x2.gt(c, leasts), f64x2.gt(d, leasts)),
     );
-    if (i64x2.bitmask(above) != 3) {
+    if (i64x2.bitmask(above) == 3) {
+      at += 8 * TURN;
+      continue;
+    }
+    const equal = v128.and(
+      v128.and(f64x2.ge(a, leasts), f64x2.ge(b, leasts)),
+      v128.and(f64x2.ge(c, leasts), f64x2.ge(d, leasts)),
+    );
+    if (i64x2.bitmask(equal) == 3) tied = 2;
+    else {
       for (let next = 0; next < TURN; next++) {
         const cost = load<f64>(at + costs + ((next as usize) << 3));
         if (cost < least) {
