@@ -102,10 +102,11 @@ export class CandidateColumns implements PlacementTable {
     const prefillOf = loads.activePrefillTokens;
     const decodeOf = loads.activeDecodeBlocks;
     const requestsOf = loads.activeRequests;
+    const shared = loads.sharesPrompt;
     for (let row = 0; row < count; row += 1) {
       const slot = slots[row]!;
       const held = decodeOf[slot]!;
-      const additional = loads.additionalBlocks(slot, blocks);
+      const additional = shared ? loads.additionalBlocks(slot, blocks) : blocks;
       const requests = requestsOf[slot]!;
       activePrefillTokens[row] = prefillOf[slot]!;
       activeDecodeBlocks[row] = held;
