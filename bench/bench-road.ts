@@ -1,10 +1,12 @@
 // A road to measure: the whole router as it runs, except that the engines are a transport that answers when told. Shared by the
 // benchmarks of the decision and of what it allocates.
+import type { BusyThresholds } from '../src/config/index.ts';
 import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, type WorkerSpec } from '../src/fleet/index.ts';
 import {
   createSoloClassifier,
   createSoloRuntime,
+  type RoleRuntime,
   type SoloClassifierOptions,
   type SoloOptions,
 } from '../src/host/index.ts';
@@ -18,19 +20,21 @@ import {
 import { DecisionRing, NO_METRICS } from '../src/observe/index.ts';
 import {
   defineWorkerSelectionPolicy,
+  type KvHint,
   linearCost,
   ManualClock,
   NO_LOG,
   seededRng,
 } from '../src/plugin/index.ts';
 import { createRoad, NO_CONSTRAINTS, type ResponseSink, type Road } from '../src/road/index.ts';
-import { DefaultChoice, Scheduler } from '../src/scheduling/index.ts';
+import { DefaultChoice, type PlacementConstraints, Scheduler } from '../src/scheduling/index.ts';
 
 /** Tokens per block. */
 export const BLOCK = 16;
 /** Bookings held at any time: a decision frees the one made this many decisions before. */
 export const HELD = 64;
-const PARTITION = { model: 'bench', routingGroup: 'default' };
+/** The partition of all requests. */
+export const PARTITION = { model: 'bench', routingGroup: 'default' };
 
 /** The hasher of all roads. */
 export const hasher = createBlockHasher();
@@ -51,6 +55,14 @@ export interface BenchRoadOptions {
   readonly selection?: SoloOptions['selection'];
   /** Default: none. */
   readonly hints?: SoloOptions['hints'];
+  /** Bookings held at any time; default {@link HELD}. 0 = a decision's own ends before it returns. */
+  readonly held?: number;
+  /** The worker that every request is pinned to; default none. */
+  readonly pinnedTo?: bigint;
+  /** Blocks that the `kv.fetch` of every dispatched request asks for, which is checked; default: hints are not looked at. */
+  readonly fetches?: number;
+  /** Busy thresholds of the model; default none, so that nobody looks. */
+  readonly busyThresholds?: BusyThresholds;
   /** Default: none, so that nobody is asked. */
   readonly classifier?: SoloClassifierOptions['definition'];
 }
@@ -58,6 +70,8 @@ export interface BenchRoadOptions {
 /** A road with its index. */
 export interface BenchRoad {
   readonly index: PrefixIndex;
+  readonly fleet: Fleet;
+  readonly runtime: RoleRuntime;
   /** Decides for one prompt, dispatches, and ends an older request. */
   decide(turn: number): void;
 }
@@ -65,6 +79,11 @@ export interface BenchRoad {
 /** Builds a road: `workers` workers, an index that holds the beginning of every prompt. */
 export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoad> {
   const { prompts, workers, resident, shared = 0, records, takesHints = false, hints = [] } = options;
+  const { fetches = null, held = HELD, pinnedTo } = options;
+  const constraints: PlacementConstraints =
+    pinnedTo === undefined
+      ? NO_CONSTRAINTS
+      : { ...NO_CONSTRAINTS, pinnedWorker: { workerId: pinnedTo, rank: null } };
   const clock = new ManualClock();
   const fleet = new Fleet();
   const index = createPrefixIndex({ hasher });
@@ -97,6 +116,9 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
           fleet,
         });
   const scheduler = new Scheduler({ fleet, fallback: new DefaultChoice(cost, seededRng(1)) });
+  if (options.busyThresholds !== undefined) {
+    scheduler.setBusyThresholds(new Map([[PARTITION.model, options.busyThresholds]]));
+  }
   const engines: EngineSink[] = [];
   const exchange: EngineExchange = { abort() {}, pause() {}, resume() {} };
   const road = createRoad({
@@ -109,7 +131,8 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     blockHashSeed,
     runtimeFor: () => runtime,
     transportFor: () => ({
-      dispatch(_request, sink) {
+      dispatch(request, sink) {
+        if (fetches !== null) checkFetch(request.hint, fetches);
         engines.push(sink);
         return exchange;
       },
@@ -138,7 +161,16 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
       if (slot !== number % workers) store(index, slot, tokens.subarray(0, shared * BLOCK));
     }
   }
-  return { index, decide: (turn) => decide(road, engines, prompts[turn % prompts.length]!, turn) };
+  return {
+    index,
+    fleet,
+    runtime,
+    decide: (turn) => {
+      arrive(road, prompts[turn % prompts.length]!, constraints, turn);
+      // A row of the selection service's reservations, to be kept here from the booking to its end.
+      if (engines.length > held) engines.shift()?.finished(DONE);
+    },
+  };
 }
 
 /** What a worker says that takes any hint and serves copies. */
@@ -199,7 +231,17 @@ const DONE = {
   source: 'usage',
 } as const;
 
-function decide(road: Road, engines: EngineSink[], tokens: Uint32Array, turn: number): void {
+/** @throws Error when a hint is not one fetch of so many blocks. */
+function checkFetch(hint: KvHint | null, blocks: number): void {
+  const action = hint?.actions[0];
+  const hashes = action?.payload.block_hashes;
+  if (hint?.actions.length === 1 && action?.action_type === 'kv.fetch') {
+    if ((hashes instanceof BigUint64Array || Array.isArray(hashes)) && hashes.length === blocks) return;
+  }
+  throw new Error(`a booking does not carry one kv.fetch with ${blocks} hashes`);
+}
+
+function arrive(road: Road, tokens: Uint32Array, constraints: PlacementConstraints, turn: number): void {
   road.arrive(
     {
       requestId: `r${turn}`,
@@ -217,11 +259,10 @@ function decide(road: Road, engines: EngineSink[], tokens: Uint32Array, turn: nu
       loraName: null,
       cacheSalt: null,
       session: null,
-      constraints: NO_CONSTRAINTS,
+      constraints,
       incomingHint: null,
       tokenizeMicros: 0,
     },
     SINK,
   );
-  if (engines.length > HELD) engines.shift()?.finished(DONE);
 }

@@ -1,11 +1,6 @@
 // Block hashing: a 4k and a 32k prompt in blocks of 16, 32 and 64 tokens. Ours is timed with everything a request pays (copy
 // in, block hashes, chain, copy out); the two npm packages hash the blocks only, one call per block; native C does block and
 // chain without a copy. Variants take turns within a round, so that noise of the machine falls on all of them.
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { xxh3 } from '@node-rs/xxhash';
 import { createXXHash3, type IHasher } from 'hash-wasm';
 import { type HashKernel, loadKernel } from '../src/kv/hashing/kernel.ts';
@@ -19,6 +14,7 @@ import {
   u64ToBigInt,
 } from '../src/kv/index.ts';
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
+import { buildNative, type NativeProgram } from './native-program.ts';
 
 const PROMPTS = [4096, 32_768];
 const BLOCK_SIZES = [16, 32, 64];
@@ -54,7 +50,7 @@ export default benchmark;
 async function run(): Promise<BenchResult> {
   const kernel = createBlockHasher();
   const hashWasm = await createXXHash3(ROUTER_SEED.lo, ROUTER_SEED.hi);
-  const native = compileNative();
+  const native = buildNative('hashing-native.c');
   const rows: BenchRow[] = [];
   const ratios = { kernel: [] as string[], withCopies: [] as string[] };
   try {
@@ -68,7 +64,7 @@ async function run(): Promise<BenchResult> {
       }
     }
   } finally {
-    if (native !== null) rmSync(native.folder, { recursive: true });
+    native?.remove();
   }
   const notes = [
     'All variants were seen to give the same hashes before they were timed.',
@@ -156,7 +152,7 @@ function onceInPlace(kernel: HashKernel, prompt: Uint32Array, block: number): Ha
 /** Median nanoseconds per block of each variant, in order. */
 function measure(
   variants: Variant[],
-  native: Native | null,
+  native: NativeProgram | null,
   tokens: number,
   block: number,
 ): Map<string, number> {
@@ -191,30 +187,8 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1]!;
 }
 
-interface Native {
-  readonly folder: string;
-  readonly program: string;
-}
-
-/** The C yardstick built into a temporary folder, null where there is no gcc. */
-function compileNative(): Native | null {
-  // Compiled, this file lies in .bench/bench; the C source stays in bench.
-  const source = fileURLToPath(new URL('../../bench/hashing-native.c', import.meta.url));
-  const folder = mkdtempSync(join(tmpdir(), 'pointsman-bench-'));
-  const program = join(folder, 'hashing-native');
-  try {
-    execFileSync('gcc', ['-O3', '-std=gnu11', '-o', program, source], { stdio: 'pipe' });
-    return { folder, program };
-  } catch (thrown) {
-    rmSync(folder, { recursive: true });
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return null;
-    throw thrown;
-  }
-}
-
-function nativeNsPerBlock(native: Native, tokens: number, block: number, sequence: bigint): number {
-  const args = [tokens, block, NATIVE_SAMPLES].map(String);
-  const [chained, , hash] = execFileSync(native.program, args, { encoding: 'utf8' }).trim().split(' ');
+function nativeNsPerBlock(native: NativeProgram, tokens: number, block: number, sequence: bigint): number {
+  const [chained, , hash] = native.run([tokens, block, NATIVE_SAMPLES]);
   if (BigInt(`0x${hash}`) !== sequence) throw new Error('native C gives another hash than the kernel');
   return Number(chained);
 }

@@ -32,7 +32,7 @@ export async function compareWrapper(workers: number): Promise<readonly Compared
 
 /** The same formula in three batch scorers, and in a callback per worker. */
 export async function compareScorers(workers: number): Promise<readonly Compared[]> {
-  const table = candidates(workers);
+  const table = candidates(workers, 'heap');
   return compareSelections(workers, [
     ['the default cost in one loop of the host', await throughHost(dynamoDefaultCostFn, table)],
     ['three batch scorers', await throughHost(batchScorers, table)],

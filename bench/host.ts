@@ -47,7 +47,7 @@ function run(): BenchResult {
     name: 'host',
     rows,
     notes: [
-      'Selections: the fixture of the selection table, its choice kept. Directly: the same cost without a policy, as scheduling falls back on it. Scorers: the same formula in three, or in a callback per worker, with `pickLowestCost`.',
+      'Selections: the fixture of the selection table, its choice kept. Directly: the same cost without a policy, as scheduling falls back on it. Scorers: the same formula in three, or in a callback per worker, with `pickLowestCost`, beside the plain loop; the selection table has them beside the scan.',
       'Wall time in slices of 0.1 to 0.15 ms, so that collections of garbage fall into few of them; what is allocated is counted in the allocation table.',
       'Select + book + free: a walk of the road with 256 tokens among 8 workers, hash and look-up included, no record; whole decision: 4,096 tokens among 32 workers that take hints.',
       'Copies: whole decisions over 4,096 tokens, of which every other worker holds an eighth and one worker three quarters.',

@@ -1,5 +1,5 @@
 // The candidates of Dynamo's published `default_worker_selection` benchmark, as columns.
-import { createCandidateTable, type SelectionFacts } from '../src/host/index.ts';
+import { createCandidateTable, createCostColumns, type SelectionFacts } from '../src/host/index.ts';
 import type { PlacementTable } from '../src/scheduling/index.ts';
 
 /** Tokens per block. */
@@ -23,11 +23,15 @@ export const FACTS: SelectionFacts = {
   temperatureOverride: null,
 };
 
-/** The candidates, as scheduling says of a fleet with blocks on the device tier only and a request without taints. */
-export function candidates(workers: number): PlacementTable {
+/**
+ * The candidates, as scheduling says of a fleet with blocks on the device tier only and a request without taints.
+ * @param place where the columns lie: as scheduling has them, or on the heap, where only plain loops go over them.
+ */
+export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as scheduled'): PlacementTable {
   const columns = createCandidateTable(workers);
   const table: PlacementTable = {
     ...columns,
+    ...(place === 'heap' ? {} : createCostColumns(workers)),
     count: workers,
     hasLowerTierMatches: false,
     hasUnknownLoads: false,
@@ -36,6 +40,7 @@ export function candidates(workers: number): PlacementTable {
     activeDecodeBlocks: new Float64Array(workers),
     additionalBlocks: new Float64Array(workers),
   };
+  table.preferredTaintMultiplier.fill(1);
   for (let i = 0; i < workers; i += 1) {
     table.slots[i] = i;
     table.workerIds[i] = BigInt(i);

@@ -1,148 +1,131 @@
-// Choosing a worker with the default cost among 2, 32, 1,024 and 10,000 candidates, on the fixture of Dynamo's published
-// `default_worker_selection` benchmark. Timed: the pure decision over facts at hand; no hashing, index, queue or booking. Variants
-// take turns within a round, so that noise of the machine falls on all of them.
-import { type CandidateTable, createSoloRuntime } from '../src/host/index.ts';
-import {
-  defineWorkerSelectionPolicy,
-  filterWorkers,
-  linearCost,
-  ManualClock,
-  NO_LOG,
-} from '../src/plugin/index.ts';
-import { dynamoDefaultCostFn } from '../src/policies/index.ts';
+// Choosing a worker, on the fixtures and under the names of Dynamo's published `worker_selection` benchmark. Timed: the pure decision
+// over facts at hand; no hashing, index, queue or booking. Beside it the same decision over a JavaScript Map of objects and, where a
+// Rust compiler is present, over plain arrays in Rust.
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
-import { BLOCK_SIZE, candidates, FACTS, PROMPT_TOKENS } from './selection-fixture.ts';
+import { type Compared, type Comparison, compare } from './interleaved.ts';
+import { buildNative, type NativeProgram } from './native-program.ts';
+import { customSelections, defaultSelections } from './selection-cases.ts';
+import { mapOfObjects } from './selection-map.ts';
 
 const WORKERS = [2, 32, 1024, 10_000];
-const ROUNDS = 61;
-const WARM_UP_ROUNDS = 10;
-/** Short, so that on a busy machine most samples fit between two interruptions. */
-const SAMPLE_NS = 250_000;
+const SLICES: Comparison = { turns: 201, sliceNs: 100_000 };
+/** Runs of the native program among our slices; it takes a median of its own each time. */
+const NATIVE_RUNS = 5;
+const NATIVE_SAMPLES = 201;
 
-const DECLARED = 'declared cost on columns';
-const FILTERED = 'declared cost behind a filter that keeps all';
-const NAIVE = 'Map of objects, one lookup per fact';
+const MAP = 'Map of objects';
+const RUST = 'arrays in Rust';
+const ARG_MIN = 'default_worker_selection/direct/temperature_0';
+const SAMPLED = 'default_worker_selection/direct/temperature_0.7';
 
-/** Decides once and returns the chosen worker's id. */
-type DecideOnce = () => bigint;
-
-interface Variant {
-  readonly name: string;
-  readonly once: DecideOnce;
-  /** Nanoseconds per decision. */
-  readonly samples: number[];
-}
+/** Most times its baseline's time that the default selection may take, by workers. */
+const AGAINST_MAP = new Map([
+  [2, 1],
+  [32, 1],
+  [1024, 0.15],
+  [10_000, 0.15],
+]);
+const AGAINST_RUST = new Map([
+  [1024, 1.5],
+  [10_000, 1],
+]);
+const SAMPLED_AIM = 4;
 
 const benchmark: Benchmark = { name: 'selection', run };
 export default benchmark;
 
 async function run(): Promise<BenchResult> {
   const rows: BenchRow[] = [];
-  for (const workers of WORKERS) {
-    const table = candidates(workers);
-    const variants = [
-      variant(DECLARED, await throughHost(dynamoDefaultCostFn, table)),
-      variant(FILTERED, await throughHost(keepAll, table)),
-      variant(NAIVE, naive(workers)),
-    ];
-    const winners = new Set(variants.map(({ once }) => once()));
-    if (winners.size !== 1) throw new Error(`the variants disagree among ${workers} workers`);
-    measure(variants);
-    const naiveNs = median(variants[2]!.samples);
-    for (const { name, samples } of variants) {
-      const ns = median(samples);
-      const compared = name === NAIVE ? null : NAIVE;
-      rows.push({
-        case: `${workers} workers: ${name}`,
-        unit: 'ns/decision',
-        value: ns,
-        ratio: compared === null ? null : naiveNs / ns,
-        against: compared,
-      });
-    }
+  const verdicts: string[] = [];
+  const rust = buildNative('selection-native.rs');
+  try {
+    for (const workers of WORKERS) await measure(workers, rust, rows, verdicts);
+  } finally {
+    rust?.remove();
   }
   return {
     name: 'selection',
     rows,
     notes: [
-      'Fixture: cached tokens (i mod 32) × 64 without tier maps, 16 × i active prefill tokens, i mod 127 decode blocks, prompt 2,048 tokens in blocks of 16, temperature 0. All variants pick the same worker.',
-      `"${NAIVE}" keeps overlaps and loads in maps by worker id, as a router without slots would, and builds no columns.`,
+      'Fixture: cached tokens (i mod 32) × 64 without tier maps, 16 × i active prefill tokens, i mod 127 decode blocks, i mod 17 requests, prompt of 2,048 tokens in blocks of 16. `direct` has no credit decay, `filtered_prefill_baseline` decay 1. Every winner is the expected one: worker 1 of 2, worker 31 of more.',
+      `"${MAP}": Maps from worker id to its load, its overlap and its cached tokens, gone over without allocating a thing per candidate; ties by reservoir. It keeps no cost per candidate for the record, as ours do.`,
+      `"${RUST}": structure of arrays with a mask and reservoir ties, opt-level 3, no target-cpu; keeps no cost per candidate either.`,
       'Filling the columns is outside: scheduling does it while it projects loads, whatever the policy.',
+      'Wall time in slices of 0.1 ms that take turns; a ratio is the median over all turns.',
+      ...verdicts,
+      ...(rust === null ? ['rustc is not present: no rows beside Rust.'] : []),
     ],
   };
 }
 
-const keepAll = defineWorkerSelectionPolicy({
-  type: 'keep-all',
-  create: () => ({ filters: [filterWorkers({ keep: () => true })], cost: linearCost() }),
-});
-
-async function throughHost(
-  definition: typeof dynamoDefaultCostFn,
-  table: CandidateTable,
-): Promise<DecideOnce> {
-  const runtime = await createSoloRuntime({
-    selection: { definition },
-    partition: { model: 'bench', routingGroup: 'default' },
-    role: 'prefill',
-    blockSize: BLOCK_SIZE,
-    clock: new ManualClock(),
-    seed: 1,
-    log: NO_LOG,
-    fleet: { workerOfSlot: () => null, slotRank: () => -1 },
-  });
-  return () => table.workerIds[runtime.select(table, FACTS).row]!;
+async function measure(
+  workers: number,
+  rust: NativeProgram | null,
+  rows: BenchRow[],
+  verdicts: string[],
+): Promise<void> {
+  const cases = await defaultSelections(workers);
+  if (workers === 10_000) cases.push(...(await customSelections(workers)));
+  for (const { name, choose, expected } of cases) {
+    const chosen = choose();
+    if (expected !== null && chosen !== expected) throw new Error(`${name}/${workers} chose row ${chosen}`);
+  }
+  const naive = mapOfObjects(workers);
+  if (naive() !== cases[0]!.expected) throw new Error(`${MAP} disagrees among ${workers} workers`);
+  const native: number[] = [];
+  const timeNative = () => {
+    if (rust === null) return;
+    const [ns, row] = rust.run([workers, NATIVE_SAMPLES]);
+    if (Number(row) !== cases[0]!.expected) throw new Error(`${RUST} disagrees among ${workers} workers`);
+    native.push(Number(ns));
+  };
+  timeNative();
+  const contenders = [{ name: MAP, choose: naive }, ...cases].map(({ name, choose }) => ({
+    name,
+    once: () => {
+      kept = choose();
+    },
+  }));
+  const compared = compare(contenders, SLICES);
+  for (let run = 1; run < NATIVE_RUNS; run += 1) timeNative();
+  if (kept < 0) throw new Error('nothing was chosen');
+  rows.push(...compared.map((one, at): BenchRow => rowOf(workers, one, at > 0)));
+  const direct = compared.find(({ name }) => name === ARG_MIN)!;
+  verdicts.push(judged(`${workers} workers: default selection`, direct.times, MAP, AGAINST_MAP.get(workers)));
+  if (native.length > 0) {
+    const ns = native.sort((a, b) => a - b)[native.length >> 1]!;
+    rows.push({
+      case: `${RUST}/${workers}`,
+      unit: 'ns/decision',
+      value: ns,
+      ratio: direct.ns / ns,
+      against: ARG_MIN,
+    });
+    verdicts.push(
+      judged(`${workers} workers: default selection`, direct.ns / ns, RUST, AGAINST_RUST.get(workers)),
+    );
+  }
+  const sampled = compared.find(({ name }) => name === SAMPLED)!;
+  verdicts.push(
+    judged(`${workers} workers: temperature 0.7`, sampled.ns / direct.ns, 'temperature 0', SAMPLED_AIM),
+  );
 }
 
-/** The same decision as it is written first: facts in maps by worker id, an object per candidate. */
-function naive(workers: number): DecideOnce {
-  const ids = Array.from({ length: workers }, (_, i) => BigInt(i));
-  const overlaps = new Map(ids.map((id, i) => [id, ((i % 32) * 64) / BLOCK_SIZE]));
-  const cachedTokens = new Map(ids.map((id, i) => [id, (i % 32) * 64]));
-  const loads = new Map(
-    ids.map((id, i) => [id, { prefillTokens: 16 * i, decodeBlocks: i % 127, requests: i % 17 }]),
-  );
-  return () => {
-    const costed = ids.map((id) => {
-      const cached = cachedTokens.get(id) ?? 0;
-      const load = loads.get(id);
-      const tokens = load ? load.prefillTokens + Math.max(0, PROMPT_TOKENS - cached) + cached : PROMPT_TOKENS;
-      const prefill = Math.max(0, tokens / BLOCK_SIZE - (overlaps.get(id) ?? 0));
-      return { id, cost: prefill + (load?.decodeBlocks ?? 0) + 0 * (load?.requests ?? 0) };
-    });
-    const lowest = costed.reduce((least, { cost }) => Math.min(least, cost), Number.POSITIVE_INFINITY);
-    return costed.filter(({ cost }) => cost === lowest)[0]!.id;
+/** The row chosen last, kept so that no work can be left out. */
+let kept = -1;
+
+function rowOf(workers: number, { name, ns, times }: Compared, isOurs: boolean): BenchRow {
+  return {
+    case: `${name}/${workers}`,
+    unit: 'ns/decision',
+    value: ns,
+    ratio: isOurs ? 1 / times : null,
+    against: isOurs ? MAP : null,
   };
 }
 
-function variant(name: string, once: DecideOnce): Variant {
-  return { name, once, samples: [] };
-}
-
-function measure(variants: readonly Variant[]): void {
-  for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1) {
-    for (const { once, samples } of variants) {
-      const sample = timed(once);
-      if (round >= WARM_UP_ROUNDS) samples.push(sample);
-    }
-  }
-}
-
-/** Nanoseconds per decision over about {@link SAMPLE_NS}. */
-function timed(once: DecideOnce): number {
-  let decisions = 0;
-  let batch = 1;
-  const start = process.hrtime.bigint();
-  let elapsed = 0;
-  while (elapsed < SAMPLE_NS) {
-    for (let at = 0; at < batch; at += 1) once();
-    decisions += batch;
-    batch *= 2;
-    elapsed = Number(process.hrtime.bigint() - start);
-  }
-  return elapsed / decisions;
-}
-
-function median(samples: readonly number[]): number {
-  return samples.toSorted((a, b) => a - b)[samples.length >> 1] ?? Number.NaN;
+function judged(what: string, times: number, against: string, aim: number | undefined): string {
+  const said = `${what} takes ${times.toPrecision(3)} times the time of ${against}`;
+  if (aim === undefined) return `${said}.`;
+  return `${said}; aim at most ${aim}${times > aim ? ', which this run missed' : ''}.`;
 }

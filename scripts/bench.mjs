@@ -8,6 +8,7 @@ import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { readMooncakeArguments } from './mooncake-options.mjs';
+import { PUBLISHED_TITLE, publishedSection } from './published-table.mjs';
 
 const script = fileURLToPath(import.meta.url);
 const root = dirname(dirname(script));
@@ -162,6 +163,11 @@ function writePage(measured) {
     ].join('\n');
     sections.set(name, section);
   }
+  // The two benchmarks it is made of may have been run one after the other.
+  const published = publishedSection(keptResults());
+  if (published !== null && parts.some(({ name }) => name.startsWith('selection'))) {
+    sections.set(PUBLISHED_TITLE, published);
+  }
   const intro = [
     '# Benchmarks',
     '',
@@ -172,12 +178,19 @@ function writePage(measured) {
     '',
     'To run them again: `npm run bench` (all), `npm run bench -- hashing selection` (by name), with `--write` to put what was measured into',
     'this page as well. It compiles `bench/`, runs each file in a process of its own and keeps the figures in `bench/results/`, which git',
-    'ignores. With `gcc` present the hashing table has rows of native C. `npm run bench:mooncake -- --help` tells how to run the Mooncake',
-    'table with other traces, workers, block sizes and rates.',
+    'ignores. With `gcc` present the hashing table has rows of native C, with `rustc` the selection table rows of Rust.',
+    '`npm run bench:mooncake -- --help` tells how to run the Mooncake table with other traces, workers, block sizes and rates.',
   ].join('\n');
   const inOrder = [...sections].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, text]) => text);
   writeFileSync(page, `${[intro, ...inOrder].join('\n\n')}\n`);
   process.stderr.write('\nwrote docs/benchmarks.md\n');
+}
+
+/** What the last run of each benchmark measured. */
+function keptResults() {
+  const files = readdirSync(results).filter((name) => name.endsWith('.json'));
+  const read = files.map((name) => JSON.parse(readFileSync(join(results, name), 'utf8')));
+  return new Map(read.map((result) => [result.name, result]));
 }
 
 /** Three significant digits below a thousand, whole numbers with separators above. */

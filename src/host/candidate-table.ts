@@ -1,4 +1,5 @@
 // Storage of candidate tables: typed arrays that grow by doubling and never per worker.
+import { plainCostColumns } from './cost-scan.ts';
 import type { CandidateTable } from './types.ts';
 
 /** An empty table with room for `capacity` rows; taints neutral, everything else 0; no column is said to be superfluous. */
@@ -8,19 +9,11 @@ export function createCandidateTable(capacity: number): CandidateTable {
     slots: new Int32Array(capacity),
     workerIds: new BigUint64Array(capacity),
     ranks: new Int32Array(capacity),
-    effectiveOverlapBlocks: new Float64Array(capacity),
-    cachedTokens: new Float64Array(capacity),
-    deviceBlocks: new Float64Array(capacity),
-    hostBlocks: new Float64Array(capacity),
-    diskBlocks: new Float64Array(capacity),
     hasTierMatches: false,
     hasLowerTierMatches: true,
     hasUnknownLoads: true,
     hasTaintMultipliers: true,
-    loadAvailable: new Float64Array(capacity),
-    activePrefillTokens: new Float64Array(capacity),
-    decodeCostBlocks: new Float64Array(capacity),
-    activeRequests: new Float64Array(capacity),
+    ...plainCostColumns(capacity),
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
     onCpu: new Float64Array(capacity),

@@ -84,6 +84,7 @@ function noteLowest(
       least = total;
       lowest.row = row;
       lowest.ties = 1;
+      lowest.tied = false;
     } else if (total === least) {
       lowest.ties += 1;
       lowest.tied = true;

@@ -78,7 +78,7 @@ export function judgeOutput(
       }
       actions.push(action);
     }
-    const names = actions.map((action) => `${action.type}@${action.version}`);
+    const names = actions.map(nameOf);
     if (named) named.names = names;
     if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
     if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
@@ -88,6 +88,18 @@ export function judgeOutput(
     if (named) named.fault = malformedText(at, thrown);
     return 'malformed';
   }
+}
+
+/** The name made last: nearly every action is of the same type as the one before, and a text made anew must be hashed anew. */
+const lastNamed = { type: '', version: '', name: '@' };
+
+function nameOf({ type, version }: CheckedAction): string {
+  if (type !== lastNamed.type || version !== lastNamed.version) {
+    lastNamed.type = type;
+    lastNamed.version = version;
+    lastNamed.name = `${type}@${version}`;
+  }
+  return lastNamed.name;
 }
 
 /** Of what a plugin's own getter threw; it may be as long as it likes. */

@@ -110,13 +110,15 @@ function copyObject(
   depth: number,
   budget: PayloadBudget,
 ): { readonly [key: string]: HintJson } {
-  const entries: [string, HintJson][] = [];
+  const copy: { [key: string]: HintJson } = {};
   for (const key of Object.keys(source)) {
     spend(budget, Buffer.byteLength(key) + 4);
-    entries.push([key, copyValue(source[key], depth, budget)]);
+    const value = copyValue(source[key], depth, budget);
+    // Set, this one would not become an own member.
+    if (key === '__proto__') Object.defineProperty(copy, key, { value, enumerable: true });
+    else copy[key] = value;
   }
-  // fromEntries defines own members, also for a key such as __proto__.
-  return Object.freeze(Object.fromEntries(entries));
+  return Object.freeze(copy);
 }
 
 /** Plain objects of any realm: what JSON.parse and object literals make. */

@@ -12,6 +12,7 @@ export type {
 } from './classifier-types.ts';
 export type { HintFleet, HintWorker } from './copy-locations.ts';
 export { CopySources } from './copy-sources.ts';
+export { createCostColumns } from './cost-scan.ts';
 export { evaluateLinearCost } from './linear-cost.ts';
 export type { PluginPlace, PluginStatus, RunningPlugin } from './plugin-guard.ts';
 export {
@@ -31,7 +32,7 @@ export {
   type ReloadableHost,
 } from './reloadable-host.ts';
 export type { Provision, RoleProvisions } from './role-provisions.ts';
-export { breakTies, chooseSampled } from './row-choice.ts';
+export { chooseFromTable } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';
 export type { SiteFailure } from './site-failures.ts';
 export { createSoloClassifier, type SoloClassifier, type SoloClassifierOptions } from './solo-classifier.ts';

@@ -1,6 +1,7 @@
 // Evaluates a declared cost over columns. Formula and the names of its terms: the README of dynamo-default-cost-fn. Budget: a few
 // nanoseconds per candidate, no allocation.
 import type { Commitment, LinearCost } from '../plugin/index.ts';
+import { readsAllColumns, SCAN_FROM } from './cost-scan.ts';
 import { allFinite, type LowestRow, lowestRow } from './row-choice.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
 import { deviceCosts, tierCosts } from './usual-cost.ts';
@@ -43,18 +44,15 @@ export function evaluateLinearCost(
     cost.commits.length === 0 &&
     facts.tracksPrefillTokens &&
     setting.taints &&
-    weights.overlap_score_credit > 0 &&
-    weights.overlap_score_credit_decay === 0;
+    weights.overlap_score_credit > 0;
+  if (usual && table.count >= SCAN_FROM && table.scan !== null && costs === table.costs) {
+    return table.scan.evaluate(weights, table, facts, lowest) || allFinite(costs, table.count);
+  }
   let sum: number;
-  if (!usual) {
+  if (!usual || weights.overlap_score_credit_decay > 0) {
     sum = anyCosts(weights, setting, table, facts, costs, cost.commits.length > 0);
     lowestRow(costs, table.count, lowest);
-  } else if (
-    table.hasLowerTierMatches ||
-    table.hasUnknownLoads ||
-    table.hasTaintMultipliers ||
-    weights.decode_active_request_weight > 0
-  ) {
+  } else if (readsAllColumns(table, weights.decode_active_request_weight)) {
     sum = tierCosts(weights, table, facts, costs, lowest);
   } else {
     sum = deviceCosts(weights, table, facts, costs, lowest);

@@ -15,7 +15,7 @@ import { CompactCandidates } from './compact-candidates.ts';
 import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
-import { breakTies, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
+import { breakTies, chooseFromTable, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
 import { allFiltered, noEndpoints, nonFiniteCost, type PolicySite } from './selection-errors.ts';
 import type { CandidateTable, SelectionFacts, SelectionPick } from './types.ts';
 
@@ -69,7 +69,6 @@ export class SelectionPipeline {
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick {
     const { count } = table;
     if (count === 0) throw noEndpoints(this.#site, 'none is eligible');
-    if (this.#costs.length < count) this.#makeRoom(count);
     const cost = this.#plainCost;
     // What follows is nearly every decision, and small enough to be compiled into one piece with the evaluation.
     if (cost === null || facts.pinnedWorker !== null || facts.affinityTarget !== null) {
@@ -80,7 +79,7 @@ export class SelectionPipeline {
 
   /** Among all rows by the declared cost. */
   #selectByCost(cost: LinearCost<Commitment>, table: CandidateTable, facts: SelectionFacts): SelectionPick {
-    const costs = this.#costs;
+    const { costs } = table;
     const lowest = this.#lowest;
     if (!evaluateLinearCost(cost, this.#setting, table, facts, costs, lowest)) throw this.#notFinite(costs);
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
@@ -93,8 +92,11 @@ export class SelectionPipeline {
 
   /** By costs just evaluated of which several are the lowest, or that are sampled. */
   #selectByChance(cost: LinearCost<Commitment>, table: CandidateTable, temperature: number): SelectionPick {
-    const costs = this.#costs;
-    const { row, ties, draw: randomDraw } = this.#chooseByCost(costs, table.count, temperature);
+    const { costs, count } = table;
+    if (this.#scratch.length < count) this.#scratch = new Float64Array(2 * count);
+    const { rng } = this.#parts;
+    const chosen = chooseFromTable(table, temperature, this.#lowest, rng, this.#scratch);
+    const { row, ties, draw: randomDraw } = chosen;
     const commitKvCopy = cost.commits.length > 0 && hasCopyable(table, row);
     const by = randomDraw === null ? 'lowest_cost' : 'sampled';
     return { row, costs, droppedBy: null, by, ties, randomDraw, commitKvCopy };
@@ -105,6 +107,7 @@ export class SelectionPipeline {
     const pin = facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));
     const cost = this.#plainCost;
     if (cost !== null && pin === null) return this.#selectByCost(cost, table, facts);
+    if (this.#costs.length < table.count) this.#makeRoom(table.count);
     return this.#selectCompacted(table, facts, pin);
   }
 

@@ -11,6 +11,7 @@ import type {
   WorkerRank,
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
+import type { CostScan } from './cost-scan.ts';
 
 /** What a resolved role needs prepared, computed from declarations alone. */
 export interface RoleNeeds {
@@ -68,6 +69,10 @@ export interface CandidateTable {
   copyableBlocks: Float64Array;
   /** Leading device blocks of that source, which is on another worker. */
   sourcePrefixBlocks: Float64Array;
+  /** What the default cost made of the rows last. */
+  costs: Float64Array;
+  /** Evaluates the default cost where its columns lie; null = they lie on the heap. */
+  scan: CostScan | null;
 }
 
 /** Facts about the request that policies may read. */

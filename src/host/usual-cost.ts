@@ -37,11 +37,12 @@ export function deviceCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
+        tied = false;
       } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.tied = tied;
+  lowest.tied = tied && leastRow >= 0;
   return sum;
 }
 
@@ -81,10 +82,11 @@ export function tierCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
+        tied = false;
       } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.tied = tied;
+  lowest.tied = tied && leastRow >= 0;
   return sum;
 }

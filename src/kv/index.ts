@@ -23,6 +23,7 @@ export {
   u64ToBigInt,
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
+export { runtimeWebAssembly, type WasmMemory, type WasmModule } from './hashing/wasm-api.ts';
 export { createPrefixIndex } from './residency/extent-index.ts';
 export type { PrefixIndexOptions } from './residency/prefix-index-options.ts';
 export {

@@ -10,17 +10,19 @@ export class SentHints {
   readonly messageId: string;
   readonly #decision: StoredDecision | null;
   readonly #metrics: Metrics;
-  /** Actions that nobody reported on yet. */
-  readonly #open: Set<string>;
-  /** `type@version` of every action, by id. */
-  readonly #types: ReadonlyMap<string, string>;
+  /** Ids and `type@version`s of the actions, few in an envelope; not the actions, whose payloads may be large. */
+  readonly #ids: readonly string[];
+  readonly #types: readonly string[];
+  /** Whether somebody reported on each. */
+  readonly #reported: boolean[];
 
   constructor(hint: KvHint, decision: StoredDecision | null, metrics: Metrics) {
     this.messageId = hint.message_id;
     this.#decision = decision;
     this.#metrics = metrics;
-    this.#types = new Map(hint.actions.map((action) => [action.action_id, typeOf(action)]));
-    this.#open = new Set(this.#types.keys());
+    this.#ids = hint.actions.map((action) => action.action_id);
+    this.#types = hint.actions.map(typeOf);
+    this.#reported = hint.actions.map(() => false);
   }
 
   /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
@@ -30,16 +32,19 @@ export class SentHints {
     blocksDone: number | null,
     reason: string | null,
   ): void {
-    const type = this.#types.get(actionId);
+    const at = this.#ids.indexOf(actionId);
+    const type = this.#types[at];
     if (type === undefined) return;
-    this.#open.delete(actionId);
+    this.#reported[at] = true;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
   }
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */
   ended(): void {
-    for (const actionId of [...this.#open]) this.report(actionId, 'unreported', null, null);
+    for (const [at, id] of this.#ids.entries()) {
+      if (this.#reported[at] !== true) this.report(id, 'unreported', null, null);
+    }
   }
 }
 

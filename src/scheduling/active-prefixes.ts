@@ -104,6 +104,11 @@ export class ActivePrefixes {
     this.#measured.length = 0;
   }
 
+  /** Whether active requests of any slot hold some of the measured chain. */
+  get isHeld(): boolean {
+    return this.#measured.length > 0;
+  }
+
   /** Leading blocks of the measured chain that active requests of `slot` hold. */
   depthOf(slot: OwnerSlot): number {
     return this.#depths[slot] ?? 0;

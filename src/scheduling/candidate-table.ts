@@ -1,6 +1,7 @@
 // The columns of one decision: eligible candidates with what the index found and the load they carry. One table is reused by
 // every decision; columns only ever grow.
 import type { PartitionCandidates } from '../fleet/index.ts';
+import { type CandidateTable, createCostColumns } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
 import type { SlotLoads } from './slot-loads.ts';
 import type { PlacementTable } from './types.ts';
@@ -32,6 +33,8 @@ export class CandidateColumns implements PlacementTable {
   hasCopies = false;
   copyableBlocks = new Float64Array(0);
   sourcePrefixBlocks = new Float64Array(0);
+  costs = new Float64Array(0);
+  scan: CandidateTable['scan'] = null;
   activeDecodeBlocks = new Float64Array(0);
   additionalBlocks = new Float64Array(0);
 
@@ -101,10 +104,11 @@ export class CandidateColumns implements PlacementTable {
     const prefillOf = loads.activePrefillTokens;
     const decodeOf = loads.activeDecodeBlocks;
     const requestsOf = loads.activeRequests;
+    const shared = loads.sharesPrompt;
     for (let row = 0; row < count; row += 1) {
       const slot = slots[row]!;
       const held = decodeOf[slot]!;
-      const additional = loads.additionalBlocks(slot, blocks);
+      const additional = shared ? loads.additionalBlocks(slot, blocks) : blocks;
       const requests = requestsOf[slot]!;
       activePrefillTokens[row] = prefillOf[slot]!;
       activeDecodeBlocks[row] = held;
@@ -152,16 +156,8 @@ export class CandidateColumns implements PlacementTable {
     this.workerIds = new BigUint64Array(length);
     this.idWords = new Uint32Array(this.workerIds.buffer);
     this.ranks = new Int32Array(length);
-    this.effectiveOverlapBlocks = new Float64Array(length);
-    this.cachedTokens = new Float64Array(length);
-    this.deviceBlocks = new Float64Array(length);
-    this.hostBlocks = new Float64Array(length);
-    this.diskBlocks = new Float64Array(length);
-    this.loadAvailable = new Float64Array(length).fill(1);
-    this.activePrefillTokens = new Float64Array(length);
-    this.decodeCostBlocks = new Float64Array(length);
-    this.activeRequests = new Float64Array(length);
-    this.preferredTaintMultiplier = new Float64Array(length);
+    Object.assign(this, createCostColumns(length));
+    this.loadAvailable.fill(1);
     this.occupancy = new Float64Array(length);
     this.onCpu = new Float64Array(length);
     this.copyableBlocks = new Float64Array(length);

@@ -111,6 +111,11 @@ export class SlotLoads {
     else this.#prefixes.measure(sequence, sequence.length >>> 1);
   }
 
+  /** Whether active requests of any slot hold blocks of the measured prompt; else {@link additionalBlocks} are all of them. */
+  get sharesPrompt(): boolean {
+    return this.#prefixes.isHeld;
+  }
+
   /** Full blocks of the measured prompt, of `blocks` in all, that active requests of `slot` do not hold. */
   additionalBlocks(slot: OwnerSlot, blocks: number): number {
     return blocks - this.#prefixes.depthOf(slot);

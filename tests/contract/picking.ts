@@ -170,13 +170,13 @@ export const PICKING_RULES: ContractSection = {
         'src/host/row-choice.test.ts',
         'choosing the lowest cost > spreads ties uniformly: chi-square over 5 equal rows stays below the 0.1 % bound',
       ),
-      fault('src/host/row-choice.ts', 'if (rng.integer(ties) === 0) row = at;', 'row = at;'),
+      fault('src/host/row-choice.ts', 'costs[row]!, rng.integer(ties)', 'costs[row]!, 0'),
     ),
     rule(
       'pick-ties-picker',
       'So they do with `pickLowestCost`.',
       test('src/policies/least-loaded/policy.test.ts', 'reaches every one of several equals'),
-      fault('src/plugin/worker-components.ts', 'if (rng.integer(ties) === 0) best = row;', ''),
+      fault('src/plugin/worker-components.ts', 'let left = rng.integer(ties)', 'let left = 0'),
     ),
     rule(
       'pick-sampling',
@@ -185,7 +185,7 @@ export const PICKING_RULES: ContractSection = {
         'src/host/row-choice.test.ts',
         'sampling by temperature > gives the published probabilities for costs 10, 20, 40 at 0.7',
       ),
-      fault('src/host/row-choice.ts', 'Math.exp(-above / temperature)', 'Math.exp(-above * temperature)'),
+      fault('src/host/row-choice.ts', '* temperature, LEAST_SPAN', '/ temperature, LEAST_SPAN'),
     ),
     rule(
       'pick-replay',

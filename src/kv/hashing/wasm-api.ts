@@ -1,4 +1,4 @@
-// The part of the WebAssembly JavaScript API that the hash kernel needs. Node's type package declares it only from Node 22
+// The part of the WebAssembly JavaScript API that the kernels need. Node's type package declares it only from Node 22
 // on, and it may be missing at run time as well (node --jitless).
 
 /** A compiled module. */
@@ -15,6 +15,7 @@ export interface WasmMemory {
 export interface WebAssemblyApi {
   validate(bytes: Uint8Array): boolean;
   readonly Module: new (bytes: Uint8Array) => WasmModule;
+  readonly Memory: new (pages: { readonly initial: number; readonly maximum: number }) => WasmMemory;
   readonly Instance: new (module: WasmModule, imports: object) => { readonly exports: object };
 }
 

@@ -60,7 +60,7 @@ describe('the kernel’s memory', () => {
   it('grows for a long prompt, again for a longer one, and serves short ones afterwards', () => {
     const early = hasher.hashPrompt(randomTokens(64), 16, ROUTER_SEED);
     const copy = { ...early, local: early.local.slice(), sequence: early.sequence.slice() };
-    for (const count of [100_000, 300_001]) {
+    for (const count of [250_000, 400_001]) {
       const tokens = randomTokens(count);
       expectGrowth(() => {
         expect(hasher.hashPrompt(tokens, 16, ROUTER_SEED)).toEqual(
@@ -72,7 +72,7 @@ describe('the kernel’s memory', () => {
   });
 
   it('grows for a long chain', () => {
-    const local = randomTokens(100_000);
+    const local = randomTokens(300_000);
     const out = new Uint32Array(local.length);
     const expected = new Uint32Array(local.length);
     reference.chain({ lo: 1, hi: 2 }, local, expected);
@@ -81,7 +81,7 @@ describe('the kernel’s memory', () => {
   });
 
   it('grows for many bytes', () => {
-    const bytes = new Uint8Array(randomTokens(250_000).buffer);
+    const bytes = new Uint8Array(randomTokens(400_000).buffer);
     expectGrowth(() => {
       expect(hasher.hashBytes(bytes, ROUTER_SEED)).toEqual(reference.hashBytes(bytes, ROUTER_SEED));
     });
@@ -105,11 +105,11 @@ describe('the kernel’s memory', () => {
   });
 
   it('is grown by no more pages than a prompt needs', () => {
-    hasher.hashPrompt(randomTokens(16_384), 16, ROUTER_SEED);
-    // 64 KiB of tokens and 16 KiB of hashes beside the kernel's own first bytes: the two pages it starts with.
-    expect(kernel.memory.buffer.byteLength).toBe(2 * 65_536);
-    hasher.hashPrompt(randomTokens(32_768), 16, ROUTER_SEED);
-    expect(kernel.memory.buffer.byteLength).toBe(3 * 65_536);
+    hasher.hashPrompt(randomTokens(196_608), 16, ROUTER_SEED);
+    // 768 KiB of tokens and 192 KiB of hashes beside the kernel's own first bytes: the sixteen pages it starts with.
+    expect(kernel.memory.buffer.byteLength).toBe(16 * 65_536);
+    hasher.hashPrompt(randomTokens(212_992), 16, ROUTER_SEED);
+    expect(kernel.memory.buffer.byteLength).toBe(17 * 65_536);
   });
 
   it('reports that the system gives no more, and serves what still fits', () => {
@@ -123,10 +123,10 @@ describe('the kernel’s memory', () => {
       },
     };
     hasher = new WasmHasher(limited);
-    expect(() => hasher.hashPrompt(randomTokens(100_000), 16, ROUTER_SEED)).toThrowError(
-      new PointsmanError('PM_KV_NO_MEMORY', 'hashing needs 393216 more bytes and gets none', {
+    expect(() => hasher.hashPrompt(randomTokens(300_000), 16, ROUTER_SEED)).toThrowError(
+      new PointsmanError('PM_KV_NO_MEMORY', 'hashing needs 458752 more bytes and gets none', {
         cause: new RangeError('Unable to grow instance memory'),
-        details: { bytes: 393_216 },
+        details: { bytes: 458_752 },
       }),
     );
     expectWorking();
@@ -146,7 +146,8 @@ describe('createBlockHasher', () => {
     expect(one.memory.buffer).not.toBe(other.memory.buffer);
   });
 
-  const refusing: WebAssemblyApi = { validate: () => false, Module: real.Module, Instance: real.Instance };
+  const { Module, Memory, Instance } = real;
+  const refusing: WebAssemblyApi = { validate: () => false, Module, Memory, Instance };
   const throwing = class {
     constructor() {
       throw new RangeError('out of memory');

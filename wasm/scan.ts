@@ -1,0 +1,387 @@
+// The scan of the default cost over candidate columns, two candidates per vector: all costs and the cheapest row in one pass, and the
+// weights of a sampled choice. The same operations in the same order as the plain loops of src/host, so the numbers are theirs to the
+// last bit. Columns lie one `stride` after the other, in the order below, each with room for 8 rows more than are asked for.
+
+const CACHED_TOKENS: usize = 0;
+const ACTIVE_PREFILL_TOKENS: usize = 1;
+const DECODE_COST_BLOCKS: usize = 2;
+const COSTS: usize = 3;
+const HOST_BLOCKS: usize = 4;
+const DISK_BLOCKS: usize = 5;
+const LOAD_AVAILABLE: usize = 6;
+const ACTIVE_REQUESTS: usize = 7;
+const PREFERRED_TAINT_MULTIPLIER: usize = 8;
+
+/** Rows per turn of the loop. */
+const TURN: i32 = 8;
+
+/** Blocks on the device tier only, loads known, neither requests nor taints. `device` is the byte offset of the column that counts. */
+export function deviceCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+): i32 {
+  return scan(false, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale, 0, 0, 0, 0, 1);
+}
+
+/** The same with blocks on all tiers, loads that may be unknown, requests and taints. */
+export function tierCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+  hostWeight: f64,
+  diskWeight: f64,
+  requestWeight: f64,
+): i32 {
+  return scan(
+    true, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    hostWeight, diskWeight, requestWeight, 0, 1,
+  );
+}
+
+/** `deviceCosts` with a credit that decays by the prefill load beyond the least. */
+export function decayedDeviceCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+  decayWeight: f64,
+  requestBlocks: f64,
+): i32 {
+  return scan(
+    false, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    0, 0, 0, decayWeight, requestBlocks,
+  );
+}
+
+/** `tierCosts` with a credit that decays by the prefill load beyond the least. */
+export function decayedTierCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+  hostWeight: f64,
+  diskWeight: f64,
+  requestWeight: f64,
+  decayWeight: f64,
+  requestBlocks: f64,
+): i32 {
+  return scan(
+    true, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    hostWeight, diskWeight, requestWeight, decayWeight, requestBlocks,
+  );
+}
+
+/**
+ * Writes the costs. The answer is row × 4, row −1 where no cost is a number below infinity, + 2 when a later row costs the same, + 1 when
+ * all costs are finite and their sum does not overflow.
+ */
+@inline
+function scan(
+  tiers: bool,
+  decays: bool,
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+  hostWeight: f64,
+  diskWeight: f64,
+  requestWeight: f64,
+  decayWeight: f64,
+  requestBlocks: f64,
+): i32 {
+  const prompt = f64x2.splat(promptTokens);
+  const size = f64x2.splat(blockSize);
+  const credit = f64x2.splat(creditWeight);
+  const scale = f64x2.splat(prefillScale);
+  const host = f64x2.splat(hostWeight);
+  const disk = f64x2.splat(diskWeight);
+  const requests = f64x2.splat(requestWeight);
+  const decay = f64x2.splat(decayWeight);
+  const asked = f64x2.splat(requestBlocks);
+  const idlest = f64x2.splat(decays ? leastOf(columns + stride * ACTIVE_PREFILL_TOKENS, count) : 0);
+  const costs = stride * COSTS;
+  let least = Infinity;
+  let leasts = f64x2.splat(Infinity);
+  let leastRow = -1;
+  let tied = 0;
+  let sums = f64x2.splat(0);
+  let more = f64x2.splat(0);
+  let at = columns;
+  let row = 0;
+  for (; row + TURN <= count; row += TURN) {
+    const a = pair(tiers, decays, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const b = pair(tiers, decays, at + 16, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const c = pair(tiers, decays, at + 32, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const d = pair(tiers, decays, at + 48, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    v128.store(at + costs, a);
+    v128.store(at + costs, b, 16);
+    v128.store(at + costs, c, 32);
+    v128.store(at + costs, d, 48);
+    sums = f64x2.add(sums, f64x2.add(a, b));
+    more = f64x2.add(more, f64x2.add(c, d));
+    // Most turns hold nothing as low as what was seen, in an idle fleet nothing lower. One that does is gone through row by row, as the
+    // plain loop would; so is one with a cost that is no number.
+    const above = v128.and(
+      v128.and(f64x2.gt(a, leasts), f64x2.gt(b, leasts)),
+      v128.and(f64x2.gt(c, leasts), f64x2.gt(d, leasts)),
+    );
+    if (i64x2.bitmask(above) == 3) {
+      at += 8 * TURN;
+      continue;
+    }
+    const equal = v128.and(
+      v128.and(f64x2.ge(a, leasts), f64x2.ge(b, leasts)),
+      v128.and(f64x2.ge(c, leasts), f64x2.ge(d, leasts)),
+    );
+    if (i64x2.bitmask(equal) == 3) tied = 2;
+    else {
+      for (let next = 0; next < TURN; next++) {
+        const cost = load<f64>(at + costs + ((next as usize) << 3));
+        if (cost < least) {
+          least = cost;
+          leastRow = row + next;
+          tied = 0;
+        } else if (cost == least) tied = 2;
+      }
+      leasts = f64x2.splat(least);
+    }
+    at += 8 * TURN;
+  }
+  sums = f64x2.add(sums, more);
+  let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
+  for (; row < count; row += 2) {
+    const last = pair(tiers, decays, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    v128.store(at + costs, last);
+    for (let next = row; next < row + 2 && next < count; next++) {
+      const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
+      sum += cost;
+      if (cost < least) {
+        least = cost;
+        leastRow = next;
+        tied = 0;
+      } else if (cost == least) tied = 2;
+    }
+    at += 16;
+  }
+  return (leastRow << 2) | (leastRow < 0 ? 0 : tied) | (sum - sum == 0 ? 1 : 0);
+}
+
+/** The costs of the rows at `at` and behind it. `pmax(a, b)` is `a < b ? b : a`, as the plain loops say it. */
+@inline
+function pair(
+  tiers: bool,
+  decays: bool,
+  at: usize,
+  stride: usize,
+  device: usize,
+  prompt: v128,
+  size: v128,
+  creditWeight: v128,
+  prefillScale: v128,
+  hostWeight: v128,
+  diskWeight: v128,
+  requestWeight: v128,
+  decayWeight: v128,
+  requestBlocks: v128,
+  idlest: v128,
+): v128 {
+  const active = v128.load(at + stride * ACTIVE_PREFILL_TOKENS);
+  let weight = creditWeight;
+  if (decays) {
+    const queued = f64x2.mul(decayWeight, f64x2.div(f64x2.sub(active, idlest), size));
+    const one = f64x2.splat(1);
+    weight = f64x2.mul(creditWeight, f64x2.div(one, f64x2.add(one, f64x2.div(queued, requestBlocks))));
+  }
+  let credit = f64x2.mul(weight, v128.load(at + device));
+  let tokens = f64x2.add(active, f64x2.pmax(v128.load(at + stride * CACHED_TOKENS), prompt));
+  if (tiers) {
+    const onHost = f64x2.mul(hostWeight, v128.load(at + stride * HOST_BLOCKS));
+    const onDisk = f64x2.mul(diskWeight, v128.load(at + stride * DISK_BLOCKS));
+    credit = f64x2.add(f64x2.add(credit, onHost), onDisk);
+    const known = f64x2.gt(v128.load(at + stride * LOAD_AVAILABLE), f64x2.splat(0));
+    tokens = v128.bitselect(tokens, prompt, known);
+  }
+  const left = f64x2.pmax(f64x2.sub(f64x2.div(tokens, size), credit), f64x2.splat(0));
+  let cost = f64x2.add(f64x2.mul(prefillScale, left), v128.load(at + stride * DECODE_COST_BLOCKS));
+  if (tiers) {
+    cost = f64x2.add(cost, f64x2.mul(requestWeight, v128.load(at + stride * ACTIVE_REQUESTS)));
+    cost = f64x2.mul(cost, v128.load(at + stride * PREFERRED_TAINT_MULTIPLIER));
+  }
+  return cost;
+}
+
+/** The least of `count` ≥ 1 numbers. */
+function leastOf(column: usize, count: i32): f64 {
+  let leasts = v128.load64_splat(column);
+  let row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const further = f64x2.pmin(v128.load(column), v128.load(column, 16));
+    leasts = f64x2.pmin(leasts, further);
+    column += 32;
+  }
+  let least = Math.min(f64x2.extract_lane(leasts, 0), f64x2.extract_lane(leasts, 1));
+  for (; row < count; row++) {
+    least = Math.min(least, load<f64>(column));
+    column += 8;
+  }
+  return least;
+}
+
+/** 1.5 × 2^52: adding it rounds to a whole number, which then stands in the low bits. */
+const ROUNDER: f64 = 6755399441055744;
+/** ln 2 / 256, and the further terms of the series of 2^(f / 256). */
+const FIRST: f64 = 0.6931471805599453 / 256;
+const SECOND: f64 = (FIRST * FIRST) / 2;
+const THIRD: f64 = (FIRST * FIRST * FIRST) / 6;
+/** Powers are counted in 256ths of a halving. */
+const STEPS: f64 = 256 / 0.6931471805599453;
+const LEAST_SPAN: f64 = 1e-300;
+const LEAST_STEPS: f64 = -256000;
+/** Rows whose weights are summed before they are added to the total. */
+const GROUP: i32 = 16;
+
+/**
+ * Writes the softmax weights of `count` ≥ 1 costs, which are ≥ 0 and finite, and the mass of every group of them:
+ * exp((min − cost) / span) with span = (max − min) × temperature. `total` gets the sum of masses, `table` has 2^(k / 256).
+ * Answers how many costs are the lowest.
+ */
+export function softmax(
+  costs: usize,
+  weights: usize,
+  masses: usize,
+  table: usize,
+  total: usize,
+  count: i32,
+  temperature: f64,
+): i32 {
+  const first = load<f64>(costs);
+  let lows = f64x2.splat(first);
+  let highs = lows;
+  let row = 0;
+  let at = costs;
+  for (; row + 4 <= count; row += 4) {
+    const a = v128.load(at);
+    const b = v128.load(at, 16);
+    lows = f64x2.pmin(lows, f64x2.pmin(a, b));
+    highs = f64x2.pmax(highs, f64x2.pmax(a, b));
+    at += 32;
+  }
+  let lowest = Math.min(f64x2.extract_lane(lows, 0), f64x2.extract_lane(lows, 1));
+  let highest = Math.max(f64x2.extract_lane(highs, 0), f64x2.extract_lane(highs, 1));
+  for (; row < count; row++) {
+    const cost = load<f64>(at);
+    lowest = Math.min(lowest, cost);
+    highest = Math.max(highest, cost);
+    at += 8;
+  }
+  const factor = f64x2.splat(STEPS / Math.max((highest - lowest) * temperature, LEAST_SPAN));
+  const least = f64x2.splat(lowest);
+  let sum: f64 = 0;
+  let ties = i64x2.splat(0);
+  for (row = 0; row < count; row += GROUP) {
+    const pairsEnd = costs + (((min(count - row, GROUP) >> 1) as usize) << 4);
+    let mass = f64x2.splat(0);
+    while (costs < pairsEnd) {
+      const two = v128.load(costs);
+      const weight = powers(f64x2.mul(f64x2.sub(least, two), factor), table);
+      v128.store(weights, weight);
+      mass = f64x2.add(mass, weight);
+      // True is −1.
+      ties = i64x2.sub(ties, f64x2.eq(two, least));
+      costs += 16;
+      weights += 16;
+    }
+    if (count - row < GROUP && (count & 1) == 1) {
+      // The lane behind the last row counts for nothing.
+      const last = v128.load64_zero(costs);
+      const weight = powers(f64x2.mul(f64x2.sub(least, last), factor), table);
+      v128.store64_lane(weights, weight, 0);
+      mass = f64x2.add(mass, f64x2.replace_lane(weight, 1, 0));
+      ties = i64x2.sub(ties, i64x2.replace_lane(f64x2.eq(last, least), 1, 0));
+    }
+    const ofGroup = f64x2.extract_lane(mass, 0) + f64x2.extract_lane(mass, 1);
+    store<f64>(masses, ofGroup);
+    masses += 8;
+    sum += ofGroup;
+  }
+  store<f64>(total, sum);
+  return (i64x2.extract_lane(ties, 0) + i64x2.extract_lane(ties, 1)) as i32;
+}
+
+/** 2^(steps / 256) of two steps ≤ 0; 0 below −256,000. The twin is src/host/powers.ts. */
+@inline
+function powers(steps: v128, table: usize): v128 {
+  const rounded = f64x2.add(steps, f64x2.splat(ROUNDER));
+  const f = f64x2.sub(steps, f64x2.sub(rounded, f64x2.splat(ROUNDER)));
+  let series = f64x2.add(f64x2.mul(f, f64x2.splat(THIRD)), f64x2.splat(SECOND));
+  series = f64x2.add(f64x2.mul(series, f), f64x2.splat(FIRST));
+  series = f64x2.add(f64x2.mul(series, f), f64x2.splat(1));
+  // The whole number k in the low bits: 2^(k mod 256 / 256) from the table, the rest of k goes to the exponent.
+  const low = ((i32x4.extract_lane(rounded, 0) & 255) << 3) as usize;
+  const high = ((i32x4.extract_lane(rounded, 2) & 255) << 3) as usize;
+  const fraction = v128.load64_lane(table + high, v128.load64_zero(table + low), 1);
+  const power = i64x2.add(fraction, i64x2.shl(i64x2.shr_u(rounded, 8), 52));
+  return v128.and(f64x2.mul(power, series), f64x2.ge(steps, f64x2.splat(LEAST_STEPS)));
+}
+
+/** The first row whose cumulative weight reaches `target`; −1 where none does. */
+export function drawnRow(weights: usize, masses: usize, count: i32, target: f64): i32 {
+  let before: f64 = 0;
+  for (let row = 0; row < count; row += GROUP) {
+    const mass = load<f64>(masses);
+    masses += 8;
+    if (mass != 0 && before + mass >= target) return rowWithin(weights, row, min(row + GROUP, count), before, target);
+    before += mass;
+  }
+  return -1;
+}
+
+/** The same in a group known to reach it; the last row with a weight where rounding leaves it short. */
+function rowWithin(weights: usize, row: i32, end: i32, before: f64, target: f64): i32 {
+  let chosen = -1;
+  for (; row < end; row++) {
+    const weight = load<f64>(weights + ((row as usize) << 3));
+    if (weight == 0) continue;
+    before += weight;
+    chosen = row;
+    if (before >= target) break;
+  }
+  return chosen;
+}
+
+/** Costs from `row` to the end that equal that of `row`. */
+export function tiesFrom(costs: usize, row: i32, count: i32): i32 {
+  const least = v128.load64_splat(costs + ((row as usize) << 3));
+  let ties = i64x2.splat(0);
+  let at = costs + ((row as usize) << 3);
+  for (; row + 2 <= count; row += 2) {
+    ties = i64x2.sub(ties, f64x2.eq(v128.load(at), least));
+    at += 16;
+  }
+  let sum = (i64x2.extract_lane(ties, 0) + i64x2.extract_lane(ties, 1)) as i32;
+  if (row < count && load<f64>(at) == f64x2.extract_lane(least, 0)) sum += 1;
+  return sum;
+}
