@@ -12,7 +12,7 @@ import {
 } from '../src/kv/index.ts';
 import { type Rng, seededRng } from '../src/plugin/index.ts';
 import type { BenchResult, BenchRow } from './bench-result.ts';
-import { engineHashes } from './index-workload.ts';
+import { EVENT, engineHashes } from './index-workload.ts';
 import { compare } from './interleaved.ts';
 import { heapBytes, median } from './processor-time.ts';
 
@@ -68,7 +68,12 @@ function talks(count: number, blocks: number, seed: number): Talk[] {
 
 function fill({ lineage, residency }: Sides, all: readonly Talk[]): void {
   for (const talk of all) {
-    residency.store(talk.owner, 'device', null, talk.external, talk.local);
+    const { external, local, owner } = talk;
+    for (let at = 0; at < local.length; at += 2 * EVENT) {
+      const before = at === 0 ? null : hashAt(external, at / 2 - 1);
+      const end = at + 2 * EVENT;
+      residency.store(owner, 'device', before, external.subarray(at, end), local.subarray(at, end));
+    }
     lineage.match(talk.key, talk.owner, talk.sequence);
   }
 }
@@ -78,7 +83,10 @@ function pathRows(sides: Sides): BenchRow[] {
     const asked = talks(ASKED, length, length);
     fill(sides, asked);
     let blocks = 0;
-    const [find, path] = compare(
+    const count = (path: HashPairs) => {
+      blocks += path.length;
+    };
+    const [find, path, copy] = compare(
       [
         {
           name: 'find',
@@ -91,6 +99,13 @@ function pathRows(sides: Sides): BenchRow[] {
           name: 'path',
           once: (turn) => {
             const { key, owner } = asked[turn % ASKED]!;
+            sides.lineage.forEachPath(key, owner, null, count);
+          },
+        },
+        {
+          name: 'copy',
+          once: (turn) => {
+            const { key, owner } = asked[turn % ASKED]!;
             blocks += sides.lineage.paths(key, owner)[0]!.length;
           },
         },
@@ -99,8 +114,10 @@ function pathRows(sides: Sides): BenchRow[] {
     );
     if (blocks === 0) throw new Error('nothing was found');
     const name = `path of ${length} blocks`;
+    const against = 'find of the same blocks';
     return [
-      row(name, 'µs', path!.ns / 1000, 1 / path!.times, 'find of the same blocks'),
+      row(name, 'µs', path!.ns / 1000, 1 / path!.times, against),
+      row(`${name}, to keep`, 'µs', copy!.ns / 1000, 1 / copy!.times, against),
       row(`find of ${length} blocks`, 'µs', find!.ns / 1000, null, null),
     ];
   });
@@ -187,8 +204,8 @@ function run(): BenchResult {
     name: 'lineage',
     rows: [...pathRows(sides), ...removals, ...memory],
     notes: [
-      `${SESSIONS} sessions on ${OWNERS} owners, each with ${SHARED} blocks of one of ${SYSTEM_PROMPTS} system prompts and ${OWN} of its own; engines have hashes of their own.`,
-      'A path is written anew for the caller, first block first; a look-up answers depths only. Aims: a path at most twice as long as a look-up, a removal at most twice as long as the prefix index’s, 64 bytes per block.',
+      `${SESSIONS} sessions on ${OWNERS} owners, each with ${SHARED} blocks of one of ${SYSTEM_PROMPTS} system prompts and ${OWN} of its own; engines have hashes of their own and announce ${EVENT} blocks at a time. Look-ups and paths: ${ASKED} more sessions of each length, in turn.`,
+      'A path is all hashes, first block first, in an array that is used again, or in one to keep; a look-up answers depths. Aims: a path at most twice as long as a look-up, a removal at most twice as long as the prefix index’s, 64 bytes per block.',
       `Removals: the last ${BATCH} blocks of sessions drawn at random, back before the next; medians of ${ROUNDS}, both sides in turn.`,
       'Memory counts everything: blocks, frontiers, sessions and their ids.',
     ],

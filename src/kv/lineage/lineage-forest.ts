@@ -2,40 +2,46 @@
 // only lies what that needs of a row. Blocks that nobody refers to stay, in a list, until they are pruned.
 import { RowArena } from '../residency/row-arena.ts';
 import { RowTable } from '../residency/row-table.ts';
-import { MAX_ROWS, SEGMENT_MASK, SEGMENT_SHIFT } from '../residency/segmented-rows.ts';
+import { MAX_ROWS, SEGMENT_MASK, SEGMENT_SHIFT, SegmentedRows } from '../residency/segmented-rows.ts';
 
 /** No row. */
 export const NONE = -1;
 
-/** Words of a row. */
+/** Words of a row. The first is the parent's row; or NONE; or, where that is the row before in the same segment, see `runOf`. */
+const PARENT = 0;
+const FIRST_CHILD = 1;
+/** Neighbours among the children of the parent. */
+const NEXT = 2;
+const PREVIOUS = 3;
+/** First of the frontiers at this block. */
+export const FRONTIERS = 4;
+/** How often the row was given back: the upper part of a node's id. */
+const GENERATION = 5;
+/** Next in the list of blocks that may be pruned; else NOT_LISTED, or FREE. */
+const PRUNABLE = 6;
+/** Whose paths go through the block: see OwnerPaths. */
+export const OWNER = 7;
+export const COUNT = 8;
+/** What an operation under way noted of the block; told from older notes by being larger. */
+const MARK = 9;
+const STRIDE = 10;
+/** Words of a row of hashes, which lie apart so that those of a run can be copied at once. */
 const LOW = 0;
 const HIGH = 1;
-const PARENT = 2;
-const FIRST_CHILD = 3;
-/** Neighbours among the children of the parent. */
-const NEXT = 4;
-const PREVIOUS = 5;
-/** First of the frontiers at this block. */
-export const FRONTIERS = 6;
-/** How often the row was given back: the upper part of a node's id. */
-const GENERATION = 7;
-/** Next in the list of blocks that may be pruned; else NOT_LISTED, or FREE. */
-const PRUNABLE = 8;
-/** Whose paths go through the block: see OwnerPaths. */
-export const OWNER = 9;
-export const COUNT = 10;
-/** What an operation under way noted of the block; told from older notes by being larger. */
-const MARK = 11;
-const STRIDE = 12;
+const HASH_STRIDE = 2;
 
+/** A parent word at or below this: the row before, in a run of one block more than that has. */
+const FIRST_RUN = -2;
 const NOT_LISTED = -2;
 const FREE = -3;
 
 /** Bytes of a block at most: its row, and its slot in a table that is half full. */
-export const NODE_BYTES: number = 4 * STRIDE + 8;
+export const NODE_BYTES: number = 4 * (STRIDE + HASH_STRIDE) + 8;
 /** Numbers of rows fit into this many values, generations into 2²⁷. */
 const ROW_VALUES: number = MAX_ROWS + 1;
 const GENERATION_MASK = 2 ** 27 - 1;
+/** Blocks that are copied one by one sooner than through a view. */
+const FEW = 8;
 /** Notes that one operation can tell apart. */
 const MARKS_AT_ONCE = 3;
 /** Beyond this notes start anew. */
@@ -45,7 +51,8 @@ const MOST_MARK = 2 ** 30;
 export class LineageForest {
   readonly #arena = new RowArena(STRIDE, PARENT);
   readonly #rows = this.#arena.rows;
-  readonly #table = new RowTable(this.#rows, LOW);
+  readonly #hashes = new SegmentedRows(HASH_STRIDE);
+  readonly #table = new RowTable(this.#hashes, LOW);
   readonly #mostMark: number;
   #prunable = NONE;
   #mark = 0;
@@ -62,7 +69,7 @@ export class LineageForest {
 
   /** Bytes of all arrays. */
   get bytes(): number {
-    return this.#rows.bytes + this.#table.bytes;
+    return this.#rows.bytes + this.#hashes.bytes + this.#table.bytes;
   }
 
   /** Where a scan over all rows ends. */
@@ -79,8 +86,9 @@ export class LineageForest {
   insert(lo: number, hi: number, parent: number): number {
     const row = this.#arena.take();
     const rows = this.#rows;
-    rows.set(row, LOW, lo);
-    rows.set(row, HIGH, hi);
+    this.#hashes.reserve(this.#arena.used);
+    this.#hashes.set(row, LOW, lo);
+    this.#hashes.set(row, HIGH, hi);
     rows.set(row, FIRST_CHILD, NONE);
     rows.set(row, FRONTIERS, NONE);
     rows.set(row, PRUNABLE, NOT_LISTED);
@@ -96,7 +104,8 @@ export class LineageForest {
   graft(row: number, parent: number): void {
     const rows = this.#rows;
     const first = rows.get(parent, FIRST_CHILD);
-    rows.set(row, PARENT, parent);
+    const isBeside = parent === row - 1 && (row & SEGMENT_MASK) !== 0;
+    rows.set(row, PARENT, isBeside ? FIRST_RUN - this.#runOf(parent) : parent);
     rows.set(row, NEXT, first);
     rows.set(row, PREVIOUS, NONE);
     if (first !== NONE) rows.set(first, PREVIOUS, row);
@@ -105,7 +114,8 @@ export class LineageForest {
 
   /** The block before a block; NONE when none is known. */
   parent(row: number): number {
-    return this.#rows.get(row, PARENT);
+    const parent = this.#rows.get(row, PARENT);
+    return parent > FIRST_RUN ? parent : row - 1;
   }
 
   firstChild(row: number): number {
@@ -129,36 +139,43 @@ export class LineageForest {
 
   /** Whether a block has this hash. */
   is(row: number, lo: number, hi: number): boolean {
-    return this.#rows.get(row, LOW) === (lo | 0) && this.#rows.get(row, HIGH) === (hi | 0);
+    return this.#hashes.get(row, LOW) === (lo | 0) && this.#hashes.get(row, HIGH) === (hi | 0);
   }
 
   low(row: number): number {
-    return this.#rows.get(row, LOW) >>> 0;
+    return this.#hashes.get(row, LOW) >>> 0;
   }
 
   high(row: number): number {
-    return this.#rows.get(row, HIGH) >>> 0;
+    return this.#hashes.get(row, HIGH) >>> 0;
   }
 
-  /**
-   * Writes the hashes of a block and those before it backwards to `out`, up to and with `end`, the last of them in front of the pair
-   * `at`. Returns the pair where they begin; negative when there was no room for all.
-   */
-  writePath(row: number, end: number, out: Uint32Array, at: number): number {
-    const { segments } = this.#rows;
-    let to = at;
+  /** How many blocks a path has, from `start`, or NONE for its root, to a block; 0 when it does not go through `start`. */
+  pathLength(row: number, start: number): number {
+    let length = 0;
     for (let x = row; x !== NONE; ) {
-      to--;
-      const words = segments[x >>> SEGMENT_SHIFT]!;
-      const word = (x & SEGMENT_MASK) * STRIDE;
-      if (to >= 0) {
-        out[2 * to] = words[word]!;
-        out[2 * to + 1] = words[word + HIGH]!;
-      }
-      if (x === end) break;
-      x = words[word + PARENT]!;
+      const first = x - this.#runOf(x);
+      if (start >= first && start <= x) return length + x - start + 1;
+      length += x - first + 1;
+      x = this.parent(first);
     }
-    return to;
+    return start === NONE ? length : 0;
+  }
+
+  /** Writes the hashes of the last `length` blocks of the path to a block to `out`, pair by pair. */
+  writePath(row: number, length: number, out: Uint32Array): void {
+    const { segments } = this.#hashes;
+    let x = row;
+    for (let left = length; left > 0; ) {
+      const blocks = Math.min(left, this.#runOf(x) + 1);
+      left -= blocks;
+      const words = segments[x >>> SEGMENT_SHIFT]!;
+      const end = HASH_STRIDE * ((x & SEGMENT_MASK) + 1);
+      const from = end - HASH_STRIDE * blocks;
+      if (blocks > FEW) out.set(words.subarray(from, end), HASH_STRIDE * left);
+      else for (let word = from; word < end; word++) out[HASH_STRIDE * left + word - from] = words[word]!;
+      x = this.parent(x - blocks + 1);
+    }
   }
 
   /** The number that stands for a block for good. */
@@ -225,6 +242,12 @@ export class LineageForest {
     return pruned;
   }
 
+  /** How many blocks right before a block are the rows right before its row. */
+  #runOf(row: number): number {
+    const parent = this.#rows.get(row, PARENT);
+    return parent > FIRST_RUN ? 0 : FIRST_RUN - parent + 1;
+  }
+
   #isNeeded(row: number): boolean {
     return this.#rows.get(row, FIRST_CHILD) !== NONE || this.#rows.get(row, FRONTIERS) !== NONE;
   }
@@ -232,7 +255,7 @@ export class LineageForest {
   #delete(row: number): void {
     const rows = this.#rows;
     this.#table.delete(row);
-    const parent = rows.get(row, PARENT);
+    const parent = this.parent(row);
     if (parent !== NONE) {
       const next = rows.get(row, NEXT);
       const previous = rows.get(row, PREVIOUS);

@@ -1,4 +1,4 @@
-// Questions about the blocks of one session on one owner. Answers are the caller's to keep.
+// Questions about the blocks of one session on one owner.
 import type { HashPairs } from '../hashing/types.ts';
 import { FIRST, SIZE } from './frontier-pairs.ts';
 import type { Frontiers } from './frontiers.ts';
@@ -10,7 +10,7 @@ export class SessionBlocks {
   readonly #forest: LineageForest;
   readonly #paths: OwnerPaths;
   readonly #frontiers: Frontiers;
-  /** Paths are written from its end backwards. */
+  /** The path that is shown. */
   #room = new Uint32Array(256);
 
   constructor(forest: LineageForest, paths: OwnerPaths, frontiers: Frontiers) {
@@ -24,22 +24,21 @@ export class SessionBlocks {
     return this.#room.byteLength;
   }
 
-  /** The path to each frontier of a pair, first block first; with `anchor` only those through it, from it on. */
-  paths(pair: number, anchor: number): HashPairs[] {
+  /**
+   * Shows the path to each frontier of a pair, first block first; with `anchor` only those through it, from it on. The array is written
+   * again for the next path.
+   */
+  forEachPath(pair: number, anchor: number, visit: (path: HashPairs) => void): void {
     const forest = this.#forest;
     const frontiers = this.#frontiers;
-    const found: HashPairs[] = [];
     for (let f = frontiers.pairs.get(pair, FIRST); f !== NONE; f = frontiers.nextOfPair(f)) {
       const node = frontiers.nodeOf(f);
-      let from = forest.writePath(node, anchor, this.#room, this.#room.length >> 1);
-      if (from < 0) {
-        this.#grow((this.#room.length >> 1) - from);
-        from = forest.writePath(node, anchor, this.#room, this.#room.length >> 1);
-      }
-      if (anchor === NONE || forest.is(anchor, this.#room[2 * from]!, this.#room[2 * from + 1]!))
-        found.push(this.#room.slice(2 * from));
+      const length = forest.pathLength(node, anchor);
+      if (length === 0) continue;
+      if (this.#room.length < 2 * length) this.#room = new Uint32Array(4 * length);
+      forest.writePath(node, length, this.#room);
+      visit(this.#room.subarray(0, 2 * length));
     }
-    return found;
   }
 
   /** Every block of these paths once, none before its parent. */
@@ -93,10 +92,6 @@ export class SessionBlocks {
       pairs[2 * i + 1] = this.#forest.high(rows[i]!);
     }
     return pairs;
-  }
-
-  #grow(blocks: number): void {
-    this.#room = new Uint32Array(4 * blocks);
   }
 }
 

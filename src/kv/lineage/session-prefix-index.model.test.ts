@@ -221,7 +221,7 @@ describe('a session prefix index', () => {
           both.compare();
         }
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
   });
 
@@ -240,7 +240,7 @@ describe('a session prefix index', () => {
           both.compare();
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 40 },
     );
   });
 
@@ -256,7 +256,7 @@ describe('a session prefix index', () => {
           both.compare();
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 40 },
     );
   });
 
@@ -271,7 +271,7 @@ describe('a session prefix index', () => {
           auditLineage(both.state, limits);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -287,7 +287,7 @@ describe('a session prefix index', () => {
           expect([both.lineages(), both.index.stats()]).toEqual(before);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
@@ -308,7 +308,7 @@ describe('a session prefix index', () => {
             expect(both.lineages(others)).toEqual(before);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
@@ -325,7 +325,7 @@ describe('a session prefix index', () => {
           if (step.kind === 'match' || step.kind === 'store') expect(again).not.toEqual({ kind: 'advanced' });
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
@@ -348,7 +348,7 @@ describe('a session prefix index', () => {
         auditLineage(whole.state);
         auditLineage(parts.state);
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 
@@ -368,7 +368,7 @@ describe('a session prefix index', () => {
           }
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
@@ -406,7 +406,7 @@ describe('a session prefix index', () => {
           }
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
@@ -430,7 +430,7 @@ describe('a session prefix index', () => {
           both.compare();
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 });

@@ -121,23 +121,28 @@ export class SessionPrefixIndex implements SessionLineageIndex {
   }
 
   /**
-   * The path to each frontier of a session on an owner, first block first, in no order. With an anchor only those through that block,
-   * from it on.
+   * The path to each frontier of a session on an owner, first block first, in no order; the caller's to keep. With an anchor only those
+   * through that block, from it on.
    * @throws PM_KV_LINEAGE_ANCHOR when the anchor is not known, whatever else is.
    */
   paths(session: SessionKey, owner: OwnerSlot, anchor: U64 | null = null): HashPairs[] {
+    const paths: HashPairs[] = [];
+    this.forEachPath(session, owner, anchor, (path) => void paths.push(path.slice()));
+    return paths;
+  }
+
+  /** As `paths`, one after the other in an array that is written again for the next: copy what must stay. */
+  forEachPath(
+    session: SessionKey,
+    owner: OwnerSlot,
+    anchor: U64 | null,
+    visit: (path: HashPairs) => void,
+  ): void {
     const { blocks, forest } = this.#state;
     const row = anchor === null ? NONE : forest.find(anchor.lo, anchor.hi);
-    if (anchor !== null && row === NONE) {
-      const hash = u64ToBigInt(anchor).toString();
-      throw new PointsmanError(
-        'PM_KV_LINEAGE_ANCHOR',
-        `paths were asked for from block ${hash} on, but no session has it; ask nodeOf first, or leave the anchor out`,
-        { details: { anchor: hash } },
-      );
-    }
+    if (anchor !== null && row === NONE) refuseAnchor(anchor);
     const pair = this.#pair(session, owner);
-    return pair === NONE ? [] : blocks.paths(pair, row);
+    if (pair !== NONE) blocks.forEachPath(pair, row, visit);
   }
 
   /** Every block of these paths once, none before its parent. */
@@ -255,4 +260,13 @@ export class SessionPrefixIndex implements SessionLineageIndex {
     const session = this.#find(key);
     return session === NONE ? NONE : this.#state.frontiers.pairs.find(session, owner);
   }
+}
+
+function refuseAnchor(anchor: U64): never {
+  const hash = u64ToBigInt(anchor).toString();
+  throw new PointsmanError(
+    'PM_KV_LINEAGE_ANCHOR',
+    `paths were asked for from block ${hash} on, but no session has it; ask nodeOf first, or leave the anchor out`,
+    { details: { anchor: hash } },
+  );
 }
