@@ -8,6 +8,7 @@ import {
   type PrefixIndex,
   type SessionKey,
   SessionPrefixIndex,
+  SessionUpdates,
   sessionKey,
 } from '../src/kv/index.ts';
 import { type Rng, seededRng } from '../src/plugin/index.ts';
@@ -162,6 +163,34 @@ function trunkRows({ lineage }: Sides, all: readonly Talk[]): BenchRow[] {
   return [row(name, 'µs', median(times.slice(8)), null, null)];
 }
 
+/** What a turn of a session costs: on the road only that its match is put into a queue; the rest later. */
+function updateRows({ lineage, residency }: Sides, all: readonly Talk[]): BenchRow[] {
+  const updates = new SessionUpdates({ index: lineage, residency, later: () => undefined });
+  const rng = seededRng(9);
+  const queued: number[] = [];
+  const applied: number[] = [];
+  for (let round = 0; round < ROUNDS + WARM_UP; round++) {
+    const turns = Array.from({ length: ASKED }, () => all[rng.integer(all.length)]!);
+    // Turns that grow by a few blocks: their sessions have frontiers before.
+    for (const { key, owner, sequence } of turns) {
+      lineage.finish(key);
+      lineage.match(key, owner, sequence.subarray(0, sequence.length - 2 * EVENT));
+    }
+    const put = timed(() => {
+      for (const { key, owner, sequence } of turns)
+        updates.matched(key, owner, updates.versionOf(owner), sequence);
+    });
+    queued.push((put * 1000) / ASKED);
+    applied.push(timed(() => updates.flush()) / ASKED);
+  }
+  if (updates.stats().refused > 0) throw new Error('a match was refused');
+  const name = `match of ${SHARED + OWN} blocks`;
+  return [
+    row(`${name}, queued`, 'ns', median(queued.slice(WARM_UP)), null, null),
+    row(`${name}, applied`, 'µs', median(applied.slice(WARM_UP)), null, null),
+  ];
+}
+
 function memoryRows(all: readonly Talk[]): BenchRow[] {
   const heap = heapBytes();
   const arrays = process.memoryUsage().arrayBuffers;
@@ -202,11 +231,12 @@ function run(): BenchResult {
   const removals = [...removalRows(sides, all), ...trunkRows(sides, all)];
   return {
     name: 'lineage',
-    rows: [...pathRows(sides), ...removals, ...memory],
+    rows: [...pathRows(sides), ...removals, ...updateRows(sides, all), ...memory],
     notes: [
       `${SESSIONS} sessions on ${OWNERS} owners, each with ${SHARED} blocks of one of ${SYSTEM_PROMPTS} system prompts and ${OWN} of its own; engines have hashes of their own and announce ${EVENT} blocks at a time. Look-ups and paths: ${ASKED} more sessions of each length, in turn.`,
       'A path is all hashes, first block first, in an array that is used again, or in one to keep; a look-up answers depths. Aims: a path at most twice as long as a look-up, a removal at most twice as long as the prefix index’s, 64 bytes per block.',
       `Removals: the last ${BATCH} blocks of sessions drawn at random, back before the next; medians of ${ROUNDS}, both sides in turn.`,
+      `Matches: the path is known but for the last ${EVENT} blocks; medians of ${ROUNDS} batches of ${ASKED}.`,
       'Memory counts everything: blocks, frontiers, sessions and their ids.',
     ],
   };
