@@ -87,10 +87,10 @@ describe('readSession', () => {
   it('reads the canonical headers, trimmed, and freezes the result', () => {
     const session = readSession(
       {
-        'x-dynamo-session-id': ' s-1 ',
-        'x-dynamo-parent-session-id': 's-0',
-        'x-dynamo-session-final': 'TRUE',
-        'x-session-id': 'other',
+        'x-dynamo-session-id': [' s-1 '],
+        'x-dynamo-parent-session-id': ['s-0'],
+        'x-dynamo-session-final': ['TRUE'],
+        'x-other': ['other'],
       },
       'tool',
     );
@@ -107,14 +107,16 @@ describe('readSession', () => {
 
   it('drops a parent that is the session itself and a final that is no boolean', () => {
     const headers = {
-      'x-dynamo-session-id': 's',
-      'x-dynamo-parent-session-id': 's',
-      'x-dynamo-session-final': 'yes',
+      'x-dynamo-session-id': ['s'],
+      'x-dynamo-parent-session-id': ['s'],
+      'x-dynamo-session-final': ['yes'],
     };
     expect(readSession(headers, null)).toEqual({ sessionId: 's', agentHeaders: {} });
   });
 
   it.each(['', '   ', 'x'.repeat(257), 'caf\u00e9', 'a\u0007b'])('takes %j as no session id', (id) => {
-    expect(readSession({ 'x-dynamo-session-id': id, 'x-dynamo-session-final': 'true' }, 'user')).toBeNull();
+    expect(
+      readSession({ 'x-dynamo-session-id': [id], 'x-dynamo-session-final': ['true'] }, 'user'),
+    ).toBeNull();
   });
 });

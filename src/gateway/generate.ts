@@ -130,7 +130,7 @@ async function toRoadRequest(
     expectedOutputTokens: hints.expectedOutputTokens,
     loraName: adapter,
     cacheSalt: request.cacheSalt,
-    session: readSession(req.headers, lastRole, req.headersDistinct),
+    session: readSession(req.headersDistinct, lastRole),
     constraints,
     policyClass: readPolicyClass(clean.trusted),
     incomingHint: clean.incomingHint,

@@ -1,47 +1,108 @@
-// Session identity from the canonical headers. Nothing authenticates them: they label a request and place nothing by themselves.
-import type { IncomingHttpHeaders } from 'node:http';
+// Whose request it is, from the headers of the router and of the agents it knows. Nothing authenticates them: they label a request and
+// place nothing by themselves.
 import type { SessionContext } from '../plugin/index.ts';
 import { agentHeadersOf, type DistinctHeaders } from '../road/index.ts';
 
-const SESSION = 'x-dynamo-session-id';
-const PARENT = 'x-dynamo-parent-session-id';
 const FINAL = 'x-dynamo-session-final';
 
 /** Longer ids count as absent. */
 const MAX_ID_BYTES = 256;
 
+/** How an agent names its sessions. */
+interface Identity {
+  /** Without a usable value of this header the row does not count. */
+  readonly key: string;
+  /** Headers of the session's id, of which the first usable one counts. */
+  readonly session: readonly string[];
+  /** Likewise of the session it was started by. */
+  readonly parent: readonly string[];
+  /** Where only sessions with this header have a parent. */
+  readonly child?: string;
+  /** A header that says of a request that it compacts the conversation, and how. */
+  readonly compaction?: { readonly header: string; readonly says: (value: string) => boolean };
+}
+
+const CANONICAL: Identity = {
+  key: 'x-dynamo-session-id',
+  session: ['x-dynamo-session-id'],
+  parent: ['x-dynamo-parent-session-id'],
+};
+
+/** Agents by their own headers, in the order in which they are asked. The last one is also what other clients send. */
+const AGENTS: readonly Identity[] = [
+  {
+    // Claude Code: an agent within a session is one of its own, and a child of another agent or of the session.
+    key: 'x-claude-code-session-id',
+    session: ['x-claude-code-agent-id', 'x-claude-code-session-id'],
+    parent: ['x-claude-code-parent-agent-id', 'x-claude-code-session-id'],
+    child: 'x-claude-code-agent-id',
+  },
+  {
+    // Codex
+    key: 'thread-id',
+    session: ['thread-id'],
+    parent: ['x-codex-parent-thread-id'],
+    compaction: { header: 'x-codex-turn-metadata', says: isCompactionMetadata },
+  },
+  {
+    // DeepSeek's harness
+    key: 'x-deepseek-harness-session-id',
+    session: ['x-deepseek-harness-session-id'],
+    parent: ['x-deepseek-harness-parent-session-id'],
+    compaction: { header: 'x-deepseek-harness-compact', says: (value) => value === '1' },
+  },
+  {
+    // OpenCode, and clients of vLLM
+    key: 'x-session-id',
+    session: ['x-session-id'],
+    parent: ['x-parent-session-id'],
+  },
+];
+
 /**
- * The session of a request, frozen; null without a usable session id.
+ * The session of a request, frozen; null without a usable session id. The router's own headers go before an agent's.
+ * @param headers every value of every header by itself; of one that was sent several times the first names a session.
  * @param lastRole role of the last message of a chat, from which the trigger follows; null for other requests.
- * @param distinct every value of every header by itself, from which those of agents are captured
  */
-export function readSession(
-  headers: IncomingHttpHeaders,
-  lastRole: string | null,
-  distinct: DistinctHeaders = {},
-): SessionContext | null {
-  const sessionId = readId(headers[SESSION]);
-  if (sessionId === null) return null;
-  const parent = readId(headers[PARENT]);
-  const final = readBoolean(headers[FINAL]);
+export function readSession(headers: DistinctHeaders, lastRole: string | null): SessionContext | null {
+  const agent = AGENTS.find(({ key }) => readId(headers, key) !== null) ?? null;
+  const identity = readId(headers, CANONICAL.key) === null ? agent : CANONICAL;
+  const sessionId = identity === null ? null : firstId(headers, identity.session);
+  if (identity === null || sessionId === null) return null;
+  const hasParent = identity.child === undefined || readId(headers, identity.child) !== null;
+  const parent = hasParent ? firstId(headers, identity.parent) : null;
+  const final = readBoolean(firstValue(headers, FINAL));
   return Object.freeze({
     sessionId,
     ...(parent === null || parent === sessionId ? {} : { parentSessionId: parent }),
     ...(final === null ? {} : { sessionFinal: final }),
     ...(lastRole === null ? {} : { inputTrigger: triggerOf(lastRole) }),
-    agentHeaders: agentHeadersOf(distinct),
+    agentHeaders: agentHeadersOf(headers),
+    ...(agent !== null && isCompaction(headers, agent) ? { compaction: true } : {}),
   });
 }
 
+function firstId(headers: DistinctHeaders, names: readonly string[]): string | null {
+  for (const name of names) {
+    const id = readId(headers, name);
+    if (id !== null) return id;
+  }
+  return null;
+}
+
 /** Printable text without surrounding blanks; Node hands header bytes over as Latin-1. */
-function readId(value: string | readonly string[] | undefined): string | null {
-  if (typeof value !== 'string') return null;
-  const id = value.trim();
+function readId(headers: DistinctHeaders, name: string): string | null {
+  const id = firstValue(headers, name);
   return id !== '' && id.length <= MAX_ID_BYTES && /^[\x20-\x7e]*$/.test(id) ? id : null;
 }
 
-function readBoolean(value: string | readonly string[] | undefined): boolean | null {
-  switch (typeof value === 'string' ? value.trim().toLowerCase() : '') {
+/** The first value of a header without the blanks around it; empty when it was not sent. */
+function firstValue(headers: DistinctHeaders, name: string): string {
+  return headers[name]?.[0]?.trim() ?? '';
+}
+
+function readBoolean(value: string): boolean | null {
+  switch (value.toLowerCase()) {
     case 'true':
     case '1':
       return true;
@@ -56,4 +117,21 @@ function readBoolean(value: string | readonly string[] | undefined): boolean | n
 function triggerOf(role: string): string {
   if (role === 'user') return 'user_message';
   return role === 'tool' || role === 'function' ? 'tool_result' : 'other';
+}
+
+function isCompaction(headers: DistinctHeaders, { compaction }: Identity): boolean {
+  return compaction?.says(firstValue(headers, compaction.header)) ?? false;
+}
+
+/** Whether what Codex says of a turn is JSON that calls it a compaction. */
+function isCompactionMetadata(value: string): boolean {
+  // Headers are bounded, and most are of other turns: only what can be one is parsed.
+  if (!value.includes('"compaction"')) return false;
+  try {
+    const metadata: unknown = JSON.parse(value);
+    if (typeof metadata !== 'object' || metadata === null) return false;
+    return 'request_kind' in metadata && metadata.request_kind === 'compaction';
+  } catch {
+    return false;
+  }
 }

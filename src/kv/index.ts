@@ -1,4 +1,4 @@
-// Identity and residency of KV blocks: hashing and the prefix index.
+// Identity and residency of KV blocks: hashing, the prefix index, and which blocks sessions have.
 export {
   ApproximateResidency,
   type ApproximateResidencyOptions,
@@ -24,6 +24,22 @@ export {
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
 export { runtimeWebAssembly, type WasmMemory, type WasmModule } from './hashing/wasm-api.ts';
+export { sessionKey } from './lineage/session-key.ts';
+export { SessionPrefixIndex } from './lineage/session-prefix-index.ts';
+export {
+  SessionUpdates,
+  type SessionUpdatesOptions,
+  type SessionUpdatesStats,
+} from './lineage/session-updates.ts';
+export type {
+  LineageBlock,
+  LineageLimits,
+  LineageNodeId,
+  LineageOutcome,
+  LineageStats,
+  OwnerFrontier,
+  SessionKey,
+} from './lineage/types.ts';
 export { createPrefixIndex } from './residency/extent-index.ts';
 export type { PrefixIndexOptions } from './residency/prefix-index-options.ts';
 export {

@@ -132,6 +132,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'Block hashing needs a little-endian machine.',
   },
+  PM_KV_LINEAGE_ANCHOR: {
+    status: 500,
+    retryable: false,
+    meaning: 'The paths of a session were asked for from a block on that no session has.',
+  },
   PM_SNAPSHOT_UNUSABLE: {
     status: 500,
     retryable: false,

@@ -1,11 +1,19 @@
 /**
- * Who a request belongs to, read from its headers; frozen. Absent parts were not sent. Without a usable `x-dynamo-session-id` there is
- * no session, whatever the other headers say. Nothing authenticates these headers.
+ * Who a request belongs to, read from its headers; frozen. Absent parts were not sent. Without a usable session id there is no session,
+ * whatever the other headers say. Nothing authenticates these headers.
  */
 export interface SessionContext {
-  /** Header `x-dynamo-session-id`: 1 to 256 printable ASCII characters without the blanks around them; anything else counts as not sent. */
+  /**
+   * 1 to 256 printable ASCII characters without the blanks around them; anything else counts as not sent. The first of: header
+   * `x-dynamo-session-id`; `x-claude-code-agent-id` or `x-claude-code-session-id`, where the latter was sent; `thread-id`;
+   * `x-deepseek-harness-session-id`; `x-session-id`.
+   */
   readonly sessionId: string;
-  /** Header `x-dynamo-parent-session-id`, under the same rules; absent when it is the session's own id. */
+  /**
+   * Under the same rules, from the header that goes with the id: `x-dynamo-parent-session-id`; for an agent of Claude Code
+   * `x-claude-code-parent-agent-id`, else `x-claude-code-session-id`; `x-codex-parent-thread-id`;
+   * `x-deepseek-harness-parent-session-id`; `x-parent-session-id`. Absent when it is the session's own id.
+   */
   readonly parentSessionId?: string;
   /** Header `x-dynamo-session-final`, `true` or `1`, `false` or `0`: true on the last request of the session. */
   readonly sessionFinal?: boolean;
@@ -20,6 +28,9 @@ export interface SessionContext {
    * `x-openai-memgen-request`. At most 64 values, 16 KiB each, 32 KiB with their names in all; what exceeds that is left out.
    */
   readonly agentHeaders: Readonly<Record<string, readonly string[]>>;
-  /** Whether the agent compacts its conversation; the router does not set it in this version. */
+  /**
+   * True when the agent compacts its conversation by this request: `x-codex-turn-metadata` with `request_kind` `compaction`, or
+   * `x-deepseek-harness-compact: 1`, beside the id that such an agent sends; else absent.
+   */
   readonly compaction?: boolean;
 }

@@ -39,4 +39,32 @@ describe('captured agent headers', () => {
     const many = Array.from({ length: 70 }, (_, at) => String(at));
     expect(agentHeadersOf({ 'x-codex-a': many })['x-codex-a']).toEqual(many.slice(0, 64));
   });
+
+  it('hold 32,768 bytes with their names, and not one more; a smaller value behind one that is left out still fits', () => {
+    const name = 'x-codex-a';
+    const half = 'x'.repeat(16_384 - name.length);
+    expect(agentHeadersOf({ [name]: [half, half] })[name]).toEqual([half, half]);
+    expect(agentHeadersOf({ [name]: [half, half, ''] })[name]).toEqual([half, half]);
+    const less = half.slice(0, -20);
+    expect(agentHeadersOf({ [name]: [half, less, 'x'.repeat(12), 'x'.repeat(11)] })[name]).toEqual([
+      half,
+      less,
+      'x'.repeat(11),
+    ]);
+  });
+
+  it('hold a value of 16,384 bytes, and none of one more', () => {
+    const [fits, over] = ['x'.repeat(16_384), 'x'.repeat(16_385)];
+    expect(agentHeadersOf({ 'thread-id': [over, fits] })).toEqual({ 'thread-id': [fits] });
+  });
+
+  it('hold 64 values of all headers together', () => {
+    const values = (count: number) => Array.from({ length: count }, () => 'v');
+    const captured = agentHeadersOf({
+      'x-codex-a': values(40),
+      'x-claude-code-b': values(30),
+      'thread-id': ['t'],
+    });
+    expect(Object.values(captured).map((kept) => kept.length)).toEqual([40, 24]);
+  });
 });

@@ -1,0 +1,32 @@
+// Names a session so that equal ids of different models, routing groups or tenants never meet: ids are given by clients.
+import { type Partition, PointsmanError } from '../../plugin/index.ts';
+import type { SessionKey } from './types.ts';
+
+/** Longest part of a key in UTF-16 units; of session ids the gateway takes no longer ones either. */
+const MAX_PART = 256;
+
+/**
+ * The key of a session.
+ * @param tenant null = requests of this session name none, which is not the same as an empty name.
+ * @throws PM_KV_ARGUMENT when the id is empty, or a part is longer than 256 characters.
+ */
+export function sessionKey(partition: Partition, tenant: string | null, sessionId: string): SessionKey {
+  const parts = [part('model', partition.model), part('routing group', partition.routingGroup)];
+  parts.push(tenant === null ? '-' : part('tenant', tenant));
+  if (sessionId === '') refuse('a session id is empty; a request without one has no session', 0);
+  return `${parts.join('')}${checked('session id', sessionId)}` as SessionKey;
+}
+
+/** A text behind its length: no two lists of them look the same side by side. */
+function part(what: string, text: string): string {
+  return `${checked(what, text).length}:${text}`;
+}
+
+function checked(what: string, text: string): string {
+  if (text.length <= MAX_PART) return text;
+  return refuse(`a ${what} has at most ${MAX_PART} characters here, but one has ${text.length}`, text.length);
+}
+
+function refuse(message: string, length: number): never {
+  throw new PointsmanError('PM_KV_ARGUMENT', message, { details: { length } });
+}
