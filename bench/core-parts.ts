@@ -33,7 +33,7 @@ export function coreParts(road: BenchRoad, tokens: Uint32Array, pinnedTo: bigint
   let sunk = 0;
 
   const findEligible = () => {
-    const rules = rulesOf(constraints);
+    const rules = rulesOf(constraints, null);
     table.begin(candidates.slots.length, fleet.slotCapacity);
     excluded.count = 0;
     for (let at = 0; at < candidates.slots.length; at += 1) {

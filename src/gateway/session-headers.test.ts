@@ -1,7 +1,7 @@
 // Which header names a session, its parent and its compaction, agent by agent, and which goes before which.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DistinctHeaders } from './agent-headers.ts';
+import type { DistinctHeaders } from '../road/index.ts';
 import { readSession } from './session-headers.ts';
 
 const CANONICAL = { 'x-dynamo-session-id': ['own'], 'x-dynamo-parent-session-id': ['own-parent'] };

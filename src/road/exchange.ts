@@ -11,6 +11,7 @@ import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
+import { OutputProgress } from './output-progress.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -39,11 +40,7 @@ export class Exchange implements RoadTicket, CallerSink {
   #headPassed = false;
   /** A pause that came before there was an engine to pause. */
   #paused = false;
-  /** Whether its first token is out. */
-  #begun = false;
-  #generated = 0;
-  /** Blocks of prompt and output so far, the last one perhaps partly filled. */
-  #blocks = 0;
+  readonly #output: OutputProgress;
   /** Whether it got on since `takeProgress` was called last. */
   #gotOn = true;
   /** What its classifier made of it; null = nobody classified it, or not yet. */
@@ -59,6 +56,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#state = state;
     this.#request = request;
     this.#sink = new GuardedSink(sink, state.metrics);
+    this.#output = new OutputProgress(state, request);
     this.arrivedAt = earlier === null ? state.clock.now() : earlier.arrivedAt;
     if (earlier === null) return;
     this.#lifecycle = earlier.#lifecycle;
@@ -114,7 +112,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#bookings += 1;
     this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
-    this.#blocks = Math.ceil(promptTokensOf(this.#request) / booking.blockSize);
+    this.#output.booked(booking);
     this.#state.exchanges.add(this);
   }
 
@@ -240,17 +238,10 @@ export class Exchange implements RoadTicket, CallerSink {
   tokens(count: number): void {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
-    const { scheduler } = this.#state;
     this.#gotOn = true;
-    this.#firstToken(booking);
-    this.#generated += count;
+    this.#output.begin(booking, this.arrivedAt);
     this.#lifecycle?.responding(count);
-    const blocks = Math.ceil((promptTokensOf(this.#request) + this.#generated) / booking.blockSize);
-    if (blocks > this.#blocks) {
-      scheduler.outputBlock(booking.attempt, this.#generated, this.#request.expectedOutputTokens);
-      this.#state.beliefs?.generated(booking.attempt, blocks - this.#blocks);
-      this.#blocks = blocks;
-    }
+    this.#output.tokens(booking, count);
     if (!this.#sink.tokens(count)) this.#doorFailed();
   }
 
@@ -260,7 +251,7 @@ export class Exchange implements RoadTicket, CallerSink {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
     this.#gotOn = true;
-    this.#firstToken(booking);
+    this.#output.begin(booking, this.arrivedAt);
     this.#lifecycle?.responding(0);
   }
 
@@ -268,8 +259,7 @@ export class Exchange implements RoadTicket, CallerSink {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
     this.#gotOn = true;
-    this.#state.scheduler.toldOutputBlock(booking.attempt, weight);
-    this.#state.beliefs?.generated(booking.attempt, 1);
+    this.#output.block(booking, weight);
   }
 
   finished(report: EngineReport): void {
@@ -291,19 +281,6 @@ export class Exchange implements RoadTicket, CallerSink {
   }
 
   // --- endings ---
-
-  #firstToken(booking: ExchangeBooking): void {
-    if (this.#begun) return;
-    this.#begun = true;
-    const { scheduler, clock, metrics } = this.#state;
-    const now = clock.now();
-    scheduler.prefillCompleted(booking.attempt);
-    this.#state.loadFell(booking.workerId);
-    this.#state.beliefs?.computed(booking.attempt);
-    booking.decision?.firstToken(now);
-    const labels = this.#state.labelsOf(this.#request.partition.model).model;
-    metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
-  }
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
     this.#end(reason, error.status, null, error.code, this.#sink.retries(error));
@@ -348,7 +325,7 @@ export class Exchange implements RoadTicket, CallerSink {
         status,
         retries: this.#earlierTries,
         report,
-        generated: this.#begun,
+        generated: this.#output.begun,
         hints: this.#hints,
         predictedTokens: this.#predictedTokens,
         stopWaiting,

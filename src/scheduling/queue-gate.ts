@@ -136,7 +136,11 @@ export class QueueGate {
     const worker = fleet.workerOfSlot(slot);
     if (worker === null) return false;
     const { spec } = worker;
-    if (spec.model !== partition.model || fleet.groupOf(spec) !== partition.routingGroup || spec.role !== role)
+    if (
+      spec.model !== partition.model ||
+      fleet.groupOf(spec) !== partition.routingGroup ||
+      spec.role !== role
+    )
       return false;
     if (spec.registered === true && !isCarried(caller)) return false;
     return exclusionOf(worker, fleet.slotRank(slot), rules) < 0;
