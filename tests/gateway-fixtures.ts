@@ -23,6 +23,7 @@ export function workerFixture(spec: Partial<WorkerSpec> = {}): Worker {
     },
     state: 'ready',
     capabilities: null,
+    taints: spec.taints ?? [],
     slots: [0],
   };
 }
@@ -87,6 +88,8 @@ export const LIMITS: RouterConfig['limits'] = {
   concurrentRequests: 8,
   firstWorkerWaitMs: 0,
   firstWorkerWaiting: 1024,
+  retries: 2,
+  retryBudget: 0.2,
   indexBytes: 1 << 20,
   decisionBytes: 1 << 20,
   overloadStatus: 429,
@@ -105,6 +108,7 @@ export const ROUTER: RouterConfig['router'] = {
   hostCacheHitWeight: 0.75,
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
+  encoderCudaToCpuRatio: 8,
   routerTtlSeconds: 120,
   busyThresholds: NO_THRESHOLDS,
   queueThreshold: null,

@@ -203,6 +203,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const { firstWorkerWaitMs: waitMs, firstWorkerWaiting: waiting } = current().limits;
       return { waitMs, waiting };
     },
+    get retries() {
+      const { retries, retryBudget: ratio } = current().limits;
+      return { retries, ratio };
+    },
     get bookingExpiryMs() {
       return current().router.activeRequestExpirySeconds * 1000;
     },

@@ -116,6 +116,8 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
       ...config.limits,
       decisionBytes: DECISION_BYTES,
       concurrentRequests: Number.MAX_SAFE_INTEGER,
+      // One booking per request: what a fleet does with a trace is measured, not how failures are made good.
+      retries: 0,
     },
     models: new Map([
       [
@@ -152,6 +154,8 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     totalKvBlocks: settings.kvBlocks,
     taints: [],
     topology: {},
+    device: null,
+    adapters: [],
     capabilities: {
       protocol_versions: ['0.1'],
       epoch: 'replay',

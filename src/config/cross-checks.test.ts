@@ -181,3 +181,27 @@ test('names, ids, urls and ranks that clash are reported where the second stands
     'r.yaml:10:16: admin.port: port 8000 is also listen.port; the two APIs need different ports',
   ]);
 });
+
+test('names of adapters say which model they belong to, and the mode serves adapters', () => {
+  const fleet = (mode: string, ...workers: readonly string[]): string =>
+    [
+      `router: { mode: ${mode} }`,
+      'models: { small: { aliases: [s] }, big: {} }',
+      'workers:',
+      ...workers.map((worker, at) => `  - { url: "http://127.0.0.1:${at + 1}", ${worker} }`),
+    ].join('\n');
+  const law = 'model: small, adapters: [law]';
+  for (const mode of ['kv', 'round-robin', 'random']) {
+    expect(problems(fleet(mode, law, law, 'model: big, adapters: [code]'))).toEqual([]);
+  }
+  for (const mode of ['power-of-two', 'least-loaded', 'direct', 'device-aware-weighted']) {
+    expect(problems(fleet(mode, 'model: small', law))).toEqual([
+      `router.yaml:5:48: workers[1].adapters: adapters need router.mode kv, round-robin, random; it is ${mode}`,
+    ]);
+  }
+  expect(problems(fleet('kv', law, 'model: big, adapters: [law, s, x, x]'))).toEqual([
+    'router.yaml:5:53: workers[1].adapters[0]: "law" is an adapter of model "small" already; give this one another name',
+    'router.yaml:5:58: workers[1].adapters[1]: "s" names a model already; give the adapter another name',
+    'router.yaml:5:64: workers[1].adapters[3]: adapter "x" is given twice',
+  ]);
+});

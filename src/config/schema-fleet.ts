@@ -124,5 +124,7 @@ export const worker = () =>
     total_kv_blocks: orNull(whole(1)),
     taints: list(text(), 'taints'),
     topology: table(text(), 'topology levels'),
+    device: orNull(text()),
+    adapters: list(text(), 'adapters'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -33,6 +33,7 @@ export const ROUTER_MODES = [
   'random',
   'power-of-two',
   'least-loaded',
+  'device-aware-weighted',
   'direct',
 ] as const satisfies readonly RouterMode[];
 
@@ -82,6 +83,8 @@ export const fileSchema = mapping({
     concurrent_requests: or(whole(1, 1_000_000), 2048),
     first_worker_wait: or(duration(0, HOUR), 0),
     first_worker_waiting: or(whole(1, 1_000_000), 1024),
+    retries: or(whole(0, 16), 2),
+    retry_budget: or(decimal(0, 1), 0.2),
     index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
     decision_bytes: or(size(64 * KiB, 64 * GiB), 64 * MiB),
     overload_status: or(whole(400, 599), 429),
@@ -102,6 +105,7 @@ export const fileSchema = mapping({
     host_cache_hit_weight: or(decimal(0, 1), 0.75),
     disk_cache_hit_weight: or(decimal(0, 1), 0.25),
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
+    encoder_cuda_to_cpu_ratio: or(whole(1, 1_000_000), 8),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
     ...routerQueueKeys(),

@@ -39,7 +39,14 @@ export interface ConfigSource {
 }
 
 /** Router modes. */
-export type RouterMode = 'kv' | 'round-robin' | 'random' | 'power-of-two' | 'least-loaded' | 'direct';
+export type RouterMode =
+  | 'kv'
+  | 'round-robin'
+  | 'random'
+  | 'power-of-two'
+  | 'least-loaded'
+  | 'device-aware-weighted'
+  | 'direct';
 
 /** One hint policy listed under a role. */
 export interface HintEntry {
@@ -151,6 +158,10 @@ export interface WorkerConfig {
   readonly totalKvBlocks: number | null;
   readonly taints: readonly string[];
   readonly topology: Readonly<Record<string, string>>;
+  /** What it runs on; null = not said. */
+  readonly device: string | null;
+  /** LoRA adapters that it holds. */
+  readonly adapters: readonly string[];
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
   readonly path: ConfigPath;
@@ -169,6 +180,8 @@ export interface RouterSettings {
   readonly hostCacheHitWeight: number;
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
+  /** How many requests another worker takes for one of a CPU, ≥ 1. */
+  readonly encoderCudaToCpuRatio: number;
   readonly routerTtlSeconds: number;
   /** Of every model that says nothing else. */
   readonly busyThresholds: BusyThresholds;
@@ -228,6 +241,10 @@ export interface RouterConfig {
     readonly firstWorkerWaitMs: number;
     /** Most requests that do at once. */
     readonly firstWorkerWaiting: number;
+    /** Tries of a request after its first. */
+    readonly retries: number;
+    /** Retries per request in the long run. */
+    readonly retryBudget: number;
     readonly indexBytes: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;

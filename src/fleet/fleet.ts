@@ -7,6 +7,7 @@ import { type Partition, PointsmanError, type Role, type WorkerId } from '../plu
 import { sameCapabilities } from './capabilities.ts';
 import { NO_CANDIDATES, type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
 import { SlotTable } from './slot-table.ts';
+import { topologyTaints } from './topology-taints.ts';
 import type { ApproximateReason, Worker, WorkerCapabilities, WorkerSpec, WorkerState } from './types.ts';
 
 /** Hears what happens to workers, after it happened. Must not throw. */
@@ -71,7 +72,9 @@ export class Fleet {
         { details: { worker_id: String(spec.id) } },
       );
     }
-    const worker: MutableWorker = { spec, state: 'ready', capabilities, approximate: new Map(), slots: [] };
+    const taints = [...spec.taints, ...topologyTaints(spec.topology)];
+    const approximate = new Map<number, ApproximateReason>();
+    const worker: MutableWorker = { spec, state: 'ready', capabilities, taints, approximate, slots: [] };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
     this.#workers.set(spec.id, worker);
     this.#version += 1;

@@ -8,6 +8,8 @@ export type IneligibleReason =
   | 'filtered'
   | 'not_allowed'
   | 'missing_taint'
+  | 'missing_adapter'
+  | 'excluded'
   | 'not_pinned'
   | 'busy';
 

@@ -93,6 +93,11 @@ export const METRICS = {
     labels: ['model', 'role', 'policy_class'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
   },
+  pointsman_retries_total: {
+    kind: 'counter',
+    help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker, aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
+    labels: ['model', 'reason', 'outcome'],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',

@@ -10,6 +10,8 @@ type MutableSentHint = { -readonly [K in keyof SentHintRecord]: SentHintRecord[K
 /** What the end of a request adds to its record. */
 export interface DecisionEnd {
   readonly status: number;
+  /** Tries of the request before; absent = none. */
+  readonly retries?: number;
   readonly finish: string | null;
   readonly endMs: number;
   readonly report: DecisionRecord['report'];
@@ -150,7 +152,7 @@ export class StoredDecision {
       finish: end.finish,
       ttft_ms: this.#ttftMs,
       e2e_ms: end.endMs - this.#input.atMs,
-      retries: 0,
+      retries: end.retries ?? 0,
     };
   }
 

@@ -206,6 +206,11 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'The worker that the request is pinned to cannot take it.',
   },
+  PM_SELECTION_ADAPTER_UNKNOWN: {
+    status: 404,
+    retryable: false,
+    meaning: 'No worker of the model holds the LoRA adapter that the request names.',
+  },
   PM_SELECTION_PIN_REQUIRED: {
     status: 400,
     retryable: false,

@@ -16,6 +16,8 @@ export interface BookingEnd {
   readonly request: RoadRequest;
   readonly reason: ReleaseReason;
   readonly status: number;
+  /** Tries of the request before this one. */
+  readonly retries: number;
   /** The engine's; null = it did not finish. */
   readonly report: EngineReport | null;
   /** Whether any token of output came. */
@@ -29,7 +31,7 @@ export interface BookingEnd {
 /** Ends a booking; call once. */
 export function endBooking(state: RoadState, booking: ExchangeBooking, end: BookingEnd): void {
   const { scheduler, decisions, hintOutcomes, beliefs, clock } = state;
-  const { request, reason, status, report, hints } = end;
+  const { request, reason, status, retries, report, hints } = end;
   const now = clock.now();
   scheduler.release(booking.attempt);
   // With its first token the prompt was computed, and that was told.
@@ -45,6 +47,7 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   booking.decision.released(reason, now);
   decisions?.complete(booking.decision, {
     status,
+    retries,
     finish: report?.finishReason ?? null,
     endMs: now,
     report: report === null ? null : reportRecord(report),

@@ -1,7 +1,7 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, EngineSink, ReportedHintOutcome } from '../engines/index.ts';
-import type { RequestLifecycle } from '../host/index.ts';
+import type { Classification, RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
@@ -10,6 +10,7 @@ import { lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
+import type { QueueFacts } from './queue-walk.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -43,13 +44,28 @@ export class Exchange implements RoadTicket, EngineSink {
   #blocks = 0;
   /** Whether it got on since `takeProgress` was called last. */
   #gotOn = true;
+  /** What its classifier made of it; null = nobody classified it, or not yet. */
+  classification: Classification | null = null;
+  /** How it passed the queue, for another try; null = it has not, or there are none. */
+  admitted: QueueFacts | null = null;
+  /** Tries before this one. */
+  readonly #earlierTries: number = 0;
+  /** Bookings of the request so far, those of earlier tries included. */
+  #bookings = 0;
 
-  constructor(state: RoadState, request: RoadRequest, sink: ResponseSink) {
+  /** @param earlier the try that failed, when this is another one. */
+  constructor(state: RoadState, request: RoadRequest, sink: ResponseSink, earlier: Exchange | null = null) {
     this.requestId = request.requestId;
     this.#state = state;
     this.#request = request;
     this.#sink = new GuardedSink(sink, state.metrics);
-    this.arrivedAt = state.clock.now();
+    this.arrivedAt = earlier === null ? state.clock.now() : earlier.arrivedAt;
+    if (earlier === null) return;
+    this.#lifecycle = earlier.#lifecycle;
+    this.classification = earlier.classification;
+    this.admitted = earlier.admitted && { ...earlier.admitted, queuedSince: null };
+    this.#earlierTries = earlier.#earlierTries + 1;
+    this.#bookings = earlier.#bookings;
   }
 
   /** Whether the request has ended. */
@@ -65,6 +81,16 @@ export class Exchange implements RoadTicket, EngineSink {
   /** Number of its booking; null = it has none now. */
   get attempt(): number | null {
     return this.#booking?.attempt ?? null;
+  }
+
+  /** Bookings of the request so far. */
+  get bookings(): number {
+    return this.#bookings;
+  }
+
+  /** It failed, and the other try that was to follow does not: its classifier is told that the client left. */
+  forgo(): void {
+    this.#lifecycle?.ended(null, null);
   }
 
   // --- what the road tells ---
@@ -86,6 +112,7 @@ export class Exchange implements RoadTicket, EngineSink {
   booked(booking: ExchangeBooking): void {
     booking.hold?.retain();
     this.#booking = booking;
+    this.#bookings += 1;
     this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
@@ -260,7 +287,7 @@ export class Exchange implements RoadTicket, EngineSink {
   }
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
-    this.#end(reason, error.status, null, error.code);
+    this.#end(reason, error.status, null, error.code, this.#sink.retries(error));
     this.#sink.failed(error, this.#headPassed);
   }
 
@@ -287,6 +314,7 @@ export class Exchange implements RoadTicket, EngineSink {
     status: number,
     report: EngineReport | null,
     code: ErrorCode | null = null,
+    goesOn = false,
   ): void {
     this.#over = true;
     this.#engine = null;
@@ -299,6 +327,7 @@ export class Exchange implements RoadTicket, EngineSink {
         request: this.#request,
         reason,
         status,
+        retries: this.#earlierTries,
         report,
         generated: this.#generated > 0,
         hints: this.#hints,
@@ -307,6 +336,6 @@ export class Exchange implements RoadTicket, EngineSink {
       });
     }
     // The last thing: a request of the same id may start from here.
-    this.#lifecycle?.ended(report, code);
+    if (!goesOn) this.#lifecycle?.ended(report, code);
   }
 }

@@ -9,6 +9,7 @@ import type { Scheduler } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
+import type { RetryLimits } from './retry.ts';
 import type { Beliefs } from './types.ts';
 
 /** The road's parts. */
@@ -28,6 +29,8 @@ export interface RoadDeps extends LookupDeps {
   readonly firstWorkerHold?: HoldLimits;
   /** Queue profiles at the start; absent = nobody queues. */
   readonly queues?: QueueSettings;
+  /** How requests are tried again; read at each; absent = none is. */
+  readonly retries?: RetryLimits;
   /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */
   readonly bookingExpiryMs?: number;
   readonly clock: Clock;

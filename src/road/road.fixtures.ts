@@ -177,6 +177,7 @@ export interface TestRoadOptions
       | 'decisions'
       | 'metrics'
       | 'bookingExpiryMs'
+      | 'retries'
       | 'wallMicros'
     >
   > {
@@ -276,6 +277,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     ...(options.queues === undefined ? {} : { queues: options.queues }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
+    ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
     wallMicros: options.wallMicros ?? (() => 0),
   });

@@ -9,13 +9,14 @@ import { BookingLeases } from './booking-leases.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
+import { type HopRoad, RetryingRoad } from './retry.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
 import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { Walk } from './staged-booking.ts';
-import type { LateHintOutcome, ResponseSink, Road, RoadRequest, RoadTicket } from './types.ts';
+import type { LateHintOutcome, ResponseSink, Road, RoadRequest } from './types.ts';
 import { Walker } from './walk.ts';
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
@@ -29,10 +30,13 @@ export function createRoad(deps: RoadDeps): Road {
       road.workerGone(worker.spec.id);
     },
   });
-  return road;
+  const { retries, clock, metrics } = deps;
+  return retries === undefined
+    ? road
+    : new RetryingRoad(road, { limits: () => deps.retries ?? retries, clock, metrics });
 }
 
-class SynchronousRoad implements Road {
+class SynchronousRoad implements HopRoad {
   readonly #deps: RoadDeps;
   readonly #state: RoadState;
   readonly #walker: Walker;
@@ -53,8 +57,10 @@ class SynchronousRoad implements Road {
     this.#walker = new Walker(deps, this.#queue);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
-      goOn: (exchange: Exchange, request, classification) =>
-        this.#walk({ exchange, request, classification, heldSince: null }),
+      goOn: (exchange: Exchange, request, classification) => {
+        exchange.classification = classification;
+        this.#walk({ exchange, request, classification, heldSince: null });
+      },
       asError: asPointsmanError,
     });
     this.#hold = new FirstWorkerHold({
@@ -81,7 +87,7 @@ class SynchronousRoad implements Road {
     this.#leases = new BookingLeases(this.#state, () => deps.bookingExpiryMs ?? Number.POSITIVE_INFINITY);
   }
 
-  arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+  arrive(request: RoadRequest, sink: ResponseSink): Exchange {
     const exchange = new Exchange(this.#state, request, sink);
     this.#leases.review(exchange.arrivedAt);
     const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;
@@ -90,6 +96,19 @@ class SynchronousRoad implements Road {
     const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
+    return exchange;
+  }
+
+  again(earlier: Exchange, request: RoadRequest, sink: ResponseSink): Exchange {
+    const exchange = new Exchange(this.#state, request, sink, earlier);
+    try {
+      // It had its turn, and is not put behind others again.
+      const { classification, admitted } = exchange;
+      this.#walk({ exchange, request, classification, heldSince: null, admitted });
+    } catch (thrown) {
+      // Nobody is above to whom it could go.
+      exchange.failed(asPointsmanError(thrown));
+    }
     return exchange;
   }
 

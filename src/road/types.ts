@@ -58,8 +58,8 @@ export interface RoadRequest {
 }
 
 /**
- * What a door gets to hear. Calls in order: booked, head, data and tokens (none for an answer that is no stream), then exactly one
- * of finished and failed.
+ * What a door gets to hear. Calls in order: booked, again for each try; head, data and tokens (none for an answer that is no stream) of
+ * the last try; then exactly one of finished and failed.
  */
 export interface ResponseSink {
   booked(chosen: WorkerRank, decisionId: string): void;
@@ -69,6 +69,11 @@ export interface ResponseSink {
   finished(report: EngineReport): void;
   /** Refused before booking, or failed after; `afterHead` says whether the head was passed on. */
   failed(error: PointsmanError, afterHead: boolean): void;
+  /**
+   * Asked before `failed` of a request that was booked: whether it goes on elsewhere, so that its classifier hears of no end. Absent =
+   * it does not.
+   */
+  retries?(error: PointsmanError): boolean;
   /**
    * Whether somebody still waits for the answer; asked when nothing has come from the engine for long, and then the request goes on.
    * Absent = the door does not know: such a request is given up.

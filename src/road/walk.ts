@@ -63,6 +63,7 @@ export class Walker {
         if (outcome.kind === 'waits') return null;
         passed = { ...walk, admitted: outcome.facts };
       }
+      walk.exchange.admitted = passed.admitted ?? null;
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
       return asPointsmanError(thrown);
@@ -149,6 +150,7 @@ export class Walker {
       match: lookup.match,
       session: request.session,
       constraints: request.constraints,
+      loraName: request.loraName,
       expectedOutputTokens: request.expectedOutputTokens,
       copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
       affinityTarget: softTargetOf(classification) ?? null,
@@ -174,7 +176,7 @@ export class Walker {
       policyClass: walk.admitted?.policyClass ?? policyClassOf(classification),
       admitted: walk.admitted ?? null,
       classification,
-      attempt: bookings,
+      attempt: exchange.bookings + 1,
       heldSince: walk.heldSince,
       lookup,
       placement,

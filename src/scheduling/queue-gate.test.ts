@@ -8,7 +8,7 @@ import { QueueGate } from './queue-gate.ts';
 import { ANYWHERE, picking, tinyWorker } from './scheduler.fixtures.ts';
 
 const PARTITION = { model: 'tiny', routingGroup: 'default' };
-const ANY = { partition: PARTITION, role: 'aggregated', constraints: ANYWHERE } as const;
+const ANY = { partition: PARTITION, role: 'aggregated', constraints: ANYWHERE, loraName: null } as const;
 
 function gateOver(fleet: Fleet, tokens: ReadonlyMap<number, number>) {
   return new QueueGate({

@@ -20,6 +20,8 @@ export interface GatedRequest {
   readonly partition: Partition;
   readonly role: Role;
   readonly constraints: PlacementConstraints;
+  /** LoRA adapter that it asks for; null = none. */
+  readonly loraName: string | null;
 }
 
 /** What the gate reads. */
@@ -66,10 +68,10 @@ export class QueueGate {
    * Whether a request of a class has to wait: all ranks it may go to have more prompt tokens to compute than the class allows, or those
    * of `busyWorkerRatio` of the workers have. Never where no rank may take it: then selection says why.
    */
-  isBusy(queueClass: QueueClass, { partition, role, constraints }: GatedRequest): boolean {
+  isBusy(queueClass: QueueClass, { partition, role, constraints, loraName }: GatedRequest): boolean {
     const { fleet } = this.#parts;
     const { slots, ranks } = fleet.candidates(partition, role);
-    const rules = rulesOf(constraints);
+    const rules = rulesOf(constraints, loraName);
     const ratio = queueClass.busyWorkerRatio;
     let workers = 0;
     let busy = 0;
@@ -105,7 +107,7 @@ export class QueueGate {
     promptTokens: number,
   ): number {
     if (match === null || match.count === 0) return 0;
-    const rules = rulesOf(request.constraints);
+    const rules = rulesOf(request.constraints, request.loraName);
     const { host: usualHost, disk: usualDisk } = this.#parts.weights();
     const hostWeight = runtime.costWeights?.host_cache_hit_weight ?? usualHost;
     const diskWeight = runtime.costWeights?.disk_cache_hit_weight ?? usualDisk;

@@ -25,7 +25,7 @@ import {
 } from './eligibility.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { QueueGate } from './queue-gate.ts';
-import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
+import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { factsOf, inRange } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
@@ -220,7 +220,7 @@ export class Scheduler {
     const candidates = this.#fleet.candidates(partition, request.role);
     this.#loads.ensureCapacity(this.#fleet.slotCapacity);
     const marks = this.#busy.active ? this.#busy.look(candidates, partition.model, blockSize) : null;
-    this.#findEligible(candidates, rulesOf(constraints), marks);
+    this.#findEligible(candidates, rulesOf(constraints, request.loraName ?? null), marks);
     const weights = runtime.costWeights;
     table.fillCache(
       match,
@@ -272,13 +272,17 @@ export class Scheduler {
   /** Why nobody can take a request: those who could are busy, or there is nobody who could. */
   #refusal(request: PlacementRequest): PointsmanError {
     const busy = this.#excluded.countOf(BUSY);
-    if (busy === 0) return noCandidateError(request, this.#excluded);
-    const { partition, role, constraints } = request;
+    const { partition, role, constraints, loraName = null } = request;
     const candidates = this.#fleet.candidates(partition, role);
+    if (busy === 0) {
+      return (
+        unknownAdapterError(request, this.#fleet, candidates) ?? noCandidateError(request, this.#excluded)
+      );
+    }
     // Another look might find others busy than those that the table was filled by.
     const marks = this.#busy.marksOf(candidates);
     // The pinned rank waits for any rank of its worker.
-    const rules = { ...rulesOf(constraints), pinnedRank: null };
+    const rules = { ...rulesOf(constraints, loraName), pinnedRank: null };
     const waitMs =
       marks &&
       this.#busy.msUntilFree(candidates, marks, (index) => {
@@ -298,7 +302,7 @@ export class Scheduler {
     }
     for (let row = 0; row < table.count; row += 1) {
       const worker = this.#fleet.workerOfSlot(table.slots[row] ?? 0);
-      table.setTaint(row, taintMultiplier(worker?.spec.taints ?? [], preferred));
+      table.setTaint(row, taintMultiplier(worker?.taints ?? [], preferred));
     }
   }
 
