@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig, type QueueSettings, queueSettingsOf } from '../config/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import { defineRequestClassifier, type Overrides } from '../plugin/index.ts';
+import { defineRequestClassifier, type Overrides, PointsmanError } from '../plugin/index.ts';
 import {
   prompt,
   REPORT,
@@ -186,6 +186,37 @@ describe('a request for busy workers', () => {
     on.end(1);
     on.now();
     expect(late.record()).toMatchObject({ pick: { worker_id: 2n }, prediction: { cached_tokens: 48 } });
+  });
+});
+
+describe('a request that is tried again', () => {
+  it('had its turn: it is not put behind others, and counts for what it did', async () => {
+    const workers = [1n, 2n].map((id) => workerSpec(id));
+    const on = await queued(THRESHOLD, { workers, retries: { retries: 2, ratio: 1 } });
+    on.arrive();
+    on.arrive();
+    const third = on.arrive();
+    const fourth = on.arrive();
+    on.end(0);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3']);
+    on.later(5);
+    on.transport.dispatched[2]?.sink.failed(new PointsmanError('PM_ENGINE_LOST', 'gone'));
+    on.now();
+    // Its failed booking made room, which is the next one's; it goes at once all the same.
+    expect(on.dispatched().filter((id) => id === 'r3')).toHaveLength(2);
+    const [first, second] = on.decisions?.ofRequest('r3') ?? [];
+    expect([first?.queue, second?.queue]).toMatchObject([
+      { class: 'default', outcome: 'queued', cost_tokens: 64 },
+      { class: 'default', outcome: 'direct', waited_ms: 0, cost_tokens: 64 },
+    ]);
+    on.later(300);
+    for (let at = 0; at < 8; at += 1) {
+      on.end(at);
+      on.now();
+    }
+    expect([third, fourth].map(({ sink }) => sink.heard.at(-1))).toEqual(['finished stop', 'finished stop']);
+    on.expectIdle();
   });
 });
 

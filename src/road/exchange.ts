@@ -12,6 +12,7 @@ import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
 import { OutputProgress } from './output-progress.ts';
+import type { QueueFacts } from './queue-walk.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -45,6 +46,8 @@ export class Exchange implements RoadTicket, CallerSink {
   #gotOn = true;
   /** What its classifier made of it; null = nobody classified it, or not yet. */
   classification: Classification | null = null;
+  /** How it passed the queue, for another try; null = it has not, or there are none. */
+  admitted: QueueFacts | null = null;
   /** Tries before this one. */
   readonly #earlierTries: number = 0;
   /** Bookings of the request so far, those of earlier tries included. */
@@ -61,6 +64,7 @@ export class Exchange implements RoadTicket, CallerSink {
     if (earlier === null) return;
     this.#lifecycle = earlier.#lifecycle;
     this.classification = earlier.classification;
+    this.admitted = earlier.admitted && { ...earlier.admitted, queuedSince: null };
     this.#earlierTries = earlier.#earlierTries + 1;
     this.#bookings = earlier.#bookings;
   }

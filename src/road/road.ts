@@ -103,7 +103,9 @@ class SynchronousRoad implements HopRoad {
   again(earlier: Exchange, request: RoadRequest, sink: ResponseSink): Exchange {
     const exchange = new Exchange(this.#state, request, sink, earlier);
     try {
-      this.#walk({ exchange, request, classification: exchange.classification, heldSince: null });
+      // It had its turn, and is not put behind others again.
+      const { classification, admitted } = exchange;
+      this.#walk({ exchange, request, classification, heldSince: null, admitted });
     } catch (thrown) {
       // Nobody is above to whom it could go.
       exchange.failed(asPointsmanError(thrown));

@@ -65,6 +65,7 @@ export class Walker {
         if (outcome.kind === 'waits') return null;
         passed = { ...walk, admitted: outcome.facts };
       }
+      walk.exchange.admitted = passed.admitted ?? null;
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
       return asPointsmanError(thrown);
