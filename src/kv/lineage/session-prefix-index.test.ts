@@ -180,6 +180,21 @@ describe('bounds', () => {
     expect(bytes.at(-1)).toBe(bytes[40]);
   });
 
+  test('of bytes: a block takes entries of its own for several owners, and none once one is left', () => {
+    const trial = new LineageTrial();
+    const { paths } = trial.state;
+    trial.match('s', A, 10, 11);
+    expect(paths.usedBytes).toBe(0);
+    trial.match('s', B, 10, 11);
+    const ofTwo = paths.usedBytes;
+    trial.match('s', 9, 10);
+    expect([ofTwo, paths.usedBytes]).toEqual([4 * 28, 5 * 28]);
+    trial.clear(A);
+    trial.clear(9);
+    expect(paths.usedBytes).toBe(0);
+    expect(trial.paths('s', B)).toEqual([[10, 11]]);
+  });
+
   test.each<[LineageLimits, string]>([
     [{ maxSessions: 0 }, 'a session prefix index is capped at 1 to 1048576 sessions, not at 0'],
     [{ maxNodes: 2 ** 23 + 1 }, 'a session prefix index is capped at 1 to 8388608 blocks, not at 8388609'],
