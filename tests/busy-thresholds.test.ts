@@ -90,7 +90,15 @@ async function router(yaml: string, workers: number) {
   return { core, clock, metrics, arrive };
 }
 
-const MODES = ['kv', 'round-robin', 'random', 'power-of-two', 'least-loaded', 'direct'] as const;
+const MODES = [
+  'kv',
+  'round-robin',
+  'random',
+  'power-of-two',
+  'least-loaded',
+  'device-aware-weighted',
+  'direct',
+] as const;
 
 describe.each(MODES)('router mode %s', (mode) => {
   it('sends requests to workers that are not busy, and refuses them where all are', async () => {

@@ -17,6 +17,8 @@ export interface Bench {
   readonly counts: string[];
   readonly clock: ManualClock;
   config: RouterConfig;
+  /** Models by LoRA adapter. */
+  adapters: ReadonlyMap<string, readonly string[]>;
   readiness: Readiness;
   readonly logged: string[];
 }
@@ -43,6 +45,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
     counts,
     logged,
     config: routerConfigFixture(config),
+    adapters: new Map(),
     readiness: { reasons: [], warnings: [] },
   };
   const tokens = createTokenSource({
@@ -57,6 +60,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
     road,
     config: () => started.config,
     tokens: (model) => (model === 'tiny' ? tokens : undefined),
+    adapters: { all: () => started.adapters },
     readiness: () => started.readiness,
     metrics,
     clock,

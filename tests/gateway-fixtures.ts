@@ -23,6 +23,7 @@ export function workerFixture(spec: Partial<WorkerSpec> = {}): Worker {
     },
     state: 'ready',
     capabilities: null,
+    taints: spec.taints ?? [],
     slots: [0],
   };
 }
@@ -72,6 +73,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     instances: [],
     requestClassifier: null,
     policyClasses: ['default'],
+    queueProfile: null,
     containment: defaultConfig().config.containment,
     observe: { candidates: 64, engineLoad: false, logLevel: 'silent' },
     ...over,
@@ -86,6 +88,8 @@ export const LIMITS: RouterConfig['limits'] = {
   concurrentRequests: 8,
   firstWorkerWaitMs: 0,
   firstWorkerWaiting: 1024,
+  retries: 2,
+  retryBudget: 0.2,
   indexBytes: 1 << 20,
   decisionBytes: 1 << 20,
   overloadStatus: 429,
@@ -104,8 +108,11 @@ export const ROUTER: RouterConfig['router'] = {
   hostCacheHitWeight: 0.75,
   diskCacheHitWeight: 0.25,
   routerTemperature: 0,
+  encoderCudaToCpuRatio: 8,
   routerTtlSeconds: 120,
   busyThresholds: NO_THRESHOLDS,
+  queueThreshold: null,
+  queuePolicy: 'fcfs',
   activeRequestExpirySeconds: 300,
   trackOutputBlocks: false,
   prefillLoadModel: 'none',
@@ -165,6 +172,10 @@ export class ScriptedRoad implements Road {
   expireBookings(): number {
     return Number.POSITIVE_INFINITY;
   }
+
+  setQueues(): void {}
+
+  close(): void {}
 
   activeBookings(): number {
     return 0;

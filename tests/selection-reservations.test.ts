@@ -14,7 +14,6 @@ async function start(options: LocalServiceOptions = {}): Promise<LocalService> {
 }
 
 const PROMPT = { token_ids: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] };
-const _BIG = 18_446_744_073_709_551_615n;
 
 describe('a reservation', () => {
   it('by select_and_reserve lives until it is deleted, and its calls answer as published', async () => {
@@ -220,7 +219,7 @@ describe('who decides', () => {
           create: () => ({
             async classify({ requestId }) {
               asked.push(requestId);
-              if (requestId === 'refused') throw new RateLimited('enough');
+              if (requestId === 'refused') throw new RateLimited(1);
               return undefined;
             },
             onEvent({ kind, requestId }) {

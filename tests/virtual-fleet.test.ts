@@ -101,6 +101,7 @@ function requestTo(
       },
       state: 'ready',
       capabilities: null,
+      taints: [],
       slots: [worker - 1],
     },
     rank: 0,

@@ -1,7 +1,7 @@
 // Puts the core of a router together: fleet, index, host, scheduling, road, record. It opens no socket and starts no timer; the
 // commands add those (serve) or drive it in virtual time (replay).
 import { randomBytes } from 'node:crypto';
-import type { ConfigSource, RouterConfig } from '../config/index.ts';
+import { type ConfigSource, queueSettingsOf, type RouterConfig } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
 import { countsCopies, type KvEventApplier } from '../events/index.ts';
 import {
@@ -203,9 +203,14 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const { firstWorkerWaitMs: waitMs, firstWorkerWaiting: waiting } = current().limits;
       return { waitMs, waiting };
     },
+    get retries() {
+      const { retries, retryBudget: ratio } = current().limits;
+      return { retries, ratio };
+    },
     get bookingExpiryMs() {
       return current().router.activeRequestExpirySeconds * 1000;
     },
+    queues: queueSettingsOf(config),
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
@@ -231,6 +236,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {
+    road.close();
     health.close();
     scheduler.close();
     await host.dispose();
@@ -266,6 +272,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const fallback = defaultChoice(next, host.seed);
       scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight, tracksOutputBlocks });
       busy.follow(next);
+      road.setQueues(queueSettingsOf(next));
       decisions?.setCandidates(next.observe.candidates);
     },
     close,

@@ -106,7 +106,7 @@ function loadChoice(choice: RoutingChoice) {
   return { ...loaded, config: { ...loaded.config, router } };
 }
 
-/** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace. */
+/** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace and queues. */
 function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
   const { model, blockSize, workers } = options;
   const [only] = config.models.size === 1 ? config.models.values() : [];
@@ -116,6 +116,8 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
       ...config.limits,
       decisionBytes: DECISION_BYTES,
       concurrentRequests: Number.MAX_SAFE_INTEGER,
+      // One booking per request: what a fleet does with a trace is measured, not how failures are made good.
+      retries: 0,
     },
     models: new Map([
       [
@@ -128,6 +130,8 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
           tokens: { source: 'estimate' as const },
           routingGroup: 'default',
           prefillTokensPerSecond: only?.prefillTokensPerSecond ?? null,
+          policyClasses: only?.policyClasses ?? null,
+          queueProfile: only?.queueProfile ?? null,
         },
       ],
     ]),
@@ -150,6 +154,8 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     totalKvBlocks: settings.kvBlocks,
     taints: [],
     topology: {},
+    device: null,
+    adapters: [],
     capabilities: {
       protocol_versions: ['0.1'],
       epoch: 'replay',

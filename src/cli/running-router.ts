@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
 import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
-import { HealthProber } from '../fleet/index.ts';
+import { AdapterModels, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
@@ -186,6 +186,7 @@ async function start(
     road: core.road,
     config: () => live.config,
     tokens: (model) => tokens.sources.get(model),
+    adapters: new AdapterModels(fleet),
     readiness: () =>
       readinessOf({
         config: live.config,
@@ -224,7 +225,7 @@ async function start(
   }
   const { selection } = config.services;
   if (selection !== null) {
-    const service = await selectionOf(core, selection, { clock, metrics, log });
+    const service = await selectionOf(core, selection, config, { clock, metrics, log });
     log.info('the selection service is up', { url: service.url });
     onStop(() => service.stop());
   }

@@ -139,6 +139,8 @@ export function withSimulatedWorkers(
       totalKvBlocks: null,
       taints: [],
       topology: {},
+      device: null,
+      adapters: [],
       capabilities: 'ask',
       path: ['workers', index],
     };

@@ -32,8 +32,10 @@ export function workerStatus(
       busy: limits.busy,
       /** `booked_load` above which a rank is; null = not tested. */
       busy_above: { prefill_tokens: limits.prefillTokens, decode_blocks: limits.decodeBlocks },
-      taints: spec.taints,
+      /** Those of its topology among them. */
+      taints: worker.taints,
       topology: spec.topology,
+      adapters: [...new Set([...(spec.adapters ?? []), ...(capabilities?.adapters ?? [])])],
       capabilities: capabilities && {
         epoch: capabilities.epoch,
         block_size: capabilities.blockSize,

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import type { QueueProfile } from './queue-profile.ts';
+import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
 import type {
@@ -62,6 +63,8 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       concurrentRequests: limits.concurrent_requests,
       firstWorkerWaitMs: limits.first_worker_wait,
       firstWorkerWaiting: limits.first_worker_waiting,
+      retries: limits.retries,
+      retryBudget: limits.retry_budget,
       indexBytes: limits.index_bytes,
       decisionBytes: limits.decision_bytes,
       overloadStatus: limits.overload_status,
@@ -80,8 +83,11 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       hostCacheHitWeight: router.host_cache_hit_weight,
       diskCacheHitWeight: router.disk_cache_hit_weight,
       routerTemperature: router.router_temperature,
+      encoderCudaToCpuRatio: router.encoder_cuda_to_cpu_ratio,
       routerTtlSeconds: router.router_ttl_secs,
       busyThresholds: buildThresholds(router),
+      queueThreshold: router.router_queue_threshold,
+      queuePolicy: router.router_queue_policy ?? 'fcfs',
       activeRequestExpirySeconds: router.active_request_expiry_secs,
       trackOutputBlocks: router.router_track_output_blocks,
       prefillLoadModel: router.router_prefill_load_model,
@@ -106,6 +112,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
     }),
     requestClassifier: buildClassifier(file.request_classifier),
     policyClasses: policyClasses(file) ?? ['default'],
+    queueProfile: buildQueueProfile(file),
     containment: {
       softBudgetMs: containment.soft_budget,
       watchdogMs: containment.watchdog,
@@ -141,6 +148,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     busyThresholds: buildThresholds(value),
     prefillTokensPerSecond: value.prefill_tokens_per_second,
     policyClasses: policyClasses(value),
+    queueProfile: buildQueueProfile(value),
   };
 }
 
@@ -190,6 +198,8 @@ function buildWorker(
     totalKvBlocks: value.total_kv_blocks,
     taints: value.taints,
     topology: value.topology,
+    device: value.device,
+    adapters: value.adapters,
     capabilities: value.capabilities,
     path: ['workers', index],
   };

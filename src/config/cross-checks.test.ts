@@ -38,23 +38,31 @@ test('each key of a part that is not built yet gives one warning', () => {
   const found = warnings(
     [
       'request_classifier: { type: mine, isolation: thread, deadline: 1s }',
-      'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]',
       'discovery: { nats: { url: x } }',
       'replicas: { enabled: true }',
       '',
       'containment: { soft_budget: 1ms, tripped: { classifier: refuse } }',
-      'uncached_isl_buckets: [{ min_tokens: 0, bucket: b }]',
-      'default_policy_family: f',
       'observe: { tracing: { otlp: http://127.0.0.1:4318 } }',
     ].join('\n'),
   );
   expect(found).toEqual([
-    'router.yaml:2:1: policy_classes: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:3:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
-    'router.yaml:4:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
-    'router.yaml:7:1: uncached_isl_buckets: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:8:1: default_policy_family: admission queues are not built yet; it has no effect in this version',
-    'router.yaml:9:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+    'router.yaml:2:14: discovery.nats: discovery through nats is not built yet; it has no effect in this version',
+    'router.yaml:3:13: replicas.enabled: replicas are not built yet; it has no effect in this version',
+    'router.yaml:6:23: observe.tracing.otlp: tracing is not built yet; it has no effect in this version',
+  ]);
+});
+
+test('queue keys of router that say nothing, beside a profile or alone, give a warning', () => {
+  const profile =
+    'policy_classes: [{ name: a, quantum: 1, policy_family: f, cache_bucket: b }]\nuncached_isl_buckets: [{ min_tokens: 0, bucket: b }]\ndefault_policy_family: f\n';
+  expect(warnings(profile)).toEqual([]);
+  expect(warnings('router: { router_queue_threshold: 2, router_queue_policy: wspt }')).toEqual([]);
+  expect(warnings('router: { router_queue_policy: wspt }')).toEqual([
+    'router.yaml:1:11: router.router_queue_policy: has no effect without router.router_queue_threshold',
+  ]);
+  expect(warnings(`${profile}router: { router_queue_threshold: 2, router_queue_policy: wspt }`)).toEqual([
+    'router.yaml:4:11: router.router_queue_threshold: has no effect, as every model has a queue profile',
+    'router.yaml:4:38: router.router_queue_policy: has no effect, as every model has a queue profile',
   ]);
 });
 
@@ -170,5 +178,29 @@ test('names, ids, urls and ranks that clash are reported where the second stands
     'r.yaml:9:60: auth.api_keys[0].models[0]: no model or alias is named "z" (did you mean "a"?)',
     'r.yaml:9:74: auth.api_keys[1].name: API key name "k" is given twice',
     'r.yaml:10:16: admin.port: port 8000 is also listen.port; the two APIs need different ports',
+  ]);
+});
+
+test('names of adapters say which model they belong to, and the mode serves adapters', () => {
+  const fleet = (mode: string, ...workers: readonly string[]): string =>
+    [
+      `router: { mode: ${mode} }`,
+      'models: { small: { aliases: [s] }, big: {} }',
+      'workers:',
+      ...workers.map((worker, at) => `  - { url: "http://127.0.0.1:${at + 1}", ${worker} }`),
+    ].join('\n');
+  const law = 'model: small, adapters: [law]';
+  for (const mode of ['kv', 'round-robin', 'random']) {
+    expect(problems(fleet(mode, law, law, 'model: big, adapters: [code]'))).toEqual([]);
+  }
+  for (const mode of ['power-of-two', 'least-loaded', 'direct', 'device-aware-weighted']) {
+    expect(problems(fleet(mode, 'model: small', law))).toEqual([
+      `router.yaml:5:48: workers[1].adapters: adapters need router.mode kv, round-robin, random; it is ${mode}`,
+    ]);
+  }
+  expect(problems(fleet('kv', law, 'model: big, adapters: [law, s, x, x]'))).toEqual([
+    'router.yaml:5:53: workers[1].adapters[0]: "law" is an adapter of model "small" already; give this one another name',
+    'router.yaml:5:58: workers[1].adapters[1]: "s" names a model already; give the adapter another name',
+    'router.yaml:5:64: workers[1].adapters[3]: adapter "x" is given twice',
   ]);
 });

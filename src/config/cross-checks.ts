@@ -28,6 +28,7 @@ export function crossCheck(file: FileValue, broken: ReadonlySet<string>): Config
   if (sound('auth', 'models')) checkKeys(file, report);
   if (sound('models')) checkModels(file, report);
   if (sound('models', 'workers')) checkWorkers(file, report);
+  if (sound('models', 'workers', 'router')) checkAdapters(file, report);
   if (sound('worker_selection')) checkSelection(file, report);
   if (sound(...QUEUE_KEYS)) checkQueueProfile(file, [], report);
   if (sound('models')) {
@@ -160,6 +161,39 @@ function checkWorkers(file: FileValue, report: Report): void {
     file.workers.map((worker) => worker.url),
     (index, url) => report(['workers', index, 'url'], `a worker with the url ${url} is already listed`),
   );
+}
+
+/** Router modes that serve LoRA adapters, as in the Rust router. */
+const ADAPTER_MODES: readonly string[] = ['kv', 'round-robin', 'random'];
+
+/** The name of an adapter alone must say which model it belongs to. */
+function checkAdapters(file: FileValue, report: Report): void {
+  const onlyModel = Object.keys(file.models)[0] ?? '';
+  const callable = callableNames(file);
+  const owners = new Map<string, string>();
+  const { mode } = file.router;
+  for (const [index, { adapters, model }] of file.workers.entries()) {
+    const path = ['workers', index, 'adapters'];
+    const of = model ?? onlyModel;
+    if (adapters.length > 0 && !ADAPTER_MODES.includes(mode)) {
+      report(path, `adapters need router.mode ${ADAPTER_MODES.join(', ')}; it is ${mode}`, 'key');
+    }
+    for (const [position, adapter] of adapters.entries()) {
+      const owner = owners.get(adapter) ?? of;
+      owners.set(adapter, owner);
+      if (callable.has(adapter)) {
+        report([...path, position], `"${adapter}" names a model already; give the adapter another name`);
+      } else if (owner !== of) {
+        report(
+          [...path, position],
+          `"${adapter}" is an adapter of model "${owner}" already; give this one another name`,
+        );
+      }
+    }
+    reportRepeats(adapters, (position, name) =>
+      report([...path, position], `adapter "${name}" is given twice`),
+    );
+  }
 }
 
 function checkSelection(file: FileValue, report: Report): void {

@@ -17,9 +17,6 @@ test('the complete example warns about the parts that do not exist yet and about
   const { source, warnings } = parseConfig(blocks[0] ?? '', 'router.yaml', SURROUNDINGS);
   expect(warnings.map((warning) => [warning.code, source.render(warning).split(': ')[1]])).toEqual([
     ['PM_CONFIG_NO_EFFECT', 'auth.api_keys[0].tenant'],
-    ['PM_CONFIG_NO_EFFECT', 'default_policy_family'],
-    ['PM_CONFIG_NO_EFFECT', 'policy_classes'],
-    ['PM_CONFIG_NO_EFFECT', 'uncached_isl_buckets'],
   ]);
 });
 

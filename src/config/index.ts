@@ -18,6 +18,13 @@ export { nestsDeeperThan } from './json-depth.ts';
 export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.ts';
 export { didYouMean, nameList } from './nearest.ts';
 export { applyOverrides, type ConfigOverrides, overridesFromEnv } from './overrides.ts';
+export {
+  type QueueClassSettings,
+  type QueuePolicy,
+  type QueueProfileSettings,
+  type QueueSettings,
+  queueSettingsOf,
+} from './queue-settings.ts';
 export { type ReloadedConfig, reloadedConfig } from './reloaded-config.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';

@@ -61,7 +61,7 @@ test('all problems of a file are reported at once, also those between keys of so
     ),
   ).toEqual([
     'router.yaml:1:1: lisen: unknown key (did you mean "listen"?)',
-    'router.yaml:2:17: router.mode: expected one of kv, round-robin, random, power-of-two, least-loaded, direct, found "kw" (did you mean "kv"?)',
+    'router.yaml:2:17: router.mode: expected one of kv, round-robin, random, power-of-two, least-loaded, device-aware-weighted, direct, found "kw" (did you mean "kv"?)',
     'router.yaml:5:14: workers[0].model: no model is named "tinny" (did you mean "tiny"?)',
   ]);
 });

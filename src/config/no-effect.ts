@@ -16,11 +16,14 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     if (!usual) warn(path, `${message}; it has no effect in this version`);
   };
 
-  for (const key of ['default_policy_family', 'policy_classes', 'uncached_isl_buckets'] as const) {
-    unless(file[key] === null, [key], 'admission queues are not built yet');
-    for (const [name, model] of Object.entries(file.models)) {
-      unless(model[key] === null, ['models', name, key], 'admission queues are not built yet');
-    }
+  const { router_queue_threshold: threshold, router_queue_policy: policy } = file.router;
+  if (threshold !== null && file.policy_classes !== null) {
+    warn(['router', 'router_queue_threshold'], 'has no effect, as every model has a queue profile');
+  }
+  if (policy !== null && (threshold === null || file.policy_classes !== null)) {
+    const why =
+      threshold === null ? ' without router.router_queue_threshold' : ', as every model has a queue profile';
+    warn(['router', 'router_queue_policy'], `has no effect${why}`);
   }
   for (const kind of ['kubernetes', 'nats'] as const) {
     unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);

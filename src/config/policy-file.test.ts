@@ -43,7 +43,7 @@ const RUST = `default_policy_family: standard
 uncached_isl_buckets: [{ min_tokens: 0, bucket: cached }, { min_tokens: 3072, bucket: uncached }]
 policy_classes:
   - { name: a, policy_family: standard, cache_bucket: cached, queue_policy: wspt, quantum: 2048, prefill_busy_threshold_frac: 16, request_queue_limit_per_worker: 1024, cached_token_queue_limit_per_worker: 2097152 }
-  - { name: b, policy_family: standard, cache_bucket: uncached, quantum: 512, busy_worker_ratio: 0.95, raw_isl_token_queue_limit_per_worker: 1048576 }
+  - { name: b, policy_family: standard, cache_bucket: uncached, quantum: 512, prefill_busy_threshold_frac: 16, busy_worker_ratio: 0.95, raw_isl_token_queue_limit_per_worker: 1048576 }
   - { name: custom_priority, quantum: 4096, queue_policy: wspt, prefill_busy_threshold: 4096 }
 models:
   example/large-model:
@@ -77,19 +77,29 @@ test('a file of the Rust router runs unmodified; what has no use here gives one 
   expect(config.instances.map(({ name }) => name)).toEqual(['sticky']);
   // Its models are queue profiles, not models to serve.
   expect(config.models.size).toBe(0);
-  const queues = 'admission queues are not built yet; it has no effect';
-  const model = 'models["example/large-model"]';
+  expect(config.queueProfile?.classes.map(({ name }) => name)).toEqual(['a', 'b', 'custom_priority']);
+  const unknown = 'has no effect, as the configuration has no model of this name';
   expect(warnings).toEqual([
-    `conf/policy.yaml:1:1: default_policy_family: ${queues} in this version`,
-    `conf/policy.yaml:2:1: uncached_isl_buckets: ${queues} in this version`,
-    `conf/policy.yaml:3:1: policy_classes: ${queues} in this version`,
-    `conf/policy.yaml:9:5: ${model}.default_policy_family: ${queues}`,
-    `conf/policy.yaml:10:5: ${model}.policy_classes: ${queues}`,
-    `conf/policy.yaml:11:5: ${model}.uncached_isl_buckets: ${queues}`,
+    `conf/policy.yaml:9:5: models["example/large-model"].default_policy_family: ${unknown}`,
     'conf/policy.yaml:15:3: router.router_event_threads: Pointsman has no use for this key; it has no effect',
     'conf/policy.yaml:16:3: router.router_replica_sync: Pointsman has no use for this key; it has no effect',
     'conf/policy.yaml:17:3: router.shared_cache_type: Pointsman has no use for this key; it has no effect',
     'conf/policy.yaml:19:3: router.router_prefill_load_model: Pointsman foresees prefill by its own model throughput, set in the configuration; it has no effect',
+  ]);
+});
+
+test('queue profiles of models that the configuration has are theirs, unless it gives them too', () => {
+  const { config, warnings } = load('models: { example/large-model: { block_size: 16 } }\n', RUST);
+  expect(config.models.get('example/large-model')).toMatchObject({
+    blockSize: 16,
+    policyClasses: ['big'],
+    queueProfile: { defaultFamily: 'big', classes: [{ name: 'c', quantum: 1 }] },
+  });
+  expect(warnings.filter((warning) => warning.includes('large-model'))).toEqual([]);
+  const own =
+    'models:\n  example/large-model:\n    default_policy_family: big\n    policy_classes: [{ name: c, policy_family: big, cache_bucket: any, quantum: 1 }]\n    uncached_isl_buckets: [{ min_tokens: 0, bucket: any }]\n';
+  expect(problems(own, RUST)).toEqual([
+    'conf/policy.yaml:9:5: models["example/large-model"].default_policy_family: is also given at conf/router.yaml:4:5; keep one of the two',
   ]);
 });
 

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { problemsOf } from './issues.ts';
 import { checkQueueProfile } from './queue-profile.ts';
+import { routerQueueKeys } from './queue-settings.ts';
 import { routerCostKeys } from './schema.ts';
 import { queueKeys } from './schema-fleet.ts';
 import type { ConfigPath, ConfigProblem, ConfigSource } from './types.ts';
@@ -27,6 +28,7 @@ const usedRouterKeys = () => ({
   router_ttl_secs: orNull(positive()),
   router_track_output_blocks: orNull(flag()),
   enable_session_prefix_index: orNull(flag()),
+  ...routerQueueKeys(),
 });
 
 /** `router` keys of the Rust router that have no counterpart here. */
@@ -115,18 +117,55 @@ export function joinPolicyFile(main: WrittenFile, policy: WrittenFile): JoinedFi
     if (isRecord(own) && used.length > 0)
       joined.router = { ...Object.fromEntries(used), ...withoutNull(own) };
   }
-  return { written: joined, problems, warnings: noEffect(policy, main) };
+  const warnings = noEffect(policy);
+  if (problems.length === 0) joinModels(joined, policy, main, { problems, warnings });
+  return { written: joined, problems, warnings };
+}
+
+/** Queue profiles of models that the configuration has; it adds none. */
+function joinModels(
+  joined: Record<string, unknown>,
+  policy: WrittenFile,
+  main: WrittenFile,
+  found: { readonly problems: ConfigProblem[]; readonly warnings: ConfigProblem[] },
+): void {
+  const { file } = policy.source;
+  const configured = main.written.models ?? {};
+  const profiles = policy.written.models;
+  if (!isRecord(configured) || !isRecord(profiles)) return;
+  const models: Record<string, unknown> = { ...configured };
+  for (const [name, keys] of Object.entries(profiles)) {
+    const given = isRecord(keys) ? withoutNull(keys) : {};
+    const [first] = Object.keys(given);
+    if (first === undefined) continue;
+    const place = { path: ['models', name, first], anchor: 'key', file } as const;
+    const own = Object.hasOwn(configured, name) ? (configured[name] ?? {}) : null;
+    if (own === null) {
+      const message = 'has no effect, as the configuration has no model of this name';
+      found.warnings.push({ ...place, severity: 'warning', code: 'PM_CONFIG_NO_EFFECT', message });
+      continue;
+    }
+    if (!isRecord(own)) continue;
+    const twice = Object.keys(given).find((key) => (own[key] ?? null) !== null);
+    if (twice === undefined) models[name] = { ...own, ...given };
+    else {
+      const path = ['models', name, twice];
+      const message = `is also given at ${placeOf(main.source, path)}; keep one of the two`;
+      found.problems.push({ ...place, path, severity: 'error', code: 'PM_CONFIG_CONFLICT', message });
+    }
+  }
+  joined.models = models;
 }
 
 /** One warning per key that is valid and does nothing. */
-function noEffect(policy: WrittenFile, main: WrittenFile): ConfigProblem[] {
+function noEffect(policy: WrittenFile): ConfigProblem[] {
   const { file } = policy.source;
   const warnings: ConfigProblem[] = [];
   const warn = (path: ConfigPath, reason: string): void => {
     const message = `${reason}; it has no effect`;
     warnings.push({ severity: 'warning', code: 'PM_CONFIG_NO_EFFECT', path, anchor: 'key', message, file });
   };
-  const { models, router } = policy.written;
+  const { router } = policy.written;
   for (const [key, value] of Object.entries(isRecord(router) ? router : {})) {
     if (value === null) continue;
     const modelled = key === 'router_prefill_load_model';
@@ -136,18 +175,6 @@ function noEffect(policy: WrittenFile, main: WrittenFile): ConfigProblem[] {
       ? 'Pointsman foresees prefill by its own model throughput, set in the configuration'
       : 'Pointsman has no use for this key';
     if (Object.hasOwn(unusedRouterKeys(), key)) warn(['router', key], reason);
-  }
-  const configured = main.written.models;
-  for (const [name, keys] of Object.entries(isRecord(models) ? models : {})) {
-    const own = isRecord(configured) && isRecord(configured[name]) ? configured[name] : {};
-    for (const [key, value] of Object.entries(isRecord(keys) ? keys : {})) {
-      if (value === null) continue;
-      const also =
-        (own[key] ?? null) === null
-          ? ''
-          : `, and ${placeOf(main.source, ['models', name, key])} gives it too`;
-      warn(['models', name, key], `admission queues are not built yet${also}`);
-    }
   }
   return warnings;
 }

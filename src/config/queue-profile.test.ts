@@ -80,6 +80,23 @@ test.each([
     ],
   ],
   [
+    'name: express',
+    'name: express, busy_worker_ratio: 0.5',
+    [
+      'p.yaml:5:22: policy_classes[2].busy_worker_ratio: needs prefill_busy_threshold or prefill_busy_threshold_frac beside it, which say who is busy',
+    ],
+  ],
+  [
+    'name: express',
+    'name: express, busy_worker_ratio: 0, prefill_busy_threshold: 1',
+    ['p.yaml:5:41: policy_classes[2].busy_worker_ratio: expected a number above 0, up to 1, found 0'],
+  ],
+  [
+    'name: express',
+    'name: ex press',
+    ['p.yaml:5:13: policy_classes[2].name: "ex press" is no name of letters, digits, "_", "." and "-"'],
+  ],
+  [
     'queue_policy: wspt',
     'queue_policy: lcfs',
     ['p.yaml:5:51: policy_classes[2].queue_policy: expected one of fcfs, wspt, found "lcfs"'],

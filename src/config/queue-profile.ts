@@ -13,6 +13,9 @@ export type QueueProfile = Pick<FileValue, (typeof QUEUE_KEYS)[number]>;
 type Report = (path: ConfigPath, message: string, anchor?: ProblemAnchor) => void;
 type PolicyClass = NonNullable<QueueProfile['policy_classes']>[number];
 
+/** Names stand in headers and metrics. */
+const NAME = /^[A-Za-z0-9_.-]+$/;
+
 /** Reports what is wrong with a profile that stands under `path`. */
 export function checkQueueProfile(profile: QueueProfile, path: ConfigPath, report: Report): void {
   const given = QUEUE_KEYS.filter((key) => profile[key] !== null);
@@ -55,6 +58,7 @@ function checkBuckets(
     }
     if (names.has(bucket)) report([...path, index, 'bucket'], `bucket "${bucket}" is given twice`);
     names.add(bucket);
+    checkName(bucket, [...path, index, 'bucket'], report);
   }
 }
 
@@ -64,6 +68,9 @@ function checkClasses(classes: readonly PolicyClass[], path: ConfigPath, report:
   for (const [index, { name, policy_family: family, cache_bucket: bucket }] of classes.entries()) {
     if (names.has(name)) report([...path, index, 'name'], `policy class "${name}" is given twice`);
     names.add(name);
+    checkName(name, [...path, index, 'name'], report);
+    if (family !== null) checkName(family, [...path, index, 'policy_family'], report);
+    checkRatio(classes[index]!, [...path, index, 'busy_worker_ratio'], report);
     if ((family === null) !== (bucket === null)) {
       report([...path, index], 'has policy_family and cache_bucket both, or neither');
     } else if (family === null && families.has(name)) {
@@ -72,6 +79,30 @@ function checkClasses(classes: readonly PolicyClass[], path: ConfigPath, report:
         `"${name}" is a policy family, so a class without one cannot have that name`,
       );
     }
+  }
+}
+
+function checkName(name: string, path: ConfigPath, report: Report): void {
+  if (!NAME.test(name)) report(path, `"${name}" is no name of letters, digits, "_", "." and "-"`);
+}
+
+function checkRatio(
+  {
+    busy_worker_ratio: ratio,
+    prefill_busy_threshold: tokens,
+    prefill_busy_threshold_frac: share,
+  }: PolicyClass,
+  path: ConfigPath,
+  report: Report,
+): void {
+  if (ratio === null) return;
+  if (ratio === 0) report(path, 'expected a number above 0, up to 1, found 0');
+  else if (tokens === null && share === null) {
+    report(
+      path,
+      'needs prefill_busy_threshold or prefill_busy_threshold_frac beside it, which say who is busy',
+      'key',
+    );
   }
 }
 

@@ -43,8 +43,16 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   });
   const models = new Map(
     [...running.models].map(([name, model]): [string, ModelConfig] => {
-      const busyThresholds = (read.models.get(name) ?? model).busyThresholds ?? null;
-      return [name, { ...model, busyThresholds }];
+      const { busyThresholds = null, policyClasses, queueProfile } = read.models.get(name) ?? model;
+      return [
+        name,
+        {
+          ...model,
+          busyThresholds,
+          policyClasses: policyClasses ?? null,
+          queueProfile: queueProfile ?? null,
+        },
+      ];
     }),
   );
   const { indexBytes, decisionBytes } = running.limits;
@@ -64,5 +72,6 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
 
 /** What of a model only a start can change. */
 function atStart(model: ModelConfig | undefined): ModelConfig | null {
-  return model === undefined ? null : { ...model, busyThresholds: null };
+  if (model === undefined) return null;
+  return { ...model, busyThresholds: null, policyClasses: null, queueProfile: null };
 }

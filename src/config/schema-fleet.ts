@@ -30,7 +30,7 @@ const MAX_BLOCK_SIZE = 65_536;
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 const MAX_RANKS = 4096;
 
-/** Queue keys, at the root or for one model; in force once admission queues exist. */
+/** Queue keys, at the root or for one model. */
 export const queueKeys = () => ({
   default_policy_family: orNull(text()),
   policy_classes: orNull(list(policyClass(), 'policy classes')),
@@ -124,5 +124,7 @@ export const worker = () =>
     total_kv_blocks: orNull(whole(1)),
     taints: list(text(), 'taints'),
     topology: table(text(), 'topology levels'),
+    device: orNull(text()),
+    adapters: list(text(), 'adapters'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
+import { routerQueueKeys } from './queue-settings.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import { SELECTION_SERVICE_DEFAULTS as DEFAULTS } from './selection-service.ts';
@@ -33,6 +34,7 @@ export const ROUTER_MODES = [
   'random',
   'power-of-two',
   'least-loaded',
+  'device-aware-weighted',
   'direct',
 ] as const satisfies readonly RouterMode[];
 
@@ -82,6 +84,8 @@ export const fileSchema = mapping({
     concurrent_requests: or(whole(1, 1_000_000), 2048),
     first_worker_wait: or(duration(0, HOUR), 0),
     first_worker_waiting: or(whole(1, 1_000_000), 1024),
+    retries: or(whole(0, 16), 2),
+    retry_budget: or(decimal(0, 1), 0.2),
     index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
     decision_bytes: or(size(64 * KiB, 64 * GiB), 64 * MiB),
     overload_status: or(whole(400, 599), 429),
@@ -102,8 +106,10 @@ export const fileSchema = mapping({
     host_cache_hit_weight: or(decimal(0, 1), 0.75),
     disk_cache_hit_weight: or(decimal(0, 1), 0.25),
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
+    encoder_cuda_to_cpu_ratio: or(whole(1, 1_000_000), 8),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
+    ...routerQueueKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

@@ -2,6 +2,7 @@
 // default stand in docs/configuration.md.
 import type { ErrorCode, Role } from '../plugin/index.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
+import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -38,7 +39,14 @@ export interface ConfigSource {
 }
 
 /** Router modes. */
-export type RouterMode = 'kv' | 'round-robin' | 'random' | 'power-of-two' | 'least-loaded' | 'direct';
+export type RouterMode =
+  | 'kv'
+  | 'round-robin'
+  | 'random'
+  | 'power-of-two'
+  | 'least-loaded'
+  | 'device-aware-weighted'
+  | 'direct';
 
 /** One hint policy listed under a role. */
 export interface HintEntry {
@@ -121,6 +129,8 @@ export interface ModelConfig {
   readonly prefillTokensPerSecond?: number | null;
   /** Policy classes of a queue profile of its own; null or absent = those of the whole configuration. */
   readonly policyClasses?: readonly string[] | null;
+  /** Its own queue profile; null or absent = that of the whole configuration. */
+  readonly queueProfile?: QueueProfileSettings | null;
 }
 
 /** One configured worker. */
@@ -148,6 +158,10 @@ export interface WorkerConfig {
   readonly totalKvBlocks: number | null;
   readonly taints: readonly string[];
   readonly topology: Readonly<Record<string, string>>;
+  /** What it runs on; null = not said. */
+  readonly device: string | null;
+  /** LoRA adapters that it holds. */
+  readonly adapters: readonly string[];
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
   readonly path: ConfigPath;
@@ -166,9 +180,14 @@ export interface RouterSettings {
   readonly hostCacheHitWeight: number;
   readonly diskCacheHitWeight: number;
   readonly routerTemperature: number;
+  /** How many requests another worker takes for one of a CPU, ≥ 1. */
+  readonly encoderCudaToCpuRatio: number;
   readonly routerTtlSeconds: number;
   /** Of every model that says nothing else. */
   readonly busyThresholds: BusyThresholds;
+  /** Of models without a queue profile: busy threshold in multiples of the tokens of a rank's pass; null = they do not queue. */
+  readonly queueThreshold: number | null;
+  readonly queuePolicy: QueuePolicy;
   /** How often bookings are looked at that do not get on. */
   readonly activeRequestExpirySeconds: number;
   /** Whether blocks of output count as load. */
@@ -234,6 +253,10 @@ export interface RouterConfig {
     readonly firstWorkerWaitMs: number;
     /** Most requests that do at once. */
     readonly firstWorkerWaiting: number;
+    /** Tries of a request after its first. */
+    readonly retries: number;
+    /** Retries per request in the long run. */
+    readonly retryBudget: number;
     readonly indexBytes: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;
@@ -261,6 +284,8 @@ export interface RouterConfig {
   readonly requestClassifier: ClassifierEntry | null;
   /** What may be named as a policy class: families, and classes without one. Without a queue profile `default` alone. */
   readonly policyClasses: readonly string[];
+  /** Of models without their own; null = none. */
+  readonly queueProfile: QueueProfileSettings | null;
   readonly containment: ContainmentSettings;
   readonly observe: {
     readonly candidates: number;

@@ -12,6 +12,7 @@ const document = {
   block_size: 16,
   total_kv_blocks: 16384,
   max_num_batched_tokens: 8192,
+  adapters: ['law'],
   hash_scheme: 'sim-xxh3/seed=0',
   reports_outcomes: true,
   ranks: {
@@ -45,6 +46,7 @@ describe('the capability advertisement', () => {
       reportsOutcomes: true,
       totalKvBlocks: 16384,
       maxNumBatchedTokens: 8192,
+      adapters: ['law'],
       ranks: new Map([
         [
           0,

@@ -8,6 +8,7 @@ import type { RankCapabilities, WorkerCapabilities } from './types.ts';
 const PROTOCOL = '0.1';
 const MAX_RANKS = 4096;
 const MAX_ACTIONS = 256;
+const MAX_ADAPTERS = 4096;
 
 /** Configuration files yield bigint for integers; both forms are whole numbers here. */
 const count = (min: number) =>
@@ -34,6 +35,7 @@ const schema = z.object({
   block_size: count(1),
   total_kv_blocks: count(0).nullish(),
   max_num_batched_tokens: count(1).nullish(),
+  adapters: z.array(text).max(MAX_ADAPTERS).nullish(),
   hash_scheme: text,
   reports_outcomes: z.boolean(),
   ranks: z.record(z.string().regex(/^(0|[1-9][0-9]{0,8})$/, 'must be a rank number'), rankSchema),
@@ -69,6 +71,7 @@ export function parseCapabilities(json: unknown): WorkerCapabilities {
     reportsOutcomes: read.reports_outcomes,
     totalKvBlocks: read.total_kv_blocks ?? null,
     maxNumBatchedTokens: read.max_num_batched_tokens ?? null,
+    adapters: read.adapters ?? null,
     ranks: new Map(ranks.map(([rank, said]) => [Number(rank), rankOf(said)])),
   };
 }

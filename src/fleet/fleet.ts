@@ -7,6 +7,7 @@ import { type Partition, PointsmanError, type Role, type WorkerId } from '../plu
 import { sameCapabilities } from './capabilities.ts';
 import { type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
 import { SlotTable } from './slot-table.ts';
+import { topologyTaints } from './topology-taints.ts';
 import type { ApproximateReason, Worker, WorkerCapabilities, WorkerSpec, WorkerState } from './types.ts';
 
 /** Hears what happens to workers, after it happened. Must not throw. */
@@ -33,6 +34,7 @@ interface MutableWorker extends Worker {
   spec: WorkerSpec;
   state: WorkerState;
   capabilities: WorkerCapabilities | null;
+  taints: readonly string[];
   slots: readonly OwnerSlot[];
   readonly approximate: Map<number, ApproximateReason>;
 }
@@ -72,7 +74,9 @@ export class Fleet {
         { details: { worker_id: String(spec.id) } },
       );
     }
-    const worker: MutableWorker = { spec, state: 'ready', capabilities, approximate: new Map(), slots: [] };
+    const taints = taintsOf(spec);
+    const approximate = new Map<number, ApproximateReason>();
+    const worker: MutableWorker = { spec, state: 'ready', capabilities, taints, approximate, slots: [] };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
     this.#workers.set(spec.id, worker);
     this.#version += 1;
@@ -114,6 +118,7 @@ export class Fleet {
       );
     }
     worker.spec = spec;
+    worker.taints = taintsOf(spec);
     worker.capabilities = capabilities;
     this.#version += 1;
     for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
@@ -261,6 +266,10 @@ export class Fleet {
       counts.set(worker.state, (counts.get(worker.state) ?? 0) + 1);
     return [...counts].map(([state, value]) => ({ labels: { state }, value }));
   }
+}
+
+function taintsOf({ taints, topology }: WorkerSpec): readonly string[] {
+  return [...taints, ...topologyTaints(topology)];
 }
 
 function checkSpec(spec: WorkerSpec): void {

@@ -1,4 +1,5 @@
 // Workers: records, life cycle, capabilities, slots.
+export { AdapterModels, holdsAdapter } from './adapters.ts';
 export { BlockSizes } from './block-sizes.ts';
 export { parseCapabilities } from './capabilities.ts';
 export { Fleet, type FleetListener, type FleetOptions } from './fleet.ts';

@@ -10,6 +10,8 @@ export interface PartitionCandidates {
   /** The same ids as two u32 words each, in the machine's byte order: copying them makes no bigint. */
   readonly idWords: Uint32Array;
   readonly ranks: Int32Array;
+  /** 1 = the worker says that it runs on a CPU. */
+  readonly onCpu: Uint8Array;
 }
 
 /** Nobody. */
@@ -83,6 +85,7 @@ function columnsOf(workers: readonly Worker[]): PartitionCandidates {
       slot,
       id: worker.spec.id,
       rank: worker.spec.ranks.first + offset,
+      onCpu: worker.spec.device === 'cpu' ? 1 : 0,
     })),
   );
   const workerIds = BigUint64Array.from(rows, (row) => row.id);
@@ -91,5 +94,6 @@ function columnsOf(workers: readonly Worker[]): PartitionCandidates {
     workerIds,
     idWords: new Uint32Array(workerIds.buffer),
     ranks: Int32Array.from(rows, (row) => row.rank),
+    onCpu: Uint8Array.from(rows, (row) => row.onCpu),
   };
 }

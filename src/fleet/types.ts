@@ -29,6 +29,8 @@ export interface WorkerCapabilities {
   readonly totalKvBlocks?: number | null;
   /** Tokens per pass; null or absent = not said. */
   readonly maxNumBatchedTokens?: number | null;
+  /** LoRA adapters it has loaded; null or absent = not said. */
+  readonly adapters?: readonly string[] | null;
   readonly ranks: ReadonlyMap<number, RankCapabilities>;
 }
 
@@ -71,6 +73,10 @@ export interface WorkerSpec {
    * dispatches. Absent = no.
    */
   readonly registered?: boolean;
+  /** What it runs on, for example `gpu`; `cpu` is told apart. Null or absent = not said. */
+  readonly device?: string | null;
+  /** LoRA adapters that it holds, beside those that its engine advertises; absent = none. */
+  readonly adapters?: readonly string[];
 }
 
 /**
@@ -84,6 +90,8 @@ export interface Worker {
   readonly spec: WorkerSpec;
   readonly state: WorkerState;
   readonly capabilities: WorkerCapabilities | null;
+  /** Those of its record, and one for each domain of its topology. */
+  readonly taints: readonly string[];
   /** Ranks whose cache is estimated, and why; absent = none. */
   readonly approximate?: ReadonlyMap<number, ApproximateReason>;
   /** Slot of each rank, index 0 = `ranks.first`. */

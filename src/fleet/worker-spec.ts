@@ -34,5 +34,7 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     totalKvBlocks: config.totalKvBlocks,
     taints: config.taints,
     topology: config.topology,
+    device: config.device,
+    adapters: config.adapters,
   };
 }

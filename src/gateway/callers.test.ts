@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { routerConfigFixture } from '../../tests/gateway-fixtures.ts';
 import { apiKeyCheck } from './api-keys.ts';
-import { callerRules, usableModel } from './callers.ts';
+import { callerRules, NO_ADAPTERS, namedModel } from './callers.ts';
 import { networkCheck } from './networks.ts';
 import { readSession } from './session-headers.ts';
 
@@ -41,7 +41,7 @@ describe('networkCheck', () => {
   );
 });
 
-describe('usableModel', () => {
+describe('namedModel', () => {
   it('lets a key that names a model by alias use the model, by either name, and no other', () => {
     const sha256 = createHash('sha256').update('key').digest('hex');
     const auth = { apiKeys: [{ name: 'a', sha256, models: ['default'], tenant: null }] };
@@ -50,10 +50,10 @@ describe('usableModel', () => {
     const models = new Map([...config.models, ['other', { ...tiny!, name: 'other', aliases: [] }]]);
     const rules = callerRules(() => ({ ...config, models }))();
     const client = rules.authenticate('Bearer key');
-    expect(usableModel(rules, client, 'default').name).toBe('tiny');
-    expect(usableModel(rules, client, 'tiny').name).toBe('tiny');
-    expect(() => usableModel(rules, client, 'other')).toThrow('there is no model "other"');
-    expect(usableModel(rules, null, 'other').name).toBe('other');
+    expect(namedModel(rules, NO_ADAPTERS, client, 'default').model.name).toBe('tiny');
+    expect(namedModel(rules, NO_ADAPTERS, client, 'tiny').model.name).toBe('tiny');
+    expect(() => namedModel(rules, NO_ADAPTERS, client, 'other')).toThrow('there is no model "other"');
+    expect(namedModel(rules, NO_ADAPTERS, null, 'other').model.name).toBe('other');
   });
 });
 

@@ -36,7 +36,7 @@ export function mayUse(client: ApiClient | null, model: ModelConfig): boolean {
  * The model a client names, by name or alias.
  * @throws PointsmanError PM_MODEL_NOT_FOUND, also for one the client may not use: its key shall not tell what else there is.
  */
-export function usableModel(rules: CallerRules, client: ApiClient | null, name: string): ModelConfig {
+function usableModel(rules: CallerRules, client: ApiClient | null, name: string): ModelConfig {
   const model = rules.models.get(name);
   if (model !== undefined && mayUse(client, model)) return model;
   throw new PointsmanError(
@@ -44,6 +44,50 @@ export function usableModel(rules: CallerRules, client: ApiClient | null, name: 
     `there is no model "${name.slice(0, MAX_SHOWN)}"; GET /v1/models lists those there are`,
     { details: { param: 'model' } },
   );
+}
+
+/** No LoRA adapter is known. */
+export const NO_ADAPTERS: ReadonlyMap<string, readonly string[]> = new Map();
+
+/** What a request's `model` stands for. */
+export interface NamedModel {
+  readonly model: ModelConfig;
+  /** The LoRA adapter that it names; null = the model itself. */
+  readonly adapter: string | null;
+}
+
+/**
+ * The model or LoRA adapter a client names; names and aliases of models come first. Who may use a model may use its adapters.
+ * @param adapters models by adapter.
+ * @throws PointsmanError PM_MODEL_NOT_FOUND, also for an adapter of several models that the client may use.
+ */
+export function namedModel(
+  rules: CallerRules,
+  adapters: ReadonlyMap<string, readonly string[]>,
+  client: ApiClient | null,
+  name: string,
+): NamedModel {
+  const owners = rules.models.has(name) ? [] : adapterOwners(rules, client, adapters.get(name) ?? []);
+  const [model, other] = owners;
+  if (model === undefined) return { model: usableModel(rules, client, name), adapter: null };
+  if (other === undefined) return { model, adapter: name };
+  throw new PointsmanError(
+    'PM_MODEL_NOT_FOUND',
+    `"${name.slice(0, MAX_SHOWN)}" is an adapter of several models (${owners.map((owner) => owner.name).join(', ')}); give each a name of its own`,
+    { details: { param: 'model' } },
+  );
+}
+
+/** Configured models among these names that a client may use. */
+export function adapterOwners(
+  rules: CallerRules,
+  client: ApiClient | null,
+  names: readonly string[],
+): readonly ModelConfig[] {
+  return names.flatMap((name) => {
+    const model = rules.config.models.get(name);
+    return model !== undefined && mayUse(client, model) ? [model] : [];
+  });
 }
 
 function build(config: RouterConfig): CallerRules {

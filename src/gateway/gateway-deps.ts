@@ -1,5 +1,6 @@
 // What the gateway is composed from; `serve` brings it together.
 import type { RouterConfig } from '../config/index.ts';
+import type { AdapterModels } from '../fleet/index.ts';
 import type { Metrics, Readiness } from '../observe/index.ts';
 import type { Clock, Logger } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
@@ -12,6 +13,8 @@ export interface GatewayDeps {
   readonly config: () => RouterConfig;
   /** By the model's configured name. */
   readonly tokens: (model: string) => TokenSource | undefined;
+  /** LoRA adapters that requests may name as a model; absent = none. */
+  readonly adapters?: Pick<AdapterModels, 'all'>;
   readonly readiness: () => Readiness;
   readonly metrics: Metrics;
   readonly clock: Clock;

@@ -5,7 +5,7 @@ import findMyWay from 'find-my-way';
 import { type Readiness, readyAnswer } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { BrokenRequests } from './broken-requests.ts';
-import { callerRules } from './callers.ts';
+import { callerRules, NO_ADAPTERS } from './callers.ts';
 import type { GatewayDeps } from './gateway-deps.ts';
 import { generate } from './generate.ts';
 import { closeServer, listen } from './listening.ts';
@@ -119,13 +119,15 @@ function createRoutes(
     // Errors become answers inside; the promise never rejects.
     routes.on('POST', path, (req, res) => void generate(api, req, res, deps, rules(), calls));
   }
+  const adapters = (): ReadonlyMap<string, readonly string[]> => deps.adapters?.all() ?? NO_ADAPTERS;
   get('/v1/models', (req, res) => {
-    sendJson(res, 200, listModels(rules(), rules().authenticate(req.headers.authorization), started));
+    const client = rules().authenticate(req.headers.authorization);
+    sendJson(res, 200, listModels(rules(), adapters(), client, started));
   });
   // Names of models may hold slashes.
   get('/v1/models/*', (req, res, params) => {
     const client = rules().authenticate(req.headers.authorization);
-    sendJson(res, 200, describeModel(rules(), client, started, params['*'] ?? ''));
+    sendJson(res, 200, describeModel(rules(), adapters(), client, started, params['*'] ?? ''));
   });
   get('/health', (_req, res) => sendJson(res, 200, { status: 'healthy' }));
   get('/live', (_req, res) => {

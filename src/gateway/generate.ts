@@ -1,11 +1,10 @@
 // The way of a generate request through ingress, identify and tokenize onto the road.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ModelConfig } from '../config/index.ts';
 import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { countRefusal, type RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
-import { type CallerRules, usableModel } from './callers.ts';
+import { type CallerRules, type NamedModel, NO_ADAPTERS, namedModel } from './callers.ts';
 import type { GatewayDeps } from './gateway-deps.ts';
 import { GenerateCall } from './generate-call.ts';
 import { type GenerateRequest, readGenerateRequest } from './generate-request.ts';
@@ -57,8 +56,8 @@ export async function generate(
       deps.metrics.count('pointsman_stripped_fields_total', { field }),
     );
     const request = readGenerateRequest(api, clean.body);
-    const served = usableModel(rules, client, request.model);
-    model = served.name;
+    const served = namedModel(rules, deps.adapters?.all() ?? NO_ADAPTERS, client, request.model);
+    model = served.model.name;
     const roadRequest = await toRoadRequest(call.requestId, served, request, clean, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
     if (call.isOver) return;
@@ -100,7 +99,7 @@ function trustOf(req: IncomingMessage, rules: CallerRules): { routing: boolean; 
 
 async function toRoadRequest(
   requestId: string,
-  model: ModelConfig,
+  { model, adapter }: NamedModel,
   request: GenerateRequest,
   clean: CleanRequest,
   req: IncomingMessage,
@@ -119,7 +118,8 @@ async function toRoadRequest(
     door: 'gateway',
     partition: { model: model.name, routingGroup: model.routingGroup },
     role: 'aggregated',
-    servedAs: model.servedAs,
+    // Engines know an adapter by its own name.
+    servedAs: adapter ?? model.servedAs,
     api: request.prompt.api,
     body: clean.body,
     stream: request.stream,
@@ -128,7 +128,7 @@ async function toRoadRequest(
     ...(prompt.estimated === undefined ? {} : { estimated: prompt.estimated }),
     maxOutputTokens: request.maxOutputTokens,
     expectedOutputTokens: hints.expectedOutputTokens,
-    loraName: null,
+    loraName: adapter,
     cacheSalt: request.cacheSalt,
     session: readSession(req.headers, lastRole, req.headersDistinct),
     constraints,

@@ -68,16 +68,21 @@ function errorJson(error: PointsmanError, status: number, code: string): string 
       type: typeOf(status),
       param: typeof param === 'string' ? param : null,
       code,
-      ...refusalOf(error),
+      ...detailsOf(error),
     },
   });
 }
 
-/** What a refusal by load rests on, for clients that read more than the status: `details` with the reason and its figures. */
-function refusalOf(error: PointsmanError): { readonly details?: Readonly<Record<string, unknown>> } {
-  const { refusal, retry_after: seconds, ...figures } = error.details;
-  if (typeof refusal !== 'string') return {};
-  return { details: { reason: refusal, ...figures, retry_after_seconds: Number(seconds) } };
+/**
+ * What stands behind an error, for clients that read more than the status: `details` of a refusal by load with its reason and figures,
+ * or with the number of tries of a request that was sent to several workers.
+ */
+function detailsOf(error: PointsmanError): { readonly details?: Readonly<Record<string, unknown>> } {
+  const { refusal, retry_after: seconds, tries, ...figures } = error.details;
+  if (typeof refusal === 'string') {
+    return { details: { reason: refusal, ...figures, retry_after_seconds: Number(seconds) } };
+  }
+  return typeof tries === 'number' ? { details: { tries } } : {};
 }
 
 function typeOf(status: number): string {

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { PointsmanError } from '../plugin/index.ts';
 import type { ApiClient } from './api-keys.ts';
-import { type CallerRules, mayUse, usableModel } from './callers.ts';
+import { adapterOwners, type CallerRules, mayUse, namedModel } from './callers.ts';
 import { errorAnswer } from './openai-error.ts';
 
 /** Sends JSON. */
@@ -22,29 +22,52 @@ export function sendError(res: ServerResponse, error: PointsmanError, overloadSt
   res.end(answer.body);
 }
 
-/** `GET /v1/models`: names and aliases the client may use. `created` in seconds since the epoch. */
-export function listModels(rules: CallerRules, client: ApiClient | null, created: number): object {
-  const data = [...rules.models]
+type Adapters = ReadonlyMap<string, readonly string[]>;
+
+/** `GET /v1/models`: names, aliases and LoRA adapters the client may use. `created` in seconds since the epoch. */
+export function listModels(
+  rules: CallerRules,
+  adapters: Adapters,
+  client: ApiClient | null,
+  created: number,
+): object {
+  const named = [...rules.models]
     .filter(([, model]) => mayUse(client, model))
-    .map(([id]) => modelEntry(id, created))
-    .sort((a, b) => (a.id < b.id ? -1 : 1));
-  return { object: 'list', data };
+    .map(([id]) => modelEntry(id, null, created));
+  const held = [...adapters].flatMap(([id, names]) => {
+    const [model, other] = rules.models.has(id) ? [] : adapterOwners(rules, client, names);
+    return model === undefined || other !== undefined ? [] : [modelEntry(id, model.name, created)];
+  });
+  return { object: 'list', data: [...named, ...held].sort((a, b) => (a.id < b.id ? -1 : 1)) };
 }
 
 /** `GET /v1/models/{id}`. @throws PointsmanError PM_MODEL_NOT_FOUND */
 export function describeModel(
   rules: CallerRules,
+  adapters: Adapters,
   client: ApiClient | null,
   created: number,
   id: string,
 ): object {
-  usableModel(rules, client, id);
-  return modelEntry(id, created);
+  const { model, adapter } = namedModel(rules, adapters, client, id);
+  return modelEntry(id, adapter === null ? null : model.name, created);
 }
 
-function modelEntry(
-  id: string,
-  created: number,
-): { id: string; object: 'model'; created: number; owned_by: string } {
-  return { id, object: 'model', created: Math.floor(created), owned_by: 'pointsman' };
+interface ModelEntry {
+  readonly id: string;
+  readonly object: 'model';
+  readonly created: number;
+  readonly owned_by: string;
+  /** Of an adapter: its model. */
+  readonly parent?: string;
+}
+
+function modelEntry(id: string, parent: string | null, created: number): ModelEntry {
+  return {
+    id,
+    object: 'model',
+    created: Math.floor(created),
+    owned_by: 'pointsman',
+    ...(parent === null ? {} : { parent }),
+  };
 }

@@ -1,6 +1,7 @@
 // Registers the built-in policies, and what they take from the `router` section.
 import type { RouterSettings } from '../config/index.ts';
 import {
+  deviceAwareWeighted,
   direct,
   dynamoDefaultCostFn,
   dynamoTwoTierCostFn,
@@ -33,6 +34,8 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
   };
   catalog.add(dynamoDefaultCostFn, BUILT_IN, weights);
   catalog.add(kvcr, BUILT_IN, weights);
+  const { encoderCudaToCpuRatio: encoder_cuda_to_cpu_ratio } = router;
+  catalog.add(deviceAwareWeighted, BUILT_IN, { encoder_cuda_to_cpu_ratio });
   for (const definition of [
     dynamoTwoTierCostFn,
     roundRobin,

@@ -23,6 +23,7 @@ export function createCandidateTable(capacity: number): CandidateTable {
     activeRequests: new Float64Array(capacity),
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
+    onCpu: new Float64Array(capacity),
     hasCopies: false,
     copyableBlocks: new Float64Array(capacity),
     sourcePrefixBlocks: new Float64Array(capacity),

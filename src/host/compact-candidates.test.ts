@@ -10,6 +10,7 @@ const COLUMNS = {
   load: ['loadAvailable', 'activePrefillTokens', 'decodeCostBlocks', 'activeRequests'],
   'preferred-taint': ['preferredTaintMultiplier'],
   occupancy: ['occupancy'],
+  device: ['onCpu'],
   'kv-copy-locations': ['copyableBlocks', 'sourcePrefixBlocks'],
   'session-lineage': [],
 } as const satisfies Record<WorkerInput, readonly (keyof CandidateTable)[]>;

@@ -25,6 +25,7 @@ export class CompactCandidates {
   readonly activeRequests = new LazyColumn(this.#rows);
   readonly preferredTaintMultiplier = new LazyColumn(this.#rows);
   readonly occupancy = new LazyColumn(this.#rows);
+  readonly onCpu = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
 
@@ -41,6 +42,7 @@ export class CompactCandidates {
     }
     if (inputs.has('preferred-taint')) shown.push(this.preferredTaintMultiplier);
     if (inputs.has('occupancy')) shown.push(this.occupancy);
+    if (inputs.has('device')) shown.push(this.onCpu);
     if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
     this.#shown = shown;
   }
@@ -72,6 +74,7 @@ export class CompactCandidates {
     this.activeRequests.keepIn(own.activeRequests);
     this.preferredTaintMultiplier.keepIn(own.preferredTaintMultiplier);
     this.occupancy.keepIn(own.occupancy);
+    this.onCpu.keepIn(own.onCpu);
     this.copyableBlocks.keepIn(own.copyableBlocks);
     this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
   }
@@ -96,6 +99,7 @@ export class CompactCandidates {
     this.activeRequests.point(source.activeRequests);
     this.preferredTaintMultiplier.point(source.preferredTaintMultiplier);
     this.occupancy.point(source.occupancy);
+    this.onCpu.point(source.onCpu);
     this.copyableBlocks.point(source.copyableBlocks);
     this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
   }
@@ -148,6 +152,7 @@ export class CompactCandidates {
     }
     if (inputs.has('preferred-taint')) this.preferredTaintMultiplier.refresh();
     if (inputs.has('occupancy')) this.occupancy.refresh();
+    if (inputs.has('device')) this.onCpu.refresh();
     if (source.hasCopies) {
       this.copyableBlocks.refresh();
       this.sourcePrefixBlocks.refresh();

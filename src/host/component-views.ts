@@ -16,6 +16,7 @@ export function componentView(
   if (inputs.includes('load')) addGroup(view, 'load', new LoadView(candidates));
   if (inputs.includes('preferred-taint')) view.show('preferredTaintMultiplier');
   if (inputs.includes('occupancy')) view.show('occupancy');
+  if (inputs.includes('device')) view.show('onCpu');
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
   // Nobody keeps it yet; null says so, where an empty one would say that no session has anything.
   if (inputs.includes('session-lineage')) addGroup(view, 'lineage', null);
@@ -73,10 +74,20 @@ class CandidatesView {
     occupancy() {
       return this.#candidates.occupancy.values;
     },
+    onCpu() {
+      return this.#candidates.onCpu.values;
+    },
   };
 }
 
-type CandidateMember = 'count' | 'workerIds' | 'ranks' | 'costs' | 'preferredTaintMultiplier' | 'occupancy';
+type CandidateMember =
+  | 'count'
+  | 'workerIds'
+  | 'ranks'
+  | 'costs'
+  | 'preferredTaintMultiplier'
+  | 'occupancy'
+  | 'onCpu';
 
 class CacheView {
   readonly #candidates: CompactCandidates;

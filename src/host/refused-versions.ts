@@ -90,6 +90,17 @@ export function policiesOf(config: RouterConfig): object {
   return rest;
 }
 
+/** Whether two configurations make the same generation: classifiers know the classes of models, too. */
+export function samePolicies(a: RouterConfig, b: RouterConfig): boolean {
+  return (
+    isDeepStrictEqual(policiesOf(a), policiesOf(b)) && isDeepStrictEqual(classesByModel(a), classesByModel(b))
+  );
+}
+
+function classesByModel({ models }: RouterConfig): readonly unknown[] {
+  return [...models].map(([name, { policyClasses }]) => [name, policyClasses ?? null]);
+}
+
 function refusal(path: ConfigProblem['path'], message: string): ConfigProblem {
   return { severity: 'error', code: 'PM_PLUGIN_REFUSED', path, anchor: 'value', message };
 }

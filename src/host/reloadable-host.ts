@@ -1,6 +1,5 @@
 // A host whose plugins and policies can be replaced while it serves. A reload builds a whole generation beside the one that serves and
 // changes nothing until all of it is ready; a plugin that fails soon afterwards takes the reload back.
-import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, type ConfigProblem, type ConfigSource, type RouterConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
@@ -21,7 +20,7 @@ import type { LoadedModule } from './plugin-loader.ts';
 import type { HostModules } from './plugin-transpiler.ts';
 import { isOnProbation, PROBATION_CALLS, tripReason } from './probation.ts';
 import { ProblemList } from './problem-list.ts';
-import { policiesOf, type RefusedVersion, RefusedVersions } from './refused-versions.ts';
+import { type RefusedVersion, RefusedVersions, samePolicies } from './refused-versions.ts';
 import type { SiteFailure } from './site-failures.ts';
 import type { RoleRuntime } from './types.ts';
 
@@ -193,7 +192,7 @@ class Reloadable implements ReloadableHost {
     let next: Built | null = null;
     try {
       const isSame = plugins.every(({ module }) => module !== null && serving.modules.includes(module));
-      if (isSame && isDeepStrictEqual(policiesOf(config), policiesOf(serving.config))) {
+      if (isSame && samePolicies(config, serving.config)) {
         switched();
         return false;
       }

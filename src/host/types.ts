@@ -60,6 +60,8 @@ export interface CandidateTable {
   preferredTaintMultiplier: Float64Array;
   /** Requests in flight, for policies without a load model. */
   occupancy: Float64Array;
+  /** 1 = its worker says that it runs on a CPU. */
+  onCpu: Float64Array;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
   /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */

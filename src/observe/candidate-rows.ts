@@ -16,6 +16,8 @@ const REASONS: readonly (IneligibleReason | null)[] = [
   'missing_taint',
   'not_pinned',
   'busy',
+  'missing_adapter',
+  'excluded',
 ];
 
 const FILTERED = REASONS.indexOf('filtered');

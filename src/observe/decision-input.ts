@@ -52,6 +52,15 @@ export interface DecisionInput {
   readonly policyClass: string;
   /** How long it waited for a first worker; null or absent = it did not. */
   readonly queuedMs?: number | null;
+  /** How it passed the admission queue; null or absent = its model has none. */
+  readonly turn?: {
+    /** Bucket of uncached tokens of its class; null = its class has none. */
+    readonly bucket: string | null;
+    /** What its turn cost; null = nobody counted, as it went on without one. */
+    readonly costTokens: number | null;
+    /** Null = it went on at once. */
+    readonly waitedMs: number | null;
+  } | null;
   /** What a request classifier said of it; null or absent = nobody classifies. */
   readonly classification?: {
     readonly classifier: string;

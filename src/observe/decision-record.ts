@@ -8,6 +8,8 @@ export type IneligibleReason =
   | 'filtered'
   | 'not_allowed'
   | 'missing_taint'
+  | 'missing_adapter'
+  | 'excluded'
   | 'not_pinned'
   | 'busy';
 
@@ -128,7 +130,15 @@ export interface DecisionRecord {
   };
   /** Null = no request classifier is configured. */
   readonly classification: ClassificationRecord | null;
-  readonly queue: { readonly class: string; readonly waited_ms: number; readonly outcome: 'direct' | 'held' };
+  readonly queue: {
+    readonly class: string;
+    readonly waited_ms: number;
+    readonly outcome: 'direct' | 'queued' | 'held';
+    /** What its turn cost; null = it went on without one and nobody counted; absent = its model has no queue. */
+    readonly cost_tokens?: number | null;
+    /** Bucket of uncached tokens of its class; null = its class has none; absent = its model has no queue. */
+    readonly bucket?: string | null;
+  };
   readonly index: {
     readonly kind: 'events' | 'none';
     readonly version: number;

@@ -29,7 +29,7 @@ function heading(record: DecisionRecord): string {
     `policy ${policy.type}${instance} ${policy.version}`,
     `prompt ${prompt.tokens} tokens (${sourceOf(prompt)}), ${prompt.blocks} blocks of ${prompt.block_size}` +
       (prompt.head_hash === null ? '' : `, head hash ${prompt.head_hash}`),
-    `queue ${queue.class}: ${queue.outcome}, waited ${number(queue.waited_ms)} ms`,
+    `queue ${queue.class}: ${queue.outcome}, waited ${number(queue.waited_ms)} ms${turn(queue)}`,
     `index ${index.kind}, version ${index.version}` +
       (ages.length === 0 ? '' : `, last event: ${ages.join(', ')}`) +
       (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
@@ -44,6 +44,12 @@ function heading(record: DecisionRecord): string {
     lines.push(`session ${session.id_hash}${parent}${trigger}${session.final ? ', final request' : ''}`);
   }
   return lines.join('\n');
+}
+
+/** What its turn cost; nothing of models without queues. */
+function turn({ bucket = null, cost_tokens: cost = null }: DecisionRecord['queue']): string {
+  const paid = cost === null ? '' : `, cost ${cost} tokens`;
+  return bucket === null ? paid : `${paid}, bucket ${bucket}`;
 }
 
 /** What is known of an estimate's reason; a router of an earlier version says nothing of it. */

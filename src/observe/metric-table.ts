@@ -40,7 +40,7 @@ export const METRICS = {
   },
   pointsman_overload_refusals_total: {
     kind: 'counter',
-    help: 'Requests refused by load, by model and reason: workers_busy (busy thresholds) or concurrent_requests (the limit of that name; the gateway tells it before it knows the model).',
+    help: 'Requests refused by load, by model and reason: workers_busy (busy thresholds), queue_full (limits of a policy class), queue_deadline (due before its turn), queue_would_wait (a caller that does not wait) or concurrent_requests (the limit of that name; the gateway tells it before it knows the model).',
     dynamo: 'dynamo_frontend_model_rejection_total',
     labels: ['model', 'reason'],
   },
@@ -58,6 +58,45 @@ export const METRICS = {
     kind: 'counter',
     help: 'Waits for a first worker that ended, by outcome: went_on, expired, aborted, or full for requests that found no place to wait.',
     labels: ['outcome'],
+  },
+  pointsman_queue_pending_requests: {
+    kind: 'gauge',
+    help: 'Requests that wait for their turn now, by model, role and policy class; only queues in which some have waited.',
+    dynamo: 'dynamo_frontend_router_queue_pending_requests',
+    labels: ['model', 'role', 'policy_class'],
+  },
+  pointsman_queue_pending_isl_tokens: {
+    kind: 'gauge',
+    help: 'Prompt tokens of the requests that wait for their turn now.',
+    dynamo: 'dynamo_frontend_router_queue_pending_isl_tokens',
+    labels: ['model', 'role', 'policy_class'],
+  },
+  pointsman_queue_pending_cached_tokens: {
+    kind: 'gauge',
+    help: 'Of these, the tokens that a worker had cached when they came.',
+    dynamo: 'dynamo_frontend_router_queue_pending_cached_tokens',
+    labels: ['model', 'role', 'policy_class'],
+  },
+  pointsman_queue_kept_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for the block hashes of requests that wait for their turn, 64 MiB at most.',
+    labels: [],
+  },
+  pointsman_queue_requests_total: {
+    kind: 'counter',
+    help: 'Requests that waited for their turn, by how that ended: admitted, expired (due before), aborted (the client left) or stopped with the router.',
+    labels: ['model', 'role', 'policy_class', 'outcome'],
+  },
+  pointsman_queue_wait_seconds: {
+    kind: 'histogram',
+    help: 'How long requests waited until their turn came; those that went on at once are not in it.',
+    labels: ['model', 'role', 'policy_class'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
+  },
+  pointsman_retries_total: {
+    kind: 'counter',
+    help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker, aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
+    labels: ['model', 'reason', 'outcome'],
   },
   pointsman_classifications_waiting: {
     kind: 'gauge',

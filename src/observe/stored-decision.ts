@@ -10,6 +10,8 @@ type MutableSentHint = { -readonly [K in keyof SentHintRecord]: SentHintRecord[K
 /** What the end of a request adds to its record. */
 export interface DecisionEnd {
   readonly status: number;
+  /** Tries of the request before; absent = none. */
+  readonly retries?: number;
   readonly finish: string | null;
   readonly endMs: number;
   readonly report: DecisionRecord['report'];
@@ -150,7 +152,7 @@ export class StoredDecision {
       finish: end.finish,
       ttft_ms: this.#ttftMs,
       e2e_ms: end.endMs - this.#input.atMs,
-      retries: 0,
+      retries: end.retries ?? 0,
     };
   }
 
@@ -318,7 +320,13 @@ function u64(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low);
 }
 
-function queueRecord({ policyClass, queuedMs = null }: DecisionInput): DecisionRecord['queue'] {
-  const outcome = queuedMs === null ? 'direct' : 'held';
-  return { class: policyClass, waited_ms: queuedMs ?? 0, outcome };
+/** What it waited for last is told; the wait is that for both. */
+function queueRecord({ policyClass, queuedMs = null, turn = null }: DecisionInput): DecisionRecord['queue'] {
+  const turnMs = turn?.waitedMs ?? null;
+  return {
+    class: policyClass,
+    waited_ms: Math.max(queuedMs ?? 0, turnMs ?? 0),
+    outcome: turnMs !== null ? 'queued' : queuedMs === null ? 'direct' : 'held',
+    ...(turn !== null && { cost_tokens: turn.costTokens, bucket: turn.bucket }),
+  };
 }

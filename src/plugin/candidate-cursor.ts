@@ -11,6 +11,7 @@ export interface CursorColumns {
   readonly load?: LoadColumns;
   readonly preferredTaintMultiplier?: ArrayLike<number>;
   readonly occupancy?: ArrayLike<number>;
+  readonly onCpu?: ArrayLike<number>;
   readonly copies?: CopyColumns;
   readonly lineage?: SessionLineage | null;
 }
@@ -157,6 +158,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   const copies = new CopyRow(at);
   let taints: ArrayLike<number> | null = null;
   let occupancy: ArrayLike<number> | null = null;
+  let onCpu: ArrayLike<number> | null = null;
   if (inputs.includes('cache')) getters.cache = { get: () => cache, enumerable: true };
   if (inputs.includes('load')) getters.load = { get: () => load, enumerable: true };
   if (inputs.includes('preferred-taint')) {
@@ -177,6 +179,15 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       enumerable: true,
     };
   }
+  if (inputs.includes('device')) {
+    getters.onCpu = {
+      get: () => {
+        onCpu ??= at.columns.onCpu!;
+        return onCpu[at.row]!;
+      },
+      enumerable: true,
+    };
+  }
   if (inputs.includes('kv-copy-locations')) getters.copies = { get: () => copies, enumerable: true };
   if (inputs.includes('session-lineage')) {
     getters.lineage = { get: () => at.columns.lineage ?? null, enumerable: true };
@@ -191,6 +202,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       copies.forget();
       taints = null;
       occupancy = null;
+      onCpu = null;
     },
     moveTo(row) {
       at.row = row;

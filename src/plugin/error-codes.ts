@@ -206,6 +206,11 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'The worker that the request is pinned to cannot take it.',
   },
+  PM_SELECTION_ADAPTER_UNKNOWN: {
+    status: 404,
+    retryable: false,
+    meaning: 'No worker of the model holds the LoRA adapter that the request names.',
+  },
   PM_SELECTION_PIN_REQUIRED: {
     status: 400,
     retryable: false,
@@ -415,6 +420,22 @@ export const ERROR_CODES = {
     status: 429,
     retryable: true,
     meaning: 'As many requests are under way as limits.concurrent_requests allows.',
+  },
+  PM_QUEUE_FULL: {
+    status: 429,
+    retryable: true,
+    meaning:
+      'All workers are busy, and as much waits in the policy class of the request as its limits allow.',
+  },
+  PM_QUEUE_DEADLINE: {
+    status: 429,
+    retryable: true,
+    meaning: 'The request was due before its turn in the admission queue came.',
+  },
+  PM_QUEUE_WOULD_WAIT: {
+    status: 429,
+    retryable: true,
+    meaning: 'All workers are busy, and the caller does not want to wait in the admission queue.',
   },
   PM_SHUTTING_DOWN: {
     status: 503,

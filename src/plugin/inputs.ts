@@ -54,6 +54,8 @@ export interface WorkerInputs {
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: Column };
   /** Requests in flight, counted by the router, without a load model. */
   readonly occupancy: { readonly occupancy: Column };
+  /** 1 = the worker says that it runs on a CPU, 0 = on anything else, or it does not say. */
+  readonly device: { readonly onCpu: Column };
   /** Copies that a hint could bring from a peer. */
   readonly 'kv-copy-locations': { readonly copies: CopyColumns };
   /** Which blocks sessions have where; null = switched off. */
@@ -69,6 +71,7 @@ export interface WorkerRowInputs {
   readonly load: { readonly load: Row<LoadColumns> };
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: number };
   readonly occupancy: { readonly occupancy: number };
+  readonly device: { readonly onCpu: number };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
   readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
@@ -79,6 +82,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'load',
   'preferred-taint',
   'occupancy',
+  'device',
   'kv-copy-locations',
   'session-lineage',
 ]);

@@ -1,4 +1,5 @@
 // Built-in policies, for the host to register.
+export { deviceAwareWeighted } from './device-aware-weighted/policy.ts';
 export { direct } from './direct/policy.ts';
 export { dynamoDefaultCostFn } from './dynamo-default-cost-fn/policy.ts';
 export { dynamoTwoTierCostFn } from './dynamo-two-tier-cost-fn/policy.ts';

@@ -94,9 +94,29 @@ export class ClassifyStep<E extends ClassifiedExchange> {
   }
 }
 
-/** The class a request is queued in. */
+/** The class of a request where there are no queues. */
 export function policyClassOf(classification: Classification | null): string {
   return classification?.overrides.policyClass ?? DEFAULT_CLASS;
+}
+
+/** The class or family that was asked for, by a classifier or else by a trusted caller; null = none. */
+export function askedClassOf(request: RoadRequest, classification: Classification | null): string | null {
+  const own = classification?.overrides.policyClass;
+  return own === undefined ? (request.policyClass ?? null) : own;
+}
+
+/** When a request must have been admitted, ms of the clock; null = whenever. */
+export function dueAtOf(classification: Classification | null): number | null {
+  return classification?.overrides.dueAt ?? null;
+}
+
+/** What a turn costs in tokens, ≥ 1: what the classifier says, else what is not cached. */
+export function turnCostOf(
+  classification: Classification | null,
+  promptTokens: number,
+  cachedTokens: number,
+): number {
+  return classification?.overrides.schedulingCostTokens ?? Math.max(1, promptTokens - cachedTokens);
 }
 
 /** Where a classifier would have the request go; advice. */

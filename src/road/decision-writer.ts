@@ -13,6 +13,7 @@ import type {
 import { EXCLUSION_REASONS, type ExcludedRows, type Placement } from '../scheduling/index.ts';
 import { promptTokensOf } from './caller-part.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
+import type { QueueFacts } from './queue-walk.ts';
 import { sentHintRecords } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -34,6 +35,8 @@ export interface BookingFacts {
   readonly predictedHostTokens: number;
   /** Since when it waited for a worker, ms of the clock; null = it did not. */
   readonly heldSince: number | null;
+  /** How it passed the queue; null = its model has none. */
+  readonly admitted: QueueFacts | null;
   readonly atMs: number;
   /** Wall clock, in µs. */
   readonly nowMicros: number;
@@ -75,6 +78,7 @@ export class DecisionWriter {
       predictedTokens,
       predictedHostTokens,
       heldSince,
+      admitted,
       atMs,
       nowMicros,
     } = facts;
@@ -93,7 +97,8 @@ export class DecisionWriter {
       policy: runtime.policy,
       session: request.session,
       policyClass,
-      queuedMs: heldSince === null ? null : atMs - heldSince,
+      queuedMs: waitedSince(heldSince, atMs),
+      turn: turnOf(admitted, atMs),
       classification,
       promptTokens: promptTokensOf(request),
       blocks: Math.floor(promptTokensOf(request) / lookup.blockSize),
@@ -161,6 +166,16 @@ export class DecisionWriter {
     }
     return ages;
   }
+}
+
+function waitedSince(since: number | null, atMs: number): number | null {
+  return since === null ? null : atMs - since;
+}
+
+function turnOf(admitted: QueueFacts | null, atMs: number): NonNullable<DecisionInput['turn']> | null {
+  if (admitted === null) return null;
+  const { bucket, costTokens, queuedSince } = admitted;
+  return { bucket, costTokens, waitedMs: waitedSince(queuedSince, atMs) };
 }
 
 /** How it was chosen, also when the policy did not choose. */

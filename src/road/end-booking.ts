@@ -17,6 +17,8 @@ export interface BookingEnd {
   readonly request: RoadRequest;
   readonly reason: ReleaseReason;
   readonly status: number;
+  /** Tries of the request before this one. */
+  readonly retries: number;
   /** The engine's; null = it did not finish. */
   readonly report: EngineReport | null;
   /** Whether any token of output came. */
@@ -30,9 +32,10 @@ export interface BookingEnd {
 /** Ends a booking; call once. */
 export function endBooking(state: RoadState, booking: ExchangeBooking, end: BookingEnd): void {
   const { scheduler, decisions, hintOutcomes, beliefs, clock } = state;
-  const { request, reason, status, report, hints } = end;
+  const { request, reason, status, retries, report, hints } = end;
   const now = clock.now();
   scheduler.release(booking.attempt);
+  state.loadFell(booking.workerId);
   booking.hold?.release();
   end.stopWaiting?.();
   const computed = end.generated || (report !== null && status < 400);
@@ -48,6 +51,7 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   booking.decision.released(reason, now);
   decisions?.complete(booking.decision, {
     status,
+    retries,
     finish: report?.finishReason ?? null,
     endMs: now,
     report: report === null ? null : reportRecord(report),
@@ -55,9 +59,13 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
 }
 
 /** Ends a booking of which nothing was dispatched, as its committed copy cannot be sent; call once. */
-export function endUnsentBooking({ scheduler, decisions, clock }: RoadState, booking: ExchangeBooking): void {
+export function endUnsentBooking(
+  { scheduler, decisions, clock, loadFell }: RoadState,
+  booking: ExchangeBooking,
+): void {
   const now = clock.now();
   scheduler.release(booking.attempt);
+  loadFell(booking.workerId);
   booking.hold?.release();
   if (booking.decision === null) return;
   booking.decision.released('commit_failed', now);

@@ -1,14 +1,15 @@
 // One request from arrival to release. It stands between the door's sink and the engine's, keeps the booking's life in step
 // with the answer, and ends exactly once, whoever ends it: engine, client, lost worker or a door that fails.
 import type { EngineExchange, EngineReport, ReportedHintOutcome } from '../engines/index.ts';
-import type { RequestLifecycle } from '../host/index.ts';
+import type { Classification, RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
 import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
 import { endBooking, endUnsentBooking } from './end-booking.ts';
-import { lossOf } from './engine-loss.ts';
+import { abortQuietly, lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
+import { noteFirstToken } from './first-token.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
 import type { RoadState } from './road-state.ts';
@@ -46,13 +47,25 @@ export class Exchange implements RoadTicket, CallerSink {
   #blocks = 0;
   /** Whether it got on since `takeProgress` was called last. */
   #gotOn = true;
+  /** What its classifier made of it; null = nobody classified it, or not yet. */
+  classification: Classification | null = null;
+  /** Tries before this one. */
+  readonly #earlierTries: number = 0;
+  /** Bookings of the request so far, those of earlier tries included. */
+  #bookings = 0;
 
-  constructor(state: RoadState, request: RoadRequest, sink: ResponseSink) {
+  /** @param earlier the try that failed, when this is another one. */
+  constructor(state: RoadState, request: RoadRequest, sink: ResponseSink, earlier: Exchange | null = null) {
     this.requestId = request.requestId;
     this.#state = state;
     this.#request = request;
     this.#sink = new GuardedSink(sink, state.metrics);
-    this.arrivedAt = state.clock.now();
+    this.arrivedAt = earlier === null ? state.clock.now() : earlier.arrivedAt;
+    if (earlier === null) return;
+    this.#lifecycle = earlier.#lifecycle;
+    this.classification = earlier.classification;
+    this.#earlierTries = earlier.#earlierTries + 1;
+    this.#bookings = earlier.#bookings;
   }
 
   /** Whether the request has ended. */
@@ -68,6 +81,16 @@ export class Exchange implements RoadTicket, CallerSink {
   /** Number of its booking; null = it has none now. */
   get attempt(): number | null {
     return this.#booking?.attempt ?? null;
+  }
+
+  /** Bookings of the request so far. */
+  get bookings(): number {
+    return this.#bookings;
+  }
+
+  /** It failed, and the other try that was to follow does not: its classifier is told that the client left. */
+  forgo(): void {
+    this.#lifecycle?.ended(null, null);
   }
 
   // --- what the road tells ---
@@ -89,6 +112,7 @@ export class Exchange implements RoadTicket, CallerSink {
   booked(booking: ExchangeBooking): void {
     booking.hold?.retain();
     this.#booking = booking;
+    this.#bookings += 1;
     this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(promptTokensOf(this.#request) / booking.blockSize);
@@ -272,17 +296,11 @@ export class Exchange implements RoadTicket, CallerSink {
   #firstToken(booking: ExchangeBooking): void {
     if (this.#begun) return;
     this.#begun = true;
-    const { scheduler, clock, metrics } = this.#state;
-    const now = clock.now();
-    scheduler.prefillCompleted(booking.attempt);
-    this.#state.beliefs?.computed(booking.attempt);
-    booking.decision?.firstToken(now);
-    const labels = this.#state.labelsOf(this.#request.partition.model).model;
-    metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
+    noteFirstToken(this.#state, this.#request, booking, this.arrivedAt);
   }
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
-    this.#end(reason, error.status, null, error.code);
+    this.#end(reason, error.status, null, error.code, this.#sink.retries(error));
     this.#sink.failed(error, this.#headPassed);
   }
 
@@ -296,11 +314,7 @@ export class Exchange implements RoadTicket, CallerSink {
   #abortEngine(): void {
     const engine = this.#engine;
     this.#engine = null;
-    try {
-      engine?.abort();
-    } catch {
-      // A transport that cannot abort must not keep the booking.
-    }
+    abortQuietly(engine);
   }
 
   /** Ends once: booking freed, hints closed, record completed, the classifier told. */
@@ -309,6 +323,7 @@ export class Exchange implements RoadTicket, CallerSink {
     status: number,
     report: EngineReport | null,
     code: ErrorCode | null = null,
+    goesOn = false,
   ): void {
     this.#over = true;
     this.#engine = null;
@@ -321,6 +336,7 @@ export class Exchange implements RoadTicket, CallerSink {
         request: this.#request,
         reason,
         status,
+        retries: this.#earlierTries,
         report,
         generated: this.#begun,
         hints: this.#hints,
@@ -329,6 +345,6 @@ export class Exchange implements RoadTicket, CallerSink {
       });
     }
     // The last thing: a request of the same id may start from here.
-    this.#lifecycle?.ended(report, code);
+    if (!goesOn) this.#lifecycle?.ended(report, code);
   }
 }

@@ -4,6 +4,7 @@ import type { Fleet } from '../fleet/index.ts';
 import type { Classification } from '../host/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
+import type { KnownHashes, QueueFacts } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** What a request's exchange lets the hold do. */
@@ -22,6 +23,10 @@ export interface HeldRequest<E extends HeldExchange> {
   readonly classification: Classification | null;
   /** Since when it waits for a worker, ms of the clock; null = it has not waited. */
   readonly heldSince: number | null;
+  /** How it passed the queue; null or absent = it has not, or there are none. */
+  readonly admitted?: QueueFacts | null;
+  /** Its hashes, from before it waited; null or absent = they are computed when they are needed. */
+  readonly known?: KnownHashes | null;
 }
 
 /** How long and how many; read at each request. */

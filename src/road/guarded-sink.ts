@@ -68,6 +68,15 @@ export class GuardedSink {
     }
   }
 
+  /** Whether the request goes on elsewhere; a door that throws says no. */
+  retries(error: PointsmanError): boolean {
+    try {
+      return this.#sink.retries?.(error) ?? false;
+    } catch {
+      return this.#threw();
+    }
+  }
+
   /** Whether somebody still waits; a door that throws says no. */
   waits(): boolean {
     try {

@@ -25,6 +25,7 @@ export function placementRequest(
     match: lookup.match,
     session: request.session,
     constraints: request.constraints,
+    loraName: request.loraName,
     expectedOutputTokens: request.expectedOutputTokens,
     copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
     affinityTarget: softTargetOf(classification) ?? caller?.affinityTarget ?? null,

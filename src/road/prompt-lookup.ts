@@ -12,6 +12,7 @@ import {
 } from '../kv/index.ts';
 import { type Partition, PointsmanError, type Role } from '../plugin/index.ts';
 import { promptTokensOf } from './caller-part.ts';
+import type { KnownHashes } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** What looking a prompt up takes. */
@@ -40,6 +41,8 @@ export interface PromptLookup {
   readonly hashes: PromptHashes | null;
   /** By which the booking shares blocks with others: the same, or sequence hashes alone. */
   readonly booked: PromptHashes | null;
+  /** Whether they are of the windows of engines that keep pairs of tokens. */
+  readonly bigrams: boolean;
   readonly match: PrefixMatch | null;
   readonly hashMicros: number;
   readonly lookupMicros: number;
@@ -58,8 +61,11 @@ export class PromptLookups {
     this.#deps = deps;
   }
 
-  /** @throws PointsmanError PM_PROMPT_INVALID, or what the role's runtime refuses with. */
-  of(request: RoadRequest): PromptLookup {
+  /**
+   * @param known hashes from an earlier time; they are taken where they would be computed the same way now.
+   * @throws PointsmanError PM_PROMPT_INVALID, or what the role's runtime refuses with.
+   */
+  of(request: RoadRequest, known: KnownHashes | null = null): PromptLookup {
     const { blockSizes, runtimeFor, hasher, blockHashSeed, index, wallMicros } = this.#deps;
     const { caller = null, partition } = request;
     if (promptTokensOf(request) === 0) {
@@ -74,14 +80,14 @@ export class PromptLookups {
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.
     const exact = knownBlockSize !== null && request.tokensSource !== 'estimate';
-    const booked =
-      caller !== null
-        ? caller.prompt.hashes
-        : exact && (wantsMatch || needs.load)
-          ? hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), {
-              bigrams: blockSizes.pairsOfModel(partition.model, partition.routingGroup) ?? false,
-            })
-          : null;
+    const bigrams = blockSizes.pairsOfModel(partition.model, partition.routingGroup) ?? false;
+    const holds = known !== null && known.blockSize === blockSize && known.bigrams === bigrams;
+    const compute = (): PromptHashes =>
+      holds
+        ? known.hashes
+        : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
+    const own = caller === null && exact && (wantsMatch || needs.load) ? compute() : null;
+    const booked = caller?.prompt.hashes ?? own;
     const hashed = wallMicros();
     const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;
     const match =
@@ -94,6 +100,7 @@ export class PromptLookups {
       blockSize,
       hashes,
       booked: caller?.sharesBlocks === false ? null : booked,
+      bigrams,
       match,
       hashMicros: hashed - start,
       lookupMicros: found - hashed,

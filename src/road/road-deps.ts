@@ -1,4 +1,5 @@
 // What a road is made of.
+import type { QueueSettings } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
 import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { ClassifierSource } from '../host/index.ts';
@@ -8,6 +9,7 @@ import type { Scheduler } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
+import type { RetryLimits } from './retry.ts';
 import type { Beliefs } from './types.ts';
 
 /** The road's parts. */
@@ -25,6 +27,10 @@ export interface RoadDeps extends LookupDeps {
   readonly concurrentRequests: number;
   /** How requests wait for a first worker; read at each of them; absent = none does. */
   readonly firstWorkerHold?: HoldLimits;
+  /** Queue profiles at the start; absent = nobody queues. */
+  readonly queues?: QueueSettings;
+  /** How requests are tried again; read at each; absent = none is. */
+  readonly retries?: RetryLimits;
   /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */
   readonly bookingExpiryMs?: number;
   readonly clock: Clock;

@@ -22,6 +22,8 @@ export interface RoadState {
   /** Of the exchanges that end. */
   readonly pace: ReleasePace;
   readonly hintOutcomes: HintOutcomes;
+  /** A worker has less to do than before. */
+  readonly loadFell: (workerId: bigint) => void;
   /** Null = none are kept. */
   readonly beliefs: Beliefs | null;
   /** Null = nobody asks. */

@@ -171,11 +171,13 @@ export interface TestRoadOptions
     Pick<
       RoadDeps,
       | 'concurrentRequests'
+      | 'queues'
       | 'firstWorkerHold'
       | 'index'
       | 'decisions'
       | 'metrics'
       | 'bookingExpiryMs'
+      | 'retries'
       | 'wallMicros'
     >
   > {
@@ -272,8 +274,10 @@ export async function testRoad(options: TestRoadOptions = {}) {
     mode: 'kv',
     concurrentRequests: options.concurrentRequests ?? 100,
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
+    ...(options.queues === undefined ? {} : { queues: options.queues }),
     clock,
     metrics: options.metrics ?? NO_METRICS,
+    ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
     wallMicros: options.wallMicros ?? (() => 0),
   });

@@ -215,7 +215,7 @@ describe('the road', () => {
     expect(refusal({ constraints: { ...noConstraints, requiredTaints: ['gpu-h100'] } })).toEqual([
       'failed PM_SELECTION_NO_ENDPOINTS before head',
       503,
-      'none of the 2 workers and ranks that serve model tiny in role aggregated can take the request (2 missing taint)',
+      'none of the 2 workers and ranks that serve model tiny in role aggregated can take the request (1 missing taint, 1 draining)',
     ]);
     expect([road.activeBookings(), transport.dispatched.length]).toEqual([0, 0]);
     arrive();

@@ -1,19 +1,23 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch. Here requests arrive, and wait where they have
 // to; the walk does the rest in one go, and what follows comes through the exchange. No promise is made or awaited here.
+
+import type { QueueSettings } from '../config/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
+import { AdmissionQueue } from './admission-queue.ts';
 import { BookingLeases } from './booking-leases.ts';
 import type { Choice, Projection } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
+import { type HopRoad, RetryingRoad } from './retry.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
 import { roadLabels } from './road-labels.ts';
 import type { RoadState } from './road-state.ts';
 import { HintOutcomes } from './sent-hints.ts';
 import type { Walk } from './staged-booking.ts';
-import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest, RoadTicket } from './types.ts';
+import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest } from './types.ts';
 import { Walker } from './walk.ts';
 
 /** Builds the road. It follows the fleet: exchanges of a worker that is gone or removed fail at once. */
@@ -27,24 +31,37 @@ export function createRoad(deps: RoadDeps): ChoosingRoad {
       road.workerGone(worker.spec.id);
     },
   });
-  return road;
+  const { retries, clock, metrics } = deps;
+  return retries === undefined
+    ? road
+    : new RetryingRoad(road, { limits: () => deps.retries ?? retries, clock, metrics });
 }
 
-class SynchronousRoad implements ChoosingRoad {
+class SynchronousRoad implements HopRoad {
   readonly #deps: RoadDeps;
   readonly #state: RoadState;
   readonly #walker: Walker;
   readonly #classify: ClassifyStep<Exchange>;
   readonly #hold: FirstWorkerHold<Exchange>;
+  readonly #queue: AdmissionQueue<Exchange>;
   readonly #leases: BookingLeases;
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
-    this.#walker = new Walker(deps);
+    this.#queue = new AdmissionQueue({
+      ...deps,
+      gate: deps.scheduler.gate,
+      goOn: (walk: Walk) => this.#walk(walk),
+      asError: asPointsmanError,
+    });
+    if (deps.queues !== undefined) this.#queue.set(deps.queues);
+    this.#walker = new Walker(deps, this.#queue);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
-      goOn: (exchange: Exchange, request, classification) =>
-        this.#walk({ exchange, request, classification, heldSince: null }),
+      goOn: (exchange: Exchange, request, classification) => {
+        exchange.classification = classification;
+        this.#walk({ exchange, request, classification, heldSince: null });
+      },
       asError: asPointsmanError,
     });
     this.#hold = new FirstWorkerHold({
@@ -63,6 +80,7 @@ class SynchronousRoad implements ChoosingRoad {
       exchanges: new Set(),
       pace: new ReleasePace(),
       hintOutcomes: new HintOutcomes(),
+      loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
       computedBlocks: deps.computedBlocks ?? null,
       labelsOf: roadLabels(),
@@ -70,14 +88,26 @@ class SynchronousRoad implements ChoosingRoad {
     this.#leases = new BookingLeases(this.#state, () => deps.bookingExpiryMs ?? Number.POSITIVE_INFINITY);
   }
 
-  arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+  arrive(request: RoadRequest, sink: ResponseSink): Exchange {
     const exchange = new Exchange(this.#state, request, sink);
     this.#leases.review(exchange.arrivedAt);
-    const underWay = this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;
+    const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;
+    const underWay = this.#state.exchanges.size + waiting;
     const { concurrentRequests: limit } = this.#deps;
     const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
+    return exchange;
+  }
+
+  again(earlier: Exchange, request: RoadRequest, sink: ResponseSink): Exchange {
+    const exchange = new Exchange(this.#state, request, sink, earlier);
+    try {
+      this.#walk({ exchange, request, classification: exchange.classification, heldSince: null });
+    } catch (thrown) {
+      // Nobody is above to whom it could go.
+      exchange.failed(asPointsmanError(thrown));
+    }
     return exchange;
   }
 
@@ -106,6 +136,14 @@ class SynchronousRoad implements ChoosingRoad {
 
   expireBookings(): number {
     return this.#leases.review(this.#deps.clock.now());
+  }
+
+  setQueues(settings: QueueSettings): void {
+    this.#queue.set(settings);
+  }
+
+  close(): void {
+    this.#queue.close();
   }
 
   activeBookings(): number {

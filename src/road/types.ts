@@ -1,4 +1,5 @@
 // The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
+import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport, RequestApi } from '../engines/index.ts';
 import type { ApproximateResidency } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
@@ -46,6 +47,11 @@ export interface RoadRequest {
   readonly constraints: RoutingConstraints;
   /** Policy class a trusted caller asked for; null or absent = none. */
   readonly policyClass?: string | null;
+  /**
+   * Whether it may wait for its turn; absent = `wait`. `bypass` = it is placed at once whoever waits, for probes that book nothing or for
+   * hops of a request that had its turn; `refuse` = where it would have to wait it fails with PM_QUEUE_WOULD_WAIT.
+   */
+  readonly queueing?: 'wait' | 'bypass' | 'refuse';
   /** A hint envelope from a trusted caller. */
   readonly incomingHint: KvHint | null;
   /** Microseconds spent on tokenizing, for the record. */
@@ -55,8 +61,8 @@ export interface RoadRequest {
 }
 
 /**
- * What a door gets to hear. Calls in order: booked, head, data and tokens (none for an answer that is no stream), then exactly one
- * of finished and failed.
+ * What a door gets to hear. Calls in order: booked, again for each try; head, data and tokens (none for an answer that is no stream) of
+ * the last try; then exactly one of finished and failed.
  */
 export interface ResponseSink {
   booked(chosen: WorkerRank, decisionId: string): void;
@@ -66,6 +72,11 @@ export interface ResponseSink {
   finished(report: EngineReport): void;
   /** Refused before booking, or failed after; `afterHead` says whether the head was passed on. */
   failed(error: PointsmanError, afterHead: boolean): void;
+  /**
+   * Asked before `failed` of a request that was booked: whether it goes on elsewhere, so that its classifier hears of no end. Absent =
+   * it does not.
+   */
+  retries?(error: PointsmanError): boolean;
   /**
    * Whether somebody still waits for the answer; asked when nothing has come from the engine for long, and then the request goes on.
    * Absent = the door does not know: such a request is given up.
@@ -112,6 +123,10 @@ export interface Road {
    * then. Returns ms until the next time.
    */
   expireBookings(): number;
+  /** Takes other queue profiles, from the next request on; nobody that waits is lost. */
+  setQueues(settings: QueueSettings): void;
+  /** Answers everybody that waits in a queue (PM_SHUTTING_DOWN); nobody does from here on. */
+  close(): void;
   /** Bookings held now; 0 when idle. */
   activeBookings(): number;
 }

@@ -6,11 +6,13 @@ import type { OwnerSlot } from '../kv/index.ts';
 import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
+import type { AdmissionQueue } from './admission-queue.ts';
 import { type Choice, type Projection, promptTokensOf } from './caller-part.ts';
 import { policyClassOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { engineRequest } from './engine-request.ts';
+import type { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
 import { placementRequest } from './placement-request.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
@@ -33,9 +35,11 @@ export class Walker {
   readonly #deps: RoadDeps;
   readonly #lookups: PromptLookups;
   readonly #writer: DecisionWriter | null;
+  readonly #queue: AdmissionQueue<Exchange>;
 
-  constructor(deps: RoadDeps) {
+  constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>) {
     this.#deps = deps;
+    this.#queue = queue;
     this.#lookups = new PromptLookups(deps);
     this.#writer =
       deps.decisions === null
@@ -44,21 +48,28 @@ export class Walker {
   }
 
   /**
-   * Places a request, books it and sends it. What fails after the booking ends the exchange.
-   * @returns null, or why it cannot be placed: then nothing is booked and the exchange knows nothing of it.
+   * Places a request, books it and sends it, unless it has to wait for its turn. What fails after the booking ends the exchange.
+   * @returns null, or why it cannot be placed, or may not wait: then nothing is booked and the exchange knows nothing of it.
    */
   walk(walk: Walk): PointsmanError | null {
-    const { request, classification } = walk;
+    const { request, classification, admitted = null } = walk;
+    let passed = walk;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
       this.#deps.beliefs?.expire(this.#deps.clock.now());
-      lookup = this.#lookups.of(request);
+      lookup = this.#lookups.of(request, walk.known);
+      if (this.#queue.active && admitted === null) {
+        const outcome = this.#queue.pass(walk, lookup);
+        if (outcome.kind === 'refused') return outcome.error;
+        if (outcome.kind === 'waits') return null;
+        passed = { ...walk, admitted: outcome.facts };
+      }
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
       return asPointsmanError(thrown);
     }
-    this.#bookAndSend(walk, lookup, placement, 1);
+    this.#bookAndSend(passed, lookup, placement, 1);
     return null;
   }
 
@@ -164,9 +175,10 @@ export class Walker {
     const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
     const decision = this.#takeDown({
       request,
-      policyClass: policyClassOf(classification),
+      policyClass: walk.admitted?.policyClass ?? policyClassOf(classification),
+      admitted: walk.admitted ?? null,
       classification,
-      attempt: bookings,
+      attempt: exchange.bookings + 1,
       heldSince: walk.heldSince,
       lookup,
       placement,

@@ -28,6 +28,7 @@ export class CandidateColumns implements PlacementTable {
   activeRequests = new Float64Array(0);
   preferredTaintMultiplier = new Float64Array(0);
   occupancy = new Float64Array(0);
+  onCpu = new Float64Array(0);
   hasCopies = false;
   copyableBlocks = new Float64Array(0);
   sourcePrefixBlocks = new Float64Array(0);
@@ -55,6 +56,7 @@ export class CandidateColumns implements PlacementTable {
     const slot = candidates.slots[index] ?? 0;
     this.slots[row] = slot;
     this.ranks[row] = candidates.ranks[index] ?? 0;
+    this.onCpu[row] = candidates.onCpu[index] ?? 0;
     this.idWords[2 * row] = candidates.idWords[2 * index] ?? 0;
     this.idWords[2 * row + 1] = candidates.idWords[2 * index + 1] ?? 0;
     this.#rowOfSlot[slot] = row;
@@ -161,6 +163,7 @@ export class CandidateColumns implements PlacementTable {
     this.activeRequests = new Float64Array(length);
     this.preferredTaintMultiplier = new Float64Array(length);
     this.occupancy = new Float64Array(length);
+    this.onCpu = new Float64Array(length);
     this.copyableBlocks = new Float64Array(length);
     this.sourcePrefixBlocks = new Float64Array(length);
     this.activeDecodeBlocks = new Float64Array(length);

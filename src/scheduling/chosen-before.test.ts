@@ -1,6 +1,7 @@
 // Choosing without booking, booking what was chosen before, and weights for one request.
 import { expect, it } from 'vitest';
 import { Fleet } from '../fleet/index.ts';
+import type { RoleRuntime } from '../host/index.ts';
 import { linearCost, seededRng } from '../plugin/index.ts';
 import { DefaultChoice } from './default-choice.ts';
 import { ANYWHERE, picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
@@ -62,7 +63,7 @@ it('books on a rank that is over a busy threshold where it is told to', () => {
 
 it('weighs one request by weights of its own where the role runs the default cost unnamed', () => {
   const scheduler = schedulerOf(fleetOf(1n, 2n));
-  const usual = {
+  const usual: RoleRuntime = {
     ...picking(() => 1),
     policy: { type: 'dynamo-default-cost-fn', instance: null, version: '1' },
   };
@@ -81,7 +82,7 @@ it('weighs one request by weights of its own where the role runs the default cos
     );
     scheduler.prefillCompleted(attempt);
   }
-  const ask = (runtime: typeof usual, prefill_load_scale: number) =>
+  const ask = (runtime: RoleRuntime, prefill_load_scale: number) =>
     scheduler.choose(
       placementRequest({ runtime, costOverride: { prefill_load_scale }, withRegistered: true }),
     );

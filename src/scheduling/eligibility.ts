@@ -1,5 +1,5 @@
-// Who may take a request at all: allow-list, pin, required taints, state. These are the host's rules; no policy can widen them.
-import type { Worker } from '../fleet/index.ts';
+// Who may take a request at all: allow-list, pin, adapter, state, required taints. These are the host's rules; no policy can widen them.
+import { holdsAdapter, type Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { EXCLUSION_REASONS, type ExclusionReason, type PlacementConstraints } from './types.ts';
 
@@ -18,6 +18,10 @@ export interface EligibilityRules {
   readonly pinnedWorker: bigint | null;
   /** Null = any rank of the pinned worker. */
   readonly pinnedRank: number | null;
+  /** Empty = none. */
+  readonly excluded: readonly bigint[];
+  /** LoRA adapter that the worker must hold; null = none. */
+  readonly adapter: string | null;
   readonly requiredTaints: readonly string[];
 }
 
@@ -26,33 +30,44 @@ export const NO_RULES: EligibilityRules = {
   allowed: null,
   pinnedWorker: null,
   pinnedRank: null,
+  excluded: [],
+  adapter: null,
   requiredTaints: [],
 };
 
-/** The rules that a request's constraints make. */
-export function rulesOf(constraints: PlacementConstraints): EligibilityRules {
-  const { allowedWorkers, pinnedWorker, requiredTaints } = constraints;
-  if (allowedWorkers === null && pinnedWorker === null && requiredTaints.length === 0) return NO_RULES;
+/** The rules that a request's constraints and its adapter make. */
+export function rulesOf(constraints: PlacementConstraints, adapter: string | null): EligibilityRules {
+  const { allowedWorkers, pinnedWorker, requiredTaints, excludedWorkers = [] } = constraints;
+  const asksNothing = allowedWorkers === null && pinnedWorker === null && requiredTaints.length === 0;
+  if (asksNothing && adapter === null && excludedWorkers.length === 0) return NO_RULES;
   return {
     allowed: allowedWorkers === null ? null : new Set<bigint>(allowedWorkers),
     pinnedWorker: pinnedWorker?.workerId ?? null,
     pinnedRank: pinnedWorker?.rank ?? null,
+    excluded: excludedWorkers,
+    adapter,
     requiredTaints,
   };
 }
 
-/** Number of the first reason why a worker's rank may not take the request; -1 = it may. */
+/**
+ * Number of the first reason why a worker's rank may not take the request; -1 = it may. In this order: who is allowed, who is there,
+ * who fits; a worker that is lost is never called unfit.
+ */
 export function exclusionOf(worker: Worker | null, rank: number, rules: EligibilityRules): number {
   if (worker === null) return REASON.gone;
-  const { id, taints } = worker.spec;
+  const { id } = worker.spec;
   if (rules.allowed !== null && !rules.allowed.has(id)) return REASON.not_allowed;
   if (rules.pinnedWorker !== null) {
     if (id !== rules.pinnedWorker) return REASON.not_pinned;
     if (rules.pinnedRank !== null && rank !== rules.pinnedRank) return REASON.not_pinned;
   }
+  if (rules.excluded.includes(id)) return REASON.excluded;
+  if (rules.adapter !== null && !holdsAdapter(worker, rules.adapter)) return REASON.missing_adapter;
+  const { state, taints } = worker;
+  if (state !== 'ready') return REASON[state];
   for (const taint of rules.requiredTaints) if (!taints.includes(taint)) return REASON.missing_taint;
-  const { state } = worker;
-  return state === 'ready' ? -1 : REASON[state];
+  return -1;
 }
 
 /** Those that were turned away, with reasons; reused by every decision. */

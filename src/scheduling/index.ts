@@ -1,6 +1,21 @@
 // Load projection and booking.
 export { DefaultChoice } from './default-choice.ts';
 export { type PrefillModel, throughputModel } from './prefill-model.ts';
+export {
+  hasThreshold,
+  type LimitKind,
+  OPEN_PROFILE,
+  type PinnedLane,
+  PolicyQueue,
+  profileOf,
+  type QueueClass,
+  type QueueEntry,
+  QueueProfile,
+  type QueueSnapshot,
+  type ReachedLimit,
+  reachedLimit,
+} from './queue/index.ts';
+export { type GatedRequest, QueueGate } from './queue-gate.ts';
 export { Scheduler } from './scheduler.ts';
 export type { SchedulerOptions } from './scheduler-options.ts';
 export type { SlotLoads } from './slot-loads.ts';

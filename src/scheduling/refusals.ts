@@ -1,5 +1,6 @@
 // Why a request cannot be placed, as errors in words.
 import { type BusyThresholds, writtenThresholds } from '../config/index.ts';
+import { type Fleet, holdsAdapter, type PartitionCandidates } from '../fleet/index.ts';
 import { retryAfterSeconds } from '../observe/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 import type { ExcludedColumns } from './eligibility.ts';
@@ -14,6 +15,25 @@ export function pinOutsideAllowList(constraints: PlacementConstraints): Pointsma
     'PM_SELECTION_PINNED_NOT_ALLOWED',
     `the request is pinned to worker ${pinnedWorker.workerId}, which is not among its allowed workers; allow it, or drop the pin`,
     { details: { worker_id: String(pinnedWorker.workerId) } },
+  );
+}
+
+/** The error of a request whose adapter none of the workers there are holds; null = it names none, one has it, or there is no worker. */
+export function unknownAdapterError(
+  { partition, role, loraName = null }: PlacementRequest,
+  fleet: Fleet,
+  { slots }: PartitionCandidates,
+): PointsmanError | null {
+  if (loraName === null || slots.length === 0) return null;
+  for (const slot of slots) {
+    const worker = fleet.workerOfSlot(slot);
+    if (worker !== null && holdsAdapter(worker, loraName)) return null;
+  }
+  const { model, routingGroup } = partition;
+  return new PointsmanError(
+    'PM_SELECTION_ADAPTER_UNKNOWN',
+    `no worker of model ${model} in role ${role} holds the adapter "${loraName}"; load it on one, or add it to the worker's adapters`,
+    { details: { model, routing_group: routingGroup, role, adapter: loraName } },
   );
 }
 

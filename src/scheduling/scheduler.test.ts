@@ -5,7 +5,7 @@ import { linearCost, PointsmanError, seededRng } from '../plugin/index.ts';
 import { DefaultChoice } from './default-choice.ts';
 import { ANYWHERE, picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
-import { EXCLUSION_REASONS, type PlacementConstraints } from './types.ts';
+import { EXCLUSION_REASONS, type PlacementConstraints, type PlacementRequest } from './types.ts';
 
 function scheduled(workers: readonly WorkerSpec[], fallback = true) {
   const fleet = new Fleet();
@@ -164,6 +164,59 @@ describe('placing a request', () => {
     });
     expect(reasons({ pinnedWorker: { workerId: 6n, rank: 1 } }).eligible).toEqual([6]);
     expect(reasons({ pinnedWorker: { workerId: 6n, rank: null } }).eligible).toEqual([5, 6]);
+  });
+
+  it('places a request of an adapter only where it is held, and says when nobody holds it', () => {
+    const { fleet, scheduler } = scheduled([
+      tinyWorker(1n),
+      tinyWorker(2n, { adapters: ['law'] }),
+      tinyWorker(3n, { adapters: ['law', 'code'] }),
+    ]);
+    const reasonsOf = (changes: Partial<PlacementRequest>) => {
+      const { excluded } = scheduler.place(placementRequest(changes));
+      return [...excluded.reasons.subarray(0, excluded.count)].map((reason) => EXCLUSION_REASONS[reason]);
+    };
+    expect(reasonsOf({ loraName: 'law' })).toEqual(['missing_adapter']);
+    const constraints = { ...ANYWHERE, excludedWorkers: [2n] };
+    expect(reasonsOf({ loraName: 'law', constraints })).toEqual(['missing_adapter', 'excluded']);
+    expect(() => scheduler.place(placementRequest({ loraName: 'poetry' }))).toThrow(
+      'no worker of model tiny in role aggregated holds the adapter "poetry"',
+    );
+    fleet.setState(3n, 'draining');
+    expect(() => scheduler.place(placementRequest({ loraName: 'code' }))).toThrow(
+      'none of the 3 workers and ranks that serve model tiny in role aggregated can take the request (2 missing adapter, 1 draining)',
+    );
+    const pinned = { ...ANYWHERE, pinnedWorker: { workerId: 1n, rank: null } };
+    expect(() => scheduler.place(placementRequest({ loraName: 'law', constraints: pinned }))).toThrow(
+      'the request is pinned to worker 1, which cannot take it now (1 missing adapter)',
+    );
+  });
+
+  it('takes the domains of a topology as taints', () => {
+    const { scheduler } = scheduled([
+      tinyWorker(1n, { topology: { zone: 'a' } }),
+      tinyWorker(2n, { topology: { zone: 'b', rack: 'r7' } }),
+    ]);
+    const requiredTaints = ['dynamo.topology/zone=b'];
+    const placed = scheduler.place(placementRequest({ constraints: { ...ANYWHERE, requiredTaints } }));
+    expect(placed.workerId).toBe(2n);
+    const preferredTaints = new Map([['dynamo.topology/rack=r7', 0.85]]);
+    const { table } = scheduler.place(placementRequest({ constraints: { ...ANYWHERE, preferredTaints } }));
+    expect(table.preferredTaintMultiplier[0]).toBe(1);
+    expect(table.preferredTaintMultiplier[1]).toBeCloseTo(0.50104, 5);
+  });
+
+  it('shows which workers run on a CPU', () => {
+    const { scheduler } = scheduled([
+      tinyWorker(1n, { device: 'gpu' }),
+      tinyWorker(2n, { device: 'cpu', ranks: { first: 0, count: 2 } }),
+      tinyWorker(3n),
+    ]);
+    const { table } = scheduler.place(placementRequest());
+    expect([...table.onCpu.subarray(0, table.count)]).toEqual([0, 1, 1, 0]);
+    const constraints = { ...ANYWHERE, allowedWorkers: [2n, 3n] };
+    const narrowed = scheduler.place(placementRequest({ constraints })).table;
+    expect([...narrowed.onCpu.subarray(0, narrowed.count)]).toEqual([1, 1, 0]);
   });
 
   it('prefers and avoids by taints, unless the request is pinned', () => {

@@ -18,7 +18,8 @@ import {
 } from './eligibility.ts';
 import { PolicyChoice } from './policy-choice.ts';
 import type { PrefillModel } from './prefill-model.ts';
-import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
+import { QueueGate } from './queue-gate.ts';
+import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { blocksOf, factsOf, targetedPick } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
@@ -40,6 +41,8 @@ export class Scheduler {
   readonly #table = new CandidateColumns();
   readonly #excluded = new ExcludedColumns();
   readonly #busy: BusyWorkers;
+  /** Asked by admission queues. */
+  readonly gate: QueueGate;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
@@ -58,6 +61,8 @@ export class Scheduler {
     this.#prefillModel = options.prefill?.model ?? null;
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#busy = new BusyWorkers(options.fleet, this.#loads, () => options.clock?.now() ?? 0);
+    const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
+    this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
     this.#placement = {
       attempt: 0,
@@ -247,7 +252,7 @@ export class Scheduler {
     this.#loads.ensureCapacity(this.#fleet.slotCapacity);
     const tests = this.#busy.active && (request.target ?? null) === null;
     const marks = tests ? this.#busy.look(candidates, partition.model, blockSize) : null;
-    this.#findEligible(candidates, rulesOf(constraints), marks);
+    this.#findEligible(candidates, rulesOf(constraints, request.loraName ?? null), marks);
     const weights = runtime.costWeights;
     table.fillCache(
       match,
@@ -299,13 +304,17 @@ export class Scheduler {
   /** Why nobody can take a request: those who could are busy, or there is nobody who could. */
   #refusal(request: PlacementRequest): PointsmanError {
     const busy = this.#excluded.countOf(BUSY);
-    if (busy === 0) return noCandidateError(request, this.#excluded);
-    const { partition, role, constraints } = request;
+    const { partition, role, constraints, loraName = null } = request;
     const candidates = this.#fleet.candidates(partition, role, request.withRegistered);
+    if (busy === 0) {
+      return (
+        unknownAdapterError(request, this.#fleet, candidates) ?? noCandidateError(request, this.#excluded)
+      );
+    }
     // Another look might find others busy than those that the table was filled by.
     const marks = this.#busy.marksOf(candidates);
     // The pinned rank waits for any rank of its worker.
-    const rules = { ...rulesOf(constraints), pinnedRank: null };
+    const rules = { ...rulesOf(constraints, loraName), pinnedRank: null };
     const waitMs =
       marks &&
       this.#busy.msUntilFree(candidates, marks, (index) => {
@@ -325,7 +334,7 @@ export class Scheduler {
     }
     for (let row = 0; row < table.count; row += 1) {
       const worker = this.#fleet.workerOfSlot(table.slots[row] ?? 0);
-      table.setTaint(row, taintMultiplier(worker?.spec.taints ?? [], preferred));
+      table.setTaint(row, taintMultiplier(worker?.taints ?? [], preferred));
     }
   }
 }

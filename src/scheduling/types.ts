@@ -14,6 +14,8 @@ import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.
 export interface PlacementConstraints {
   readonly pinnedWorker: { readonly workerId: WorkerId; readonly rank: number | null } | null;
   readonly allowedWorkers: readonly WorkerId[] | null;
+  /** Those that failed the request before; the router's own, never a caller's. Absent = none. */
+  readonly excludedWorkers?: readonly WorkerId[];
   readonly requiredTaints: readonly string[];
   /** Weight per taint: positive draws the request, negative repels it. */
   readonly preferredTaints: ReadonlyMap<string, number>;
@@ -38,6 +40,8 @@ export interface PlacementRequest {
   readonly match: PrefixMatch | null;
   readonly session: SessionContext | null;
   readonly constraints: PlacementConstraints;
+  /** LoRA adapter that it needs; null or absent = none. */
+  readonly loraName?: string | null;
   readonly expectedOutputTokens: number | null;
   /** Where the request had better go; advice to policies. Null or absent = nowhere in particular. */
   readonly affinityTarget?: SelectionFacts['affinityTarget'];
@@ -84,6 +88,8 @@ export const EXCLUSION_REASONS: readonly ExclusionReason[] = [
   'not_allowed',
   'not_pinned',
   'missing_taint',
+  'missing_adapter',
+  'excluded',
   'suspect',
   'draining',
   'gone',

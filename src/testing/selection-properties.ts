@@ -157,6 +157,7 @@ function randomCandidates(rng: Rng, request: { promptTokens: number; blockSize: 
         activeRequests: rng.integer(512),
       },
       occupancy: rng.integer(512),
+      onCpu: rng.integer(2) === 1,
       preferredTaintMultiplier: 0.5 + rng.next(),
       copies: copiesBeside(rng, blocks, deviceBlocks + hostBlocks),
     };

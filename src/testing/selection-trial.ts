@@ -27,6 +27,8 @@ export interface TrialCandidate {
   readonly load?: Partial<Row<LoadColumns>>;
   readonly preferredTaintMultiplier?: number;
   readonly occupancy?: number;
+  /** Whether its worker says that it runs on a CPU; default false. */
+  readonly onCpu?: boolean;
   /** What the best source on another worker holds for it. */
   readonly copies?: Partial<Row<CopyColumns>>;
 }

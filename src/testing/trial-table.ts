@@ -24,6 +24,7 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
     table.activeRequests[row] = load?.activeRequests ?? 0;
     table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
     table.occupancy[row] = occupancy;
+    table.onCpu[row] = candidate.onCpu === true ? 1 : 0;
     table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
     table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
   }

@@ -166,8 +166,8 @@ export const REFUSAL_RULES: ContractSection = {
       WAITING,
       fault(
         'src/road/road.ts',
-        'this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;',
-        'this.#state.exchanges.size + this.#hold.waiting;',
+        'const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;',
+        'const waiting = this.#hold.waiting + this.#queue.waiting;',
       ),
     ),
     rule(

@@ -270,7 +270,7 @@ export const CLASSIFY_RULES: ContractSection = {
       answer('carries its overrides into the record and its policy class into the queue'),
       fault(
         'src/road/walk.ts',
-        'policyClass: policyClassOf(classification),',
+        'policyClass: walk.admitted?.policyClass ?? policyClassOf(classification),',
         'policyClass: policyClassOf(null),',
       ),
     ),

@@ -39,7 +39,7 @@ export const INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-of-kind',
-      '`preferred-taint` and `occupancy` are inputs of worker selection alone: a hint policy that lists one is refused.',
+      '`preferred-taint`, `occupancy` and `device` are inputs of worker selection alone: a hint policy that lists one is refused.',
       test(DEFINITION_CHECK, 'inputs of a hint policy > are those of its kind'),
       fault(
         'src/host/definition-check.ts',

@@ -145,8 +145,8 @@ export const ISOLATION_RULES: ContractSection = {
       booking('is freed once when its client goes away, and the answer that comes then is for nobody'),
       fault(
         'src/road/end-booking.ts',
-        'scheduler.release(booking.attempt);\n  booking.hold?.release();\n  end.stopWaiting?.();',
-        'booking.hold?.release();\n  end.stopWaiting?.();',
+        'scheduler.release(booking.attempt);\n  state.loadFell',
+        'state.loadFell',
       ),
     ),
     rule(

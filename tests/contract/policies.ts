@@ -97,6 +97,19 @@ export const POLICY_RULES: ContractSection = {
       fault('src/policies/least-loaded/policy.ts', '= occupancy[row]!;', '= -occupancy[row]!;'),
     ),
     rule(
+      'policy-device-share',
+      '`device-aware-weighted` gives CPUs their share and no more.',
+      test(
+        'src/policies/device-aware-weighted/policy.test.ts',
+        'device-aware-weighted > gives CPUs their share and no more: 2 CPUs beside 2 others, 8 to 1',
+      ),
+      fault(
+        'src/policies/device-aware-weighted/policy.ts',
+        'return onCpus < Math.floor(',
+        'return onCpus <= Math.floor(',
+      ),
+    ),
+    rule(
       'policy-power-of-two-pair',
       '`power-of-two` draws two different candidates.',
       test(POWER, 'never compares a candidate with itself: the busiest of all is never taken'),

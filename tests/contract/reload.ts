@@ -65,11 +65,7 @@ export const RELOAD_RULES: ContractSection = {
       'reload-content',
       'What counts is their content: the same again evaluates and builds nothing.',
       reload('of the same content evaluates and builds nothing'),
-      fault(
-        HOST_SOURCE,
-        'if (isSame && isDeepStrictEqual(',
-        'if (isSame === undefined && isDeepStrictEqual(',
-      ),
+      fault(HOST_SOURCE, 'if (isSame && samePolicies(', 'if (isSame === undefined && samePolicies('),
     ),
     rule(
       'reload-unchanged',

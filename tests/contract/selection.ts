@@ -193,6 +193,12 @@ export const COLUMN_RULES: ContractSection = {
       fault(TABLE, 'occupancy[row] = requests;', 'occupancy[row] = 0;'),
     ),
     rule(
+      'columns-device',
+      '`device` says of each candidate whether its worker runs on a CPU.',
+      test(SCHEDULER, 'placing a request > shows which workers run on a CPU'),
+      fault(TABLE, 'candidates.onCpu[index] ?? 0;', '0;'),
+    ),
+    rule(
       'columns-taints',
       '`preferredTaintMultiplier` follows from the preferred taints of the request; it is 1 without any, and for a pinned request.',
       test(SCHEDULER, 'placing a request > prefers and avoids by taints, unless the request is pinned'),

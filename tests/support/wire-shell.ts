@@ -115,6 +115,8 @@ async function withWorkers(
     totalKvBlocks: null,
     taints: [],
     topology: {},
+    device: null,
+    adapters: [],
     capabilities: (await json(`${url}/kv_hints/capabilities`)) as Record<string, unknown>,
     path: [],
   }));

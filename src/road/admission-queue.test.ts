@@ -1,0 +1,447 @@
+// Requests that wait for their turn on the road: who waits, when they go on, how waits end, and what is left behind.
+import { describe, expect, it } from 'vitest';
+import { parseConfig, type QueueSettings, queueSettingsOf } from '../config/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import { defineRequestClassifier, type Overrides } from '../plugin/index.ts';
+import {
+  prompt,
+  REPORT,
+  RecordingSink,
+  type TestRoadOptions,
+  testRoad,
+  workerSpec,
+} from './road.fixtures.ts';
+import { NO_CONSTRAINTS } from './types.ts';
+
+const settings = (yaml: string): QueueSettings => queueSettingsOf(parseConfig(yaml, 'q.yaml').config);
+const THRESHOLD = settings('router: { router_queue_threshold: 0 }');
+const TWO = `default_policy_family: standard
+uncached_isl_buckets: [{ min_tokens: 0, bucket: short }, { min_tokens: 100, bucket: long }]
+policy_classes:
+  - { name: short, policy_family: standard, cache_bucket: short, quantum: 64, prefill_busy_threshold: 0 }
+  - { name: long, policy_family: standard, cache_bucket: long, quantum: 64, prefill_busy_threshold: 0, request_queue_limit_per_worker: 1 }
+  - { name: express, quantum: 640, prefill_busy_threshold: 0 }
+  - { name: open, quantum: 64 }
+`;
+
+/** Counts and measurements of the queue, by name and labels. */
+function watching() {
+  const counts = new Map<string, number>();
+  const waits: number[] = [];
+  const gauges = new Map<string, () => unknown>();
+  const metrics: Metrics = {
+    count: (name, labels = {}, by = 1) => {
+      const key = `${name} ${Object.values(labels).join(' ')}`;
+      counts.set(key, (counts.get(key) ?? 0) + by);
+    },
+    observe: (name, value) => {
+      if (name === 'pointsman_queue_wait_seconds') waits.push(value);
+    },
+    gauge: (name, read) => void gauges.set(name, read),
+  };
+  return {
+    metrics,
+    waits,
+    count: (key: string) => counts.get(key) ?? 0,
+    gauge: (name: string) => gauges.get(name)?.(),
+  };
+}
+
+async function queued(queues: QueueSettings, more: TestRoadOptions = {}) {
+  const watched = watching();
+  const road = await testRoad({ workers: [workerSpec(1n)], queues, metrics: watched.metrics, ...more });
+  const { clock, transport } = road;
+  return {
+    ...road,
+    ...watched,
+    dispatched: () => transport.dispatched.map(({ request }) => request.requestId),
+    /** Lets what is planned for now happen. */
+    now: () => clock.advanceTo(clock.now()),
+    later: (ms: number) => clock.advanceTo(clock.now() + ms),
+    firstToken: (at: number) => transport.dispatched[at]?.sink.tokens(1),
+    end: (at: number) => transport.dispatched[at]?.sink.finished(REPORT),
+    pinned: (workerId: bigint) => ({
+      constraints: { ...NO_CONSTRAINTS, pinnedWorker: { workerId, rank: null } },
+    }),
+  };
+}
+
+const classified = (overrides: Overrides): Pick<TestRoadOptions, 'classifier'> => ({
+  classifier: {
+    definition: defineRequestClassifier({ type: 'mine', create: () => ({ classify: () => overrides }) }),
+    policyClasses: ['standard', 'express', 'open'],
+  },
+});
+
+describe('a request for busy workers', () => {
+  it('waits until a prompt is computed, in order of arrival, with its wait in record and metrics', async () => {
+    const on = await queued(THRESHOLD);
+    const first = on.arrive();
+    const second = on.arrive();
+    const third = on.arrive();
+    expect([on.dispatched(), second.sink.heard, third.sink.heard]).toEqual([['r1'], [], []]);
+    expect(on.gauge('pointsman_queue_pending_requests')).toEqual([
+      { labels: { model: 'tiny', role: 'aggregated', policy_class: 'default' }, value: 2 },
+    ]);
+    expect(on.gauge('pointsman_queue_pending_isl_tokens')).toMatchObject([{ value: 128 }]);
+    on.later(250);
+    on.firstToken(0);
+    // Not inside of another's call.
+    expect(on.dispatched()).toEqual(['r1']);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2']);
+    on.later(50);
+    on.firstToken(1);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3']);
+    expect([first, second, third].map(({ record }) => record()?.queue)).toEqual([
+      { class: 'default', waited_ms: 0, outcome: 'direct', cost_tokens: null, bucket: null },
+      { class: 'default', waited_ms: 250, outcome: 'queued', cost_tokens: 64, bucket: null },
+      { class: 'default', waited_ms: 300, outcome: 'queued', cost_tokens: 64, bucket: null },
+    ]);
+    expect([on.waits, on.count('pointsman_queue_requests_total tiny aggregated default admitted')]).toEqual([
+      [0.25, 0.3],
+      2,
+    ]);
+    for (const at of [0, 1, 2]) on.end(at);
+    expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([{ value: 0 }]);
+    expect([on.gauge('pointsman_queue_kept_bytes'), on.clock.nextTimerAt()]).toEqual([0, null]);
+    on.expectIdle();
+  });
+
+  it('goes on at once where nothing is configured, and leaves no trace of a queue', async () => {
+    const { arrive, dispatched, clock } = await queued(settings(''));
+    arrive();
+    const { record } = arrive();
+    expect([dispatched(), clock.nextTimerAt()]).toEqual([['r1', 'r2'], null]);
+    expect(record()?.queue).toEqual({ class: 'default', waited_ms: 0, outcome: 'direct' });
+  });
+
+  it('takes free workers as long as there are any, and waits by the ratio of workers where one is set', async () => {
+    const workers = [1n, 2n, 3n].map((id) => workerSpec(id));
+    const all = await queued(THRESHOLD, { workers });
+    for (let at = 0; at < 5; at += 1) all.arrive({ tokens: prompt(at, 64) });
+    expect(all.dispatched()).toHaveLength(3);
+    const ratio = TWO.replaceAll(
+      'prefill_busy_threshold: 0',
+      'prefill_busy_threshold: 0, busy_worker_ratio: 0.6',
+    );
+    const some = await queued(settings(ratio), { workers });
+    for (let at = 0; at < 5; at += 1) some.arrive({ tokens: prompt(at, 64) });
+    expect(some.dispatched()).toHaveLength(2);
+  });
+
+  it('waits for the worker that it is pinned to alone, and hides nobody else', async () => {
+    const on = await queued(THRESHOLD, { workers: [workerSpec(1n), workerSpec(2n)] });
+    on.arrive({ ...on.pinned(1n) });
+    on.arrive({ ...on.pinned(1n) });
+    expect(on.dispatched()).toEqual(['r1']);
+    // Behind one of its class it is not overtaken, but looked at with it.
+    on.arrive();
+    expect(on.dispatched()).toEqual(['r1']);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r3']);
+    on.end(1);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r3']);
+    on.end(0);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r3', 'r2']);
+    on.end(2);
+    on.expectIdle();
+  });
+
+  it('is refused by selection, not queued, where nobody could take it', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    expect(on.arrive(on.pinned(9n)).sink.heard).toEqual([
+      'failed PM_SELECTION_PINNED_UNAVAILABLE before head',
+    ]);
+    on.fleet.setState(1n, 'draining');
+    expect(on.arrive().sink.heard).toEqual(['failed PM_SELECTION_NO_ENDPOINTS before head']);
+  });
+
+  it('goes on when a worker comes, and is answered when all are gone', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    on.arrive();
+    on.fleet.add(workerSpec(2n));
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2']);
+    const third = on.arrive();
+    on.fleet.setState(1n, 'gone');
+    on.fleet.setState(2n, 'gone');
+    on.now();
+    expect(third.sink.heard).toEqual(['failed PM_SELECTION_NO_ENDPOINTS before head']);
+    on.expectIdle();
+  });
+
+  it('finds at its turn what was cached meanwhile', async () => {
+    const on = await queued(THRESHOLD, { workers: [workerSpec(1n), workerSpec(2n)] });
+    on.arrive({ tokens: prompt(5, 64) });
+    on.arrive({ tokens: prompt(6, 64) });
+    const late = on.arrive({ tokens: prompt(7, 64) });
+    on.cache(2n, prompt(7, 64));
+    on.end(0);
+    on.end(1);
+    on.now();
+    expect(late.record()).toMatchObject({ pick: { worker_id: 2n }, prediction: { cached_tokens: 48 } });
+  });
+});
+
+describe('a class', () => {
+  it('is that of the family and of what nobody has cached, else the one that was asked for', async () => {
+    const on = await queued(settings(TWO));
+    on.cache(1n, prompt(1, 192));
+    const of = (changes: Parameters<typeof on.arrive>[0]) => on.arrive(changes).record()?.queue;
+    const direct = { waited_ms: 0, outcome: 'direct' };
+    expect(of({ tokens: prompt(2, 64) })).toEqual({
+      ...direct,
+      class: 'short',
+      cost_tokens: 64,
+      bucket: 'short',
+    });
+    on.end(0);
+    expect(of({ tokens: prompt(3, 192) })).toEqual({
+      ...direct,
+      class: 'long',
+      cost_tokens: 192,
+      bucket: 'long',
+    });
+    on.end(1);
+    expect(of({ tokens: prompt(1, 192) })).toEqual({
+      ...direct,
+      class: 'short',
+      cost_tokens: 1,
+      bucket: 'short',
+    });
+    on.end(2);
+    for (const policyClass of ['express', 'open']) {
+      const named = { ...direct, class: policyClass, cost_tokens: null, bucket: null };
+      expect(of({ tokens: prompt(4, 192), policyClass })).toEqual(named);
+      on.end(on.transport.dispatched.length - 1);
+    }
+    expect(of({ tokens: prompt(5, 192), policyClass: 'long' })).toMatchObject({ class: 'long' });
+  });
+
+  it('without a threshold lets everybody go, whoever waits in others', async () => {
+    const on = await queued(settings(TWO));
+    on.arrive();
+    on.arrive();
+    on.arrive({ policyClass: 'open' });
+    expect(on.dispatched()).toEqual(['r1', 'r3']);
+  });
+
+  it('is named by the classifier, which may also clear what the caller asked for', async () => {
+    const named = await queued(settings(TWO), classified({ policyClass: 'express' }));
+    expect(named.arrive({ policyClass: 'open' }).record()?.queue.class).toBe('express');
+    const cleared = await queued(settings(TWO), classified({ policyClass: null }));
+    expect(cleared.arrive({ policyClass: 'open' }).record()?.queue.class).toBe('short');
+  });
+
+  it('takes turns by strict priority, then priority, and by what the classifier says a turn costs', async () => {
+    const wspt = settings('router: { router_queue_threshold: 0, router_queue_policy: wspt }');
+    const on = await queued(wspt);
+    on.arrive();
+    const constraints = (priority: number, strictPriority: number) => ({
+      constraints: { ...NO_CONSTRAINTS, priority, strictPriority },
+    });
+    on.arrive({ tokens: prompt(1, 96) });
+    on.arrive({ tokens: prompt(2, 64) });
+    on.arrive({ tokens: prompt(3, 640), ...constraints(99, 0) });
+    on.arrive({ tokens: prompt(4, 640), ...constraints(0, 1) });
+    for (let at = 0; at < 4; at += 1) {
+      on.end(at);
+      on.now();
+    }
+    expect(on.dispatched()).toEqual(['r1', 'r5', 'r4', 'r3', 'r2']);
+    const cost = await queued(wspt, classified({ schedulingCostTokens: 7 }));
+    cost.arrive();
+    const { record } = cost.arrive();
+    cost.end(0);
+    cost.now();
+    expect(record()?.queue).toMatchObject({ outcome: 'queued', cost_tokens: 7 });
+  });
+
+  it('that is full refuses with its figures and a time', async () => {
+    const on = await queued(settings(TWO));
+    on.arrive({ tokens: prompt(1, 128) });
+    on.arrive({ tokens: prompt(2, 128) });
+    const { sink } = on.arrive({ tokens: prompt(3, 128) });
+    expect(sink.heard).toEqual(['failed PM_QUEUE_FULL before head']);
+    expect(sink.error?.status).toBe(429);
+    expect(sink.error?.details).toEqual({
+      refusal: 'queue_full',
+      policy_class: 'long',
+      model: 'tiny',
+      role: 'aggregated',
+      limit_kind: 'requests',
+      current: 1,
+      limit: 1,
+      retry_after: '1',
+    });
+    expect(on.count('pointsman_overload_refusals_total tiny queue_full')).toBe(1);
+    // Losing a worker takes nobody out; another one makes room.
+    on.fleet.add(workerSpec(2n));
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2']);
+    on.arrive({ tokens: prompt(4, 128) });
+    on.arrive({ tokens: prompt(5, 128) });
+    expect(on.arrive({ tokens: prompt(6, 128) }).sink.error?.details).toMatchObject({ current: 2, limit: 2 });
+    on.fleet.setState(2n, 'gone');
+    on.now();
+    expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([{ value: 0 }, { value: 2 }, {}, {}]);
+  });
+});
+
+describe('a wait', () => {
+  it('ends when the request was due, with the deadline and a time to try again', async () => {
+    const on = await queued(THRESHOLD, classified({ dueAt: 1500 }));
+    on.arrive();
+    const { sink } = on.arrive();
+    on.later(499);
+    expect(sink.heard).toEqual([]);
+    on.later(1);
+    expect(sink.heard).toEqual(['failed PM_QUEUE_DEADLINE before head']);
+    expect([sink.error?.status, sink.error?.details]).toEqual([
+      429,
+      {
+        refusal: 'queue_deadline',
+        policy_class: 'default',
+        model: 'tiny',
+        role: 'aggregated',
+        waited_ms: 500,
+        retry_after: '1',
+      },
+    ]);
+    // One that is overdue when it would begin to wait does not.
+    on.later(1);
+    expect(on.arrive().sink.heard).toEqual(['failed PM_QUEUE_DEADLINE before head']);
+    expect([
+      on.count('pointsman_overload_refusals_total tiny queue_deadline'),
+      on.count('pointsman_queue_requests_total tiny aggregated default expired'),
+    ]).toEqual([2, 1]);
+    on.end(0);
+    expect([on.arrive().sink.heard[0], on.clock.nextTimerAt()]).toEqual(['booked 1/0', null]);
+  });
+
+  it('does not end early where a due time is further off than a timer reaches', async () => {
+    const dueAt = 1000 + 2 ** 31 + 5000;
+    const on = await queued(THRESHOLD, classified({ dueAt }));
+    on.arrive();
+    const { sink, ticket } = on.arrive();
+    on.later(150);
+    expect(sink.heard).toEqual([]);
+    ticket.abort();
+    on.end(0);
+    expect(on.clock.nextTimerAt()).toBeNull();
+  });
+
+  it('ends when the client leaves, without a word, and the next one has its place', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    const gone = on.arrive();
+    on.arrive();
+    gone.ticket.abort();
+    gone.ticket.abort();
+    expect([
+      gone.sink.heard,
+      on.count('pointsman_queue_requests_total tiny aggregated default aborted'),
+    ]).toEqual([[], 1]);
+    on.end(0);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r3']);
+  });
+
+  it('counts as a request under way', async () => {
+    const on = await queued(THRESHOLD, { concurrentRequests: 2 });
+    on.arrive();
+    on.arrive();
+    expect(on.arrive().sink.heard).toEqual(['failed PM_OVERLOADED before head']);
+  });
+
+  it('ends with an answer for everybody when the road closes', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    const waiting = [on.arrive(), on.arrive()];
+    on.road.close();
+    const stopped = ['failed PM_SHUTTING_DOWN before head'];
+    expect(waiting.map(({ sink }) => sink.heard)).toEqual([stopped, stopped]);
+    expect(on.arrive().sink.heard).toEqual(stopped);
+    on.end(0);
+    expect([on.arrive().sink.heard[0], on.clock.nextTimerAt()]).toEqual(['booked 1/0', null]);
+  });
+
+  it('is not asked of those who will not wait', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    on.arrive();
+    const refused = on.arrive({ queueing: 'refuse' }).sink;
+    expect(refused.heard).toEqual(['failed PM_QUEUE_WOULD_WAIT before head']);
+    expect(refused.error?.details).toMatchObject({
+      policy_class: 'default',
+      pending_count: 1,
+      pending_isl_tokens: 64,
+      pending_cached_tokens: 0,
+    });
+    on.arrive({ queueing: 'bypass' });
+    expect(on.dispatched()).toEqual(['r1', 'r4']);
+  });
+
+  it('goes on after a door that fails, or asks for more, while it is told', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    const broken = new RecordingSink();
+    broken.failOn = 'booked';
+    on.arrive({}, broken);
+    const again = new RecordingSink();
+    again.also = (call) => {
+      if (call === 'booked') on.arrive();
+    };
+    on.arrive({}, again);
+    on.end(0);
+    on.now();
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r3']);
+    on.end(1);
+    on.now();
+    on.end(2);
+    on.expectIdle();
+  });
+});
+
+describe('a reload', () => {
+  it('moves who waits to the default family where the class is gone, and loses nobody', async () => {
+    const on = await queued(settings(TWO));
+    on.arrive();
+    on.arrive({ tokens: prompt(2, 64) });
+    on.arrive({ tokens: prompt(3, 128), policyClass: 'express' });
+    on.road.setQueues(settings(TWO.replace(/.*express.*\n/, '')));
+    expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([
+      { labels: { policy_class: 'short' }, value: 1 },
+      { labels: { policy_class: 'long' }, value: 1 },
+      { labels: { policy_class: 'open' }, value: 0 },
+    ]);
+    on.now();
+    expect(on.dispatched()).toEqual(['r1']);
+    for (const at of [0, 1, 2]) {
+      on.end(at);
+      on.now();
+    }
+    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3']);
+    on.expectIdle();
+  });
+
+  it('lets everybody go where there are no queues any more', async () => {
+    const on = await queued(settings(TWO));
+    for (let at = 0; at < 4; at += 1) on.arrive();
+    on.road.setQueues(settings(''));
+    on.now();
+    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3', 'r4']);
+    on.arrive();
+    expect(on.dispatched()).toHaveLength(5);
+    for (let at = 0; at < 5; at += 1) on.end(at);
+    on.expectIdle();
+    expect(on.clock.nextTimerAt()).toBeNull();
+  });
+});

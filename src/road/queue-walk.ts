@@ -1,0 +1,20 @@
+// What a walk carries of the queue: what a request counted for, and what need not be computed again when its turn comes.
+import type { PromptHashes } from '../kv/index.ts';
+
+/** How a request passed the queue. */
+export interface QueueFacts {
+  readonly policyClass: string;
+  /** Bucket of uncached tokens that its class stands for; null = its class has none. */
+  readonly bucket: string | null;
+  /** What its turn cost, in tokens; null = it went on without one, and nobody counted. */
+  readonly costTokens: number | null;
+  /** Since when it waited, ms of the clock; null = it went on at once. */
+  readonly queuedSince: number | null;
+}
+
+/** Hashes of a prompt and what they were made with: under the same they hold later, too. */
+export interface KnownHashes {
+  readonly hashes: PromptHashes;
+  readonly blockSize: number;
+  readonly bigrams: boolean;
+}
