@@ -226,7 +226,7 @@ async function start(
   }
   const { selection } = config.services;
   if (selection !== null) {
-    const service = await selectionOf(core, selection, { clock, metrics, log });
+    const service = await selectionOf(core, selection, config, { clock, metrics, log });
     log.info('the selection service is up', { url: service.url });
     onStop(() => service.stop());
   }

@@ -55,7 +55,7 @@ export async function startSelectionRouter(options: SelectionRouterOptions): Pro
       subscriptions.start();
       undo.push(() => subscriptions.close());
     }
-    const service = await selectionOf(core, settings, { clock, metrics, log });
+    const service = await selectionOf(core, settings, config, { clock, metrics, log });
     undo.push(() => service.stop());
     for (const worker of config.workers) service.registry.upsert(readWorker(recordOf(worker)));
     return { ...service, core, stop: unwind };

@@ -34,6 +34,7 @@ interface MutableWorker extends Worker {
   spec: WorkerSpec;
   state: WorkerState;
   capabilities: WorkerCapabilities | null;
+  taints: readonly string[];
   slots: readonly OwnerSlot[];
   readonly approximate: Map<number, ApproximateReason>;
 }
@@ -73,7 +74,7 @@ export class Fleet {
         { details: { worker_id: String(spec.id) } },
       );
     }
-    const taints = [...spec.taints, ...topologyTaints(spec.topology)];
+    const taints = taintsOf(spec);
     const approximate = new Map<number, ApproximateReason>();
     const worker: MutableWorker = { spec, state: 'ready', capabilities, taints, approximate, slots: [] };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
@@ -117,6 +118,7 @@ export class Fleet {
       );
     }
     worker.spec = spec;
+    worker.taints = taintsOf(spec);
     worker.capabilities = capabilities;
     this.#version += 1;
     for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
@@ -264,6 +266,10 @@ export class Fleet {
       counts.set(worker.state, (counts.get(worker.state) ?? 0) + 1);
     return [...counts].map(([state, value]) => ({ labels: { state }, value }));
   }
+}
+
+function taintsOf({ taints, topology }: WorkerSpec): readonly string[] {
+  return [...taints, ...topologyTaints(topology)];
 }
 
 function checkSpec(spec: WorkerSpec): void {

@@ -95,7 +95,7 @@ export const METRICS = {
   },
   pointsman_retries_total: {
     kind: 'counter',
-    help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker (nobody could take it, or it might not wait for its turn), aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
+    help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker (nobody could take it), aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
     labels: ['model', 'reason', 'outcome'],
   },
   pointsman_classifications_waiting: {

@@ -1,6 +1,7 @@
 // The queue step: whose turn it is. A request waits when those that could take it are busy with prompts, or others of its class wait
 // already; it goes on when their load falls, in the order of its class and with the share of its class. Where no model has a profile or a
 // threshold nothing is asked and nothing kept. Nobody's turn comes inside of another's call: the queue is looked at a moment later.
+
 import type { QueueSettings } from '../config/index.ts';
 import type { Fleet } from '../fleet/index.ts';
 import type { GaugeSample, Metrics } from '../observe/index.ts';

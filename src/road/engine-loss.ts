@@ -1,4 +1,5 @@
 // Which failures say something about the worker rather than about the request.
+import type { EngineExchange } from '../engines/index.ts';
 import type { PointsmanError } from '../plugin/index.ts';
 
 /** How the connection to a worker failed; null when the worker answered, however badly. */
@@ -6,4 +7,13 @@ export function lossOf(error: PointsmanError): 'refused' | 'reset' | null {
   if (error.code === 'PM_ENGINE_UNREACHABLE') return 'refused';
   if (error.code === 'PM_ENGINE_LOST') return 'reset';
   return null;
+}
+
+/** Ends an engine's part of an exchange; null = there is none. A transport that cannot abort must not keep the booking. */
+export function abortQuietly(engine: EngineExchange | null): void {
+  try {
+    engine?.abort();
+  } catch {
+    // The booking ends all the same.
+  }
 }

@@ -7,7 +7,7 @@ import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../p
 import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
 import { endBooking, endUnsentBooking } from './end-booking.ts';
-import { lossOf } from './engine-loss.ts';
+import { abortQuietly, lossOf } from './engine-loss.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
@@ -301,11 +301,7 @@ export class Exchange implements RoadTicket, CallerSink {
   #abortEngine(): void {
     const engine = this.#engine;
     this.#engine = null;
-    try {
-      engine?.abort();
-    } catch {
-      // A transport that cannot abort must not keep the booking.
-    }
+    abortQuietly(engine);
   }
 
   /** Ends once: booking freed, hints closed, record completed, the classifier told. */

@@ -39,10 +39,10 @@ export interface PromptLookup {
   /** Tokens per block. */
   readonly blockSize: number;
   readonly hashes: PromptHashes | null;
-  /** Whether they are of the windows of engines that keep pairs of tokens. */
-  readonly bigrams: boolean;
   /** By which the booking shares blocks with others: the same, or sequence hashes alone. */
   readonly booked: PromptHashes | null;
+  /** Whether they are of the windows of engines that keep pairs of tokens. */
+  readonly bigrams: boolean;
   readonly match: PrefixMatch | null;
   readonly hashMicros: number;
   readonly lookupMicros: number;
@@ -86,8 +86,8 @@ export class PromptLookups {
       holds
         ? known.hashes
         : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
-    const computed = exact && (wantsMatch || needs.load);
-    const booked = caller !== null ? caller.prompt.hashes : computed ? compute() : null;
+    const own = caller === null && exact && (wantsMatch || needs.load) ? compute() : null;
+    const booked = caller?.prompt.hashes ?? own;
     const hashed = wallMicros();
     const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;
     const match =
@@ -99,8 +99,8 @@ export class PromptLookups {
       runtime,
       blockSize,
       hashes,
-      bigrams,
       booked: caller?.sharesBlocks === false ? null : booked,
+      bigrams,
       match,
       hashMicros: hashed - start,
       lookupMicros: found - hashed,

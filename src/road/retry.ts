@@ -1,5 +1,6 @@
 // Second tries, a layer above the road of a single one: a request whose worker fails before the client got anything of the answer goes
 // to another worker, as a booking of its own. It is classified once. Pinned requests are not sent elsewhere.
+
 import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport } from '../engines/index.ts';
 import type { Metrics } from '../observe/index.ts';
@@ -54,8 +55,9 @@ export class RetryingRoad implements ChoosingRoad {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const { budget, limits } = this.#retries;
     budget.arrived();
-    const isCarried = request.caller !== undefined && request.caller !== null;
-    if (limits().retries === 0 || request.constraints.pinnedWorker !== null || isCarried)
+    // Whether a caller reaches the worker is not known here.
+    const isCallers = (request.caller ?? null) !== null;
+    if (isCallers || limits().retries === 0 || request.constraints.pinnedWorker !== null)
       return this.#hops.arrive(request, sink);
     const tried = new TriedRequest(this.#retries, request, sink);
     tried.start();

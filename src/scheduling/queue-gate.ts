@@ -22,8 +22,8 @@ export interface GatedRequest {
   readonly constraints: PlacementConstraints;
   /** LoRA adapter that it asks for; null = none. */
   readonly loraName: string | null;
-  /** Set = its caller carries it, so that registered workers may take it too. */
-  readonly caller?: unknown;
+  /** There = its caller carries it to the worker, so those that callers registered count. */
+  readonly caller?: object | null;
 }
 
 /** Whose workers are asked for. */
@@ -160,6 +160,6 @@ export class QueueGate {
   }
 }
 
-function isCarried(caller: unknown): boolean {
+function isCarried(caller: object | null | undefined): boolean {
   return caller !== undefined && caller !== null;
 }

@@ -22,7 +22,7 @@ export function specOf(fields: WorkerFields): WorkerSpec {
     eagle: fields.is_eagle,
     maxNumBatchedTokens: fields.max_num_batched_tokens || null,
     totalKvBlocks: fields.total_kv_blocks || null,
-    taints: [...new Set([...fields.taints, ...topologyTaints(fields)])],
+    taints: fields.taints,
     topology: fields.topology_domains,
     registered: true,
   };
@@ -64,9 +64,4 @@ function eventsOf(fields: WorkerFields): Map<number, KvEventEndpoints> {
 
 function ranksOf({ data_parallel_size: count, data_parallel_start_rank: first }: WorkerFields): number[] {
   return Array.from({ length: count }, (_, index) => first + index);
-}
-
-/** Each topology domain of a worker is a taint of it. */
-function topologyTaints({ topology_domains: domains }: WorkerFields): string[] {
-  return Object.entries(domains).map(([domain, value]) => `dynamo.topology/${domain}=${value}`);
 }

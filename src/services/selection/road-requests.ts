@@ -117,13 +117,16 @@ function requestOf(
     tokensSource: 'given',
     maxOutputTokens: expectedOutputTokens ?? 0,
     expectedOutputTokens,
-    loraName: prompt.loraName,
+    // Its hashes are made, and which adapters workers hold their records do not say.
+    loraName: null,
     cacheSalt: null,
     session,
     constraints,
     policyClass: policyClass ?? null,
     incomingHint: null,
     tokenizeMicros: 0,
+    // A place that is chosen is not waited for.
+    queueing: caller.target === null ? 'wait' : 'bypass',
     caller: { ...caller, prompt },
   };
 }

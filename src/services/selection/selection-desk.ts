@@ -69,8 +69,8 @@ export class SelectionDesk {
   }
 
   /**
-   * Chooses by the state of this moment and books nothing; kept for a reservation where `keeps` says so. This is the place where a
-   * selection that is not advisory waits its turn once there are queues.
+   * Chooses by the state of this moment and books nothing; kept for a reservation where `keeps` says so. This is the
+   * place where a selection that is not advisory would wait its turn: so far only those wait that book.
    */
   select(asked: Asked, keeps: boolean): Chosen {
     const { fleet, road } = this.#options;

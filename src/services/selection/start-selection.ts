@@ -21,7 +21,7 @@ export interface StartSelectionOptions {
   /** Null = callers need none. */
   readonly token: string | null;
   readonly pending: PendingLimits;
-  readonly demands: () => WorkerDemands;
+  readonly demands: (model: string) => WorkerDemands;
   readonly core: {
     readonly fleet: Fleet;
     readonly blockSizes: BlockSizes;

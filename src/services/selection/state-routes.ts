@@ -90,7 +90,6 @@ export class StateRoutes {
       model_name: partition.model,
       routing_group: partition.routingGroup,
       loads: loadRows(workers, scheduler.loads),
-      // Nothing waits: requests are booked or refused at once.
       pending_count: 0,
       pending_isl_tokens: 0,
     }));

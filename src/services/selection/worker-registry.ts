@@ -13,7 +13,7 @@ const MAX_PARTITIONS = 4096;
 export interface WorkerRegistryOptions {
   readonly fleet: Fleet;
   readonly blockSizes: BlockSizes;
-  readonly demands: () => WorkerDemands;
+  readonly demands: (model: string) => WorkerDemands;
 }
 
 /** A worker as `GET /workers` tells it. */
@@ -122,7 +122,7 @@ export class WorkerRegistry {
     const id = fields.worker_id;
     entry.problem = null;
     const spec = specOf(fields);
-    const complete = missingOf(fields, demands()).length === 0;
+    const complete = missingOf(fields, demands(fields.model_name)).length === 0;
     if (!complete || !fleet.canUpdate(spec)) fleet.remove(id);
     if (!complete) return;
     if (fleet.worker(id) !== null) fleet.update(spec, capabilitiesOf(fields));
@@ -160,7 +160,7 @@ export class WorkerRegistry {
 
   #listed({ draining, fields, problem }: Entry): ListedWorker {
     const { demands, fleet } = this.#options;
-    const missing = missingOf(fields, demands());
+    const missing = missingOf(fields, demands(fields.model_name));
     if (missing.length > 0) return { ...fields, lifecycle: 'incomplete', not_schedulable_reasons: missing };
     if (problem !== null)
       return { ...fields, lifecycle: 'unschedulable', not_schedulable_reasons: [problem] };
