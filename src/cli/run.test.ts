@@ -258,7 +258,7 @@ test('check prints problems of the file with position and excerpt and exits 2', 
     code: 2,
     out: '',
     err: [
-      `${path}:2:9: router.mode: expected one of kv, round-robin, random, power-of-two, least-loaded, direct, found "kw" (did you mean "kv"?)`,
+      `${path}:2:9: router.mode: expected one of kv, round-robin, random, power-of-two, least-loaded, device-aware-weighted, direct, found "kw" (did you mean "kv"?)`,
       '   2 |   mode: kw',
       '     |         ^',
       '',
