@@ -10,6 +10,7 @@ export {
 export type { ReportedLoad } from './reported-load.ts';
 export type {
   EngineExchange,
+  EngineHandoff,
   EngineReport,
   EngineRequest,
   EngineSink,

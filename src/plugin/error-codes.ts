@@ -534,6 +534,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A message on the control channel between simulated engines is malformed.',
   },
+  PM_SIM_HANDOFF: {
+    status: 503,
+    retryable: true,
+    meaning: 'A simulated engine did not get the KV that another one computed, or nobody came for its own.',
+  },
   PM_SIM_START: { status: 500, retryable: false, meaning: 'Simulated engines cannot be started.' },
   PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },
   PM_SIM_WORKER: {

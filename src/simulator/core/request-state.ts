@@ -1,14 +1,14 @@
 // One request inside the engine: its tokens, its place in the pass algorithm, its block table. Plain numbers and typed arrays;
 // nothing per token or block.
 import type { HashPairs, U64 } from '../../kv/index.ts';
-import type { SimulatedHintOutcome, SimulatedRequest } from '../types.ts';
+import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest } from '../types.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { FetchPlan, HintPlan } from './hint-plan.ts';
 
 const NO_BLOCKS = new Int32Array(0);
 const NO_HASHES = new Uint32Array(0);
 
-/** Where a request stands: waiting in the queue, parked until remote KV arrives, running, or out of the engine. */
+/** Where a request stands: waiting in the queue, parked until KV arrives or is taken, running, or out of the engine. */
 export type RequestStatus = 'waiting' | 'parked' | 'running' | 'gone';
 
 /** What the machine knows of one request. Arrays are empty until `prepare`. */
@@ -18,6 +18,11 @@ export class RequestState {
   readonly outputTarget: number;
   readonly outputSeed: number;
   readonly hints: HintPlan;
+  readonly handoff: SimulatedHandoff | null;
+  /** The KV of its whole prompt came from the engine that computed it, and is held. */
+  handedOver = false;
+  /** Whether that is still to be asked for, once. */
+  mayTake: boolean;
   /** Earliest time it may be scheduled, ms: its submission, or the end of its fetch. */
   readyAt: number;
   status: RequestStatus = 'waiting';
@@ -54,6 +59,8 @@ export class RequestState {
     this.outputTarget = request.outputTokens;
     this.outputSeed = outputSeed;
     this.hints = hints;
+    this.handoff = request.handoff ?? null;
+    this.mayTake = this.handoff?.leg === 'decode';
     this.fetch = hints.fetch;
     this.outcomes = [...hints.outcomes];
     this.readyAt = now;
