@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
 import { buildThresholds } from './busy-thresholds.ts';
+import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
@@ -71,6 +72,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
       trustRoutingFieldsFrom: router.trust_routing_fields_from,
+      disaggregation: buildDisaggregation(router),
     },
     snapshot: {
       path: file.snapshot.path === null ? null : resolve(folder, file.snapshot.path),
@@ -169,6 +171,15 @@ function buildWorker(
     totalKvBlocks: value.total_kv_blocks,
     taints: value.taints,
     topology: value.topology,
+    handoff: buildHandoff(value),
+    kvTransfer:
+      value.kv_transfer_domain === null
+        ? null
+        : {
+            domain: value.kv_transfer_domain,
+            enforcement: value.kv_transfer_enforcement,
+            weight: value.kv_transfer_preferred_weight,
+          },
     capabilities: value.capabilities,
     path: ['workers', index],
   };

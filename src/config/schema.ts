@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
+import { disaggregationKeys } from './disaggregation.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import type { RouterMode } from './types.ts';
@@ -103,6 +104,7 @@ export const fileSchema = mapping({
     router_temperature: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 0),
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
+    ...disaggregationKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

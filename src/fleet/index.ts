@@ -2,6 +2,7 @@
 export { BlockSizes } from './block-sizes.ts';
 export { parseCapabilities } from './capabilities.ts';
 export { Fleet, type FleetListener, type FleetOptions } from './fleet.ts';
+export { handoffOf, topologyTaint } from './handoff.ts';
 export { WorkerHealth } from './health.ts';
 export type { PartitionCandidates } from './partition-candidates.ts';
 export {
@@ -14,9 +15,11 @@ export {
 export type {
   ApproximateReason,
   KvEventEndpoints,
+  KvTransferRule,
   RankCapabilities,
   Worker,
   WorkerCapabilities,
+  WorkerHandoff,
   WorkerSpec,
   WorkerState,
 } from './types.ts';

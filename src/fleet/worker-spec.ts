@@ -2,6 +2,7 @@
 import type { WorkerConfig } from '../config/index.ts';
 import type { BlockHasher } from '../kv/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
+import { topologyTaint } from './handoff.ts';
 import type { WorkerSpec } from './types.ts';
 
 const NO_SEED = { lo: 0, hi: 0 };
@@ -32,7 +33,12 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     ),
     maxNumBatchedTokens: config.maxNumBatchedTokens,
     totalKvBlocks: config.totalKvBlocks,
-    taints: config.taints,
+    taints: [
+      ...config.taints,
+      ...Object.entries(config.topology).map(([domain, value]) => topologyTaint(domain, value)),
+    ],
     topology: config.topology,
+    handoff: config.handoff ?? null,
+    kvTransfer: config.kvTransfer ?? null,
   };
 }
