@@ -113,6 +113,7 @@ export const ROUTER: RouterConfig['router'] = {
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
+  disaggregation: { decodeFallback: false, conditional: null },
 };
 
 /** A request that reached a {@link ScriptedRoad}. */

@@ -24,7 +24,7 @@ import {
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
-import { createRoad, type Road } from '../road/index.ts';
+import { createDisaggregatedRoad, type Road, type RoadDeps } from '../road/index.ts';
 import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
@@ -181,7 +181,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           log,
           metrics,
         });
-  const road = createRoad({
+  const roadDeps: RoadDeps = {
     fleet,
     scheduler,
     blockSizes,
@@ -219,6 +219,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const worker = fleet.worker(workerId);
       if (worker !== null) beliefs?.review(worker);
     },
+  };
+  const road = createDisaggregatedRoad(roadDeps, {
+    settings: () => current().router.disaggregation,
+    rng: seededRng(host.seed),
   });
   if (index !== null && beliefs !== null) {
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;

@@ -22,10 +22,12 @@ export type { ConfigSurroundings } from './secrets.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,
+  ConditionalDisaggregation,
   ConfigPath,
   ConfigProblem,
   ConfigSource,
   ContainmentSettings,
+  DisaggregationSettings,
   HintEntry,
   InstanceEntry,
   LoadedConfig,

@@ -8,6 +8,7 @@ export {
   type HttpTransportDeps,
 } from './http-transport.ts';
 export type { ReportedLoad } from './reported-load.ts';
+export { streamedAnswer } from './sim/index.ts';
 export type {
   EngineExchange,
   EngineHandoff,

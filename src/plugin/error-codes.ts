@@ -406,6 +406,29 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The request headers are larger than limits.header_bytes.',
   },
+  PM_DISAGG_NO_PREFILL: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'No prefill worker is ready, and decode workers may not compute prompts (router.decode_fallback).',
+  },
+  PM_DISAGG_TOPOLOGY: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The prefill worker must hand its KV over within a topology level, and no decode worker there can be found.',
+  },
+  PM_DISAGG_HANDOFF: {
+    status: 502,
+    retryable: true,
+    meaning: 'A prefill worker computed the prompt and did not say how its KV is to be taken over.',
+  },
+  PM_DISAGG_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning:
+      'The request asks for something that two workers cannot do together, such as several answers to one prompt.',
+  },
   PM_ROAD_EXPIRED: {
     status: 504,
     retryable: true,

@@ -94,6 +94,7 @@ export class DecisionWriter {
       policyClass,
       queuedMs: heldSince === null ? null : atMs - heldSince,
       classification,
+      handoff: request.leg?.record ?? null,
       promptTokens: request.tokens.length,
       blocks: Math.floor(request.tokens.length / lookup.blockSize),
       blockSize: lookup.blockSize,

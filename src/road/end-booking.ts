@@ -4,6 +4,7 @@ import type { ReleaseReason } from '../observe/index.ts';
 import { countReport, reportRecord } from './count-report.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { reportedBlocks } from './prediction.ts';
+import { computesPrompt } from './request-leg.ts';
 import type { RoadState } from './road-state.ts';
 import type { SentHints } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
@@ -38,7 +39,8 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   const cachedBlocks = reportedBlocks(report?.cachedTokens ?? null, request.tokens.length, booking.blockSize);
   beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
   if (hints !== null) hintOutcomes.ended(hints);
-  if (report !== null) countReport(state, request, booking, end.predictedTokens, report);
+  if (report !== null && computesPrompt(request.leg))
+    countReport(state, request, booking, end.predictedTokens, report);
   if (booking.decision === null) return;
   booking.decision.released(reason, now);
   decisions?.complete(booking.decision, {

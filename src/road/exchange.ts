@@ -90,13 +90,14 @@ export class Exchange implements RoadTicket, EngineSink {
     this.#predictedTokens = booking.predictedTokens;
     this.#blocks = Math.ceil(this.#request.tokens.length / booking.blockSize);
     this.#state.exchanges.add(this);
+    if (this.#isAside) this.#state.asides.count += 1;
   }
 
   /** The booking is given up before anything was dispatched, because its committed copy cannot be sent; another may follow. */
   giveUpBooking(): void {
     const booking = this.#booking;
     if (this.#over || booking === null) return;
-    this.#state.exchanges.delete(this);
+    this.#leave();
     this.#booking = null;
     this.#predictedTokens = null;
     endUnsentBooking(this.#state, booking);
@@ -142,6 +143,7 @@ export class Exchange implements RoadTicket, EngineSink {
     else {
       this.#engine = engine;
       this.#lifecycle?.sent();
+      if (!this.#sink.dispatched()) this.#doorFailed();
       if (this.#paused) engine.pause();
     }
   }
@@ -151,6 +153,13 @@ export class Exchange implements RoadTicket, EngineSink {
     if (this.#over) return;
     this.#abortEngine();
     this.#fail(error, 'worker_gone');
+  }
+
+  /** It is given up for a reason outside of its engine, whatever it waits for. */
+  cancel(error: PointsmanError): void {
+    if (this.#over) return;
+    this.#abortEngine();
+    this.#fail(error, 'failed');
   }
 
   /** Whether it was booked, or anything came from the engine, since the last call. */
@@ -254,6 +263,8 @@ export class Exchange implements RoadTicket, EngineSink {
     scheduler.prefillCompleted(booking.attempt);
     this.#state.beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
+    // Of a prompt that is computed for another worker, the client has no token yet.
+    if (this.#request.role === 'prefill') return;
     const labels = this.#state.labelsOf(this.#request.partition.model).model;
     metrics.observe('pointsman_time_to_first_token_seconds', (now - this.arrivedAt) / 1000, labels);
   }
@@ -280,6 +291,18 @@ export class Exchange implements RoadTicket, EngineSink {
     }
   }
 
+  get #isAside(): boolean {
+    return this.#request.leg?.aside === true;
+  }
+
+  /** It is no longer under way; true when it was. */
+  #leave(): boolean {
+    const { asides, exchanges } = this.#state;
+    const left = exchanges.delete(this);
+    if (left && this.#isAside) asides.count -= 1;
+    return left;
+  }
+
   /** Ends once: booking freed, hints closed, record completed, the classifier told. */
   #end(
     reason: ReleaseReason,
@@ -289,7 +312,7 @@ export class Exchange implements RoadTicket, EngineSink {
   ): void {
     this.#over = true;
     this.#engine = null;
-    if (this.#state.exchanges.delete(this)) this.#state.pace.released(1, this.#state.clock.now());
+    if (this.#leave() && !this.#isAside) this.#state.pace.released(1, this.#state.clock.now());
     const stopWaiting = this.#stopWaiting;
     this.#stopWaiting = null;
     if (this.#booking === null) stopWaiting?.();

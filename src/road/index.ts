@@ -1,5 +1,6 @@
 // The one function that walks a request through the steps.
 export { admitDirectly, countRefusal } from './admission.ts';
+export { createDisaggregatedRoad } from './disaggregation/disaggregated-road.ts';
 export type { LookupDeps } from './prompt-lookup.ts';
 export { createRoad } from './road.ts';
 export type { RoadDeps } from './road-deps.ts';

@@ -19,6 +19,8 @@ export interface RoadState {
   readonly metrics: Metrics;
   /** Booked and not ended. */
   readonly exchanges: Set<Exchange>;
+  /** Of these, legs that help another one: they do not count as requests under way. */
+  readonly asides: { count: number };
   /** Of the exchanges that end. */
   readonly pace: ReleasePace;
   readonly hintOutcomes: HintOutcomes;

@@ -1,11 +1,13 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch. Here requests arrive, and wait where they have
 // to; the walk does the rest in one go, and what follows comes through the exchange. No promise is made or awaited here.
+import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
 import { BookingLeases } from './booking-leases.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
+import { Gates } from './gates.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
 import { roadLabels } from './road-labels.ts';
@@ -34,6 +36,7 @@ class SynchronousRoad implements Road {
   readonly #state: RoadState;
   readonly #walker: Walker;
   readonly #classify: ClassifyStep<Exchange>;
+  readonly #gates = new Gates();
   readonly #hold: FirstWorkerHold<Exchange>;
   readonly #leases: BookingLeases;
 
@@ -43,7 +46,7 @@ class SynchronousRoad implements Road {
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
       goOn: (exchange: Exchange, request, classification) =>
-        this.#walk({ exchange, request, classification, heldSince: null }),
+        this.#classified(exchange, request, classification),
       asError: asPointsmanError,
     });
     this.#hold = new FirstWorkerHold({
@@ -60,6 +63,7 @@ class SynchronousRoad implements Road {
       health: deps.health,
       metrics: deps.metrics,
       exchanges: new Set(),
+      asides: { count: 0 },
       pace: new ReleasePace(),
       hintOutcomes: new HintOutcomes(),
       beliefs: deps.beliefs ?? null,
@@ -72,9 +76,14 @@ class SynchronousRoad implements Road {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const exchange = new Exchange(this.#state, request, sink);
     this.#leases.review(exchange.arrivedAt);
-    const underWay = this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;
+    const { asides, exchanges } = this.#state;
+    const underWay =
+      exchanges.size - asides.count + this.#classify.waiting + this.#gates.waiting + this.#hold.waiting;
     const { concurrentRequests: limit } = this.#deps;
-    const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
+    const refusal =
+      request.leg?.aside === true
+        ? null
+        : admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
     return exchange;
@@ -101,6 +110,19 @@ class SynchronousRoad implements Road {
 
   activeBookings(): number {
     return this.#deps.scheduler.loads.activeBookings;
+  }
+
+  #classified(exchange: Exchange, request: RoadRequest, classification: Classification | null): void {
+    const { gate, leg } = request;
+    const goOn = (next: RoadRequest): void =>
+      this.#walk({
+        exchange,
+        request: next,
+        classification: classification ?? leg?.classification ?? null,
+        heldSince: null,
+      });
+    if (gate === undefined) goOn(request);
+    else this.#gates.hold(gate, exchange, classification, goOn);
   }
 
   #walk(walk: Walk): void {

@@ -1,5 +1,6 @@
 // Load projection and booking.
 export { DefaultChoice } from './default-choice.ts';
+export type { PlacementOverrides } from './placement-overrides.ts';
 export { type PrefillModel, throughputModel } from './prefill-model.ts';
 export { Scheduler } from './scheduler.ts';
 export type { SchedulerOptions } from './scheduler-options.ts';

@@ -23,6 +23,7 @@ import {
   NO_RULES,
   rulesOf,
 } from './eligibility.ts';
+import { bookedBlocks, overridden, tracksPrefillTokens } from './placement-overrides.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
@@ -128,31 +129,43 @@ export class Scheduler {
    *   PM_SELECTION_FAILED, PM_SELECTION_TRIPPED where that refuses, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then
    *   nothing is booked.
    */
-  place(request: PlacementRequest): Placement {
-    const { constraints, runtime, hashes, blockSize, promptTokens } = request;
+  place(asked: PlacementRequest): Placement {
+    const request = overridden(asked);
+    const placement = this.#choose(request);
+    const { prefillTokens, slot } = placement;
+    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
+    const sequence = request.hashes?.sequence ?? null;
+    placement.attempt = this.#loads.book(slot, sequence, bookedBlocks(request), prefillTokens, durationMs);
+    if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
+    return placement;
+  }
+
+  /** What `place` would choose now; nothing is booked, and `attempt` is 0. @throws as `place` */
+  probe(asked: PlacementRequest): Placement {
+    const placement = this.#choose(overridden(asked));
+    placement.attempt = 0;
+    return placement;
+  }
+
+  #choose(request: PlacementRequest): MutablePlacement {
+    const { constraints, runtime, promptTokens } = request;
     const contradiction = pinOutsideAllowList(constraints);
     if (contradiction !== null) throw contradiction;
     this.#gather(request);
     const table = this.#table;
     if (table.count === 0) throw this.#refusal(request);
-    const blocks = Math.floor(promptTokens / blockSize);
-    const tracksPrefill = request.role !== 'decode';
-    const facts = factsOf(request, tracksPrefill);
-    const pick = this.#select(runtime, facts, request);
+    const tracksPrefill = tracksPrefillTokens(request);
+    const pick = this.#select(runtime, factsOf(request, tracksPrefill), request);
     const placement = this.#placement;
     const { row } = pick;
     const slot = table.slots[row] ?? 0;
-    const prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
-    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
-    placement.attempt = this.#loads.book(slot, hashes?.sequence ?? null, blocks, prefillTokens, durationMs);
-    if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     placement.slot = slot;
     placement.workerId = this.#fleet.slotWorkerId(slot) ?? 0n;
     placement.rank = table.ranks[row] ?? 0;
     placement.row = row;
     placement.pick = pick;
-    placement.prefillTokens = prefillTokens;
+    placement.prefillTokens = tracksPrefill ? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0)) : 0;
     placement.tracksPrefillTokens = tracksPrefill;
     placement.decodeBlocks = table.additionalBlocks[row] ?? 0;
     return placement;
@@ -210,7 +223,7 @@ export class Scheduler {
 
   /** Fills the table with whoever may take the request, and `#excluded` with the others. */
   #gather(request: PlacementRequest): void {
-    const { constraints, hashes, match, runtime, blockSize, promptTokens, partition } = request;
+    const { constraints, hashes, match, runtime, blockSize, partition } = request;
     const table = this.#table;
     const candidates = this.#fleet.candidates(partition, request.role);
     this.#loads.ensureCapacity(this.#fleet.slotCapacity);
@@ -224,7 +237,7 @@ export class Scheduler {
       blockSize,
     );
     this.#loads.measure(hashes?.sequence ?? null);
-    table.fillLoad(this.#loads, Math.floor(promptTokens / blockSize));
+    table.fillLoad(this.#loads, bookedBlocks(request));
     this.#fillTaints(request);
     this.#fillCopies(request);
   }

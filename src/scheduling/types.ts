@@ -9,6 +9,7 @@ import type {
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { IneligibleReason } from '../observe/index.ts';
 import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+import type { PlacementOverrides } from './placement-overrides.ts';
 
 /** What a caller asks of routing. */
 export interface PlacementConstraints {
@@ -20,6 +21,8 @@ export interface PlacementConstraints {
   readonly temperature: number | null;
   readonly priority: number;
   readonly strictPriority: number;
+  /** Who computes the prompt where another worker decodes; null or absent = anybody. */
+  readonly pinnedPrefill?: { readonly workerId: WorkerId; readonly rank: number | null } | null;
 }
 
 /** One request to be placed on a worker. */
@@ -43,6 +46,8 @@ export interface PlacementRequest {
   readonly affinityTarget?: SelectionFacts['affinityTarget'];
   /** False = policies see no copies and none is committed; default true. */
   readonly copyCredit?: boolean;
+  /** Absent = it is placed and booked as its role says. */
+  readonly overrides?: PlacementOverrides;
 }
 
 /** Why a (worker, rank) was not a candidate. */

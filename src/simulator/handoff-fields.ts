@@ -85,32 +85,54 @@ function readPrefill(params: Fields, { requestId }: HandoffReader): SimulatedHan
 }
 
 function readDecode(params: Fields, reader: HandoffReader): SimulatedHandoff {
-  const engineId = (params.remote_engine_id ?? null) === null ? null : name(params.remote_engine_id, 'remote_engine_id');
+  const engineId =
+    (params.remote_engine_id ?? null) === null ? null : name(params.remote_engine_id, 'remote_engine_id');
   if ((params.transfer_id ?? null) !== null) {
     const address = name(params.remote_bootstrap_addr, 'remote_bootstrap_addr');
     const url = URL.canParse(address) ? new URL(address) : null;
-    if (url === null || url.port === '') throw invalid('remote_bootstrap_addr must be a url such as http://host:8998');
+    if (url === null || url.port === '')
+      throw invalid('remote_bootstrap_addr must be a url such as http://host:8998');
     const endpoint = reader.endpointOf(url.hostname, Number(url.port));
-    return { leg: 'decode', endpoint, engineId, key: `transfer:${name(params.transfer_id, 'transfer_id')}`, early: true };
+    return {
+      leg: 'decode',
+      endpoint,
+      engineId,
+      key: `transfer:${name(params.transfer_id, 'transfer_id')}`,
+      early: true,
+    };
   }
-  const endpoint = reader.endpointOf(name(params.remote_host, 'remote_host'), port(params.remote_port, 'remote_port'));
+  const endpoint = reader.endpointOf(
+    name(params.remote_host, 'remote_host'),
+    port(params.remote_port, 'remote_port'),
+  );
   const remote = params.remote_request_id ?? null;
-  if (remote === null) return { leg: 'decode', endpoint, engineId, key: `${REQUEST}${reader.requestId}`, early: true };
+  if (remote === null)
+    return { leg: 'decode', endpoint, engineId, key: `${REQUEST}${reader.requestId}`, early: true };
   const blocks = params.remote_block_ids;
   if (!Array.isArray(blocks) || blocks.length !== reader.promptBlocks) {
-    throw invalid(`remote_block_ids must name the ${reader.promptBlocks} blocks of the prompt, as the prefill answered them`);
+    throw invalid(
+      `remote_block_ids must name the ${reader.promptBlocks} blocks of the prompt, as the prefill answered them`,
+    );
   }
-  return { leg: 'decode', endpoint, engineId, key: `${REQUEST}${name(remote, 'remote_request_id')}`, early: false };
+  return {
+    leg: 'decode',
+    endpoint,
+    engineId,
+    key: `${REQUEST}${name(remote, 'remote_request_id')}`,
+    early: false,
+  };
 }
 
 function readRoom(fields: HandoffFields, { endpointOf, role }: HandoffReader): SimulatedHandoff {
   const room = integer(fields.bootstrapRoom, MAX_ROOM, 'bootstrap_room');
   const host = name(fields.bootstrapHost, 'bootstrap_host');
   const at = port(fields.bootstrapPort, 'bootstrap_port');
-  if ((fields.prefillRank ?? null) !== null) integer(fields.prefillRank, 0xffffffffn, 'disagg_prefill_dp_rank');
+  if ((fields.prefillRank ?? null) !== null)
+    integer(fields.prefillRank, 0xffffffffn, 'disagg_prefill_dp_rank');
   const key = `room:${room}`;
   if (role === 'prefill') return { leg: 'prefill', key, rendezvous: true };
-  if (role === 'decode') return { leg: 'decode', endpoint: endpointOf(host, at), engineId: null, key, early: true };
+  if (role === 'decode')
+    return { leg: 'decode', endpoint: endpointOf(host, at), engineId: null, key, early: true };
   throw invalid('bootstrap_room takes an engine of role prefill or decode');
 }
 

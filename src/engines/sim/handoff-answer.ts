@@ -1,7 +1,8 @@
 // What an answer says of a handoff is the router's alone: it is read here and taken out of what the client gets, and the cached tokens
 // of a prompt are those that the engine which computed it reported.
-import { exactJsonStringify } from '../../plugin/index.ts';
+
 import { parseExactJson } from '../../config/index.ts';
+import { exactJsonStringify } from '../../plugin/index.ts';
 import { isJsonObject, type JsonObject } from '../json-value.ts';
 import type { EngineRequest } from '../types.ts';
 

@@ -86,7 +86,8 @@ export class HandoffTarget {
     const { blockSize, handoffTimeoutMs } = this.#settings;
     const wanted = Math.ceil(request.length / blockSize);
     const from = this.#pool.residentUntil(request.external, 0, reusable);
-    if (wanted - from + this.#pool.inactiveAmong(request.external, 0, from) > this.#pool.available) return false;
+    if (wanted - from + this.#pool.inactiveAmong(request.external, 0, from) > this.#pool.available)
+      return false;
     this.#pool.acquire(request.external, 0, from, request.table);
     request.blocks = this.#pool.allocate(request.table, from, wanted);
     request.cachedBlocks = from;

@@ -12,7 +12,9 @@ export interface Flow {
 
 /** When its last bit arrives if nothing changes, ms; infinite while nothing flows. @param speedup divides every modelled time. */
 export function flowEndsAt(flow: Flow, link: LinkShare, speedup: number): number {
-  return flow.flowsFrom + (flow.remainingBits === 0 ? 0 : flow.remainingBits / bitsPerMs(flow, link, speedup));
+  return (
+    flow.flowsFrom + (flow.remainingBits === 0 ? 0 : flow.remainingBits / bitsPerMs(flow, link, speedup))
+  );
 }
 
 /** Books what has flowed until now. A change of rate takes effect from the moment it is heard of. */

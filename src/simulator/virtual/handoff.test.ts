@@ -51,7 +51,10 @@ class Leg implements EngineSink {
   }
 }
 
-function setup(changes: Partial<SimulatedEngineSettings> = {}, restarts: { worker: number; atMs: number }[] = []) {
+function setup(
+  changes: Partial<SimulatedEngineSettings> = {},
+  restarts: { worker: number; atMs: number }[] = [],
+) {
   const time = new VirtualTime();
   const fleet = new VirtualFleet({
     time,
@@ -97,7 +100,12 @@ function setup(changes: Partial<SimulatedEngineSettings> = {}, restarts: { worke
     expect(active()).toEqual([0, 0]);
     for (const id of [PREFILL, DECODE]) {
       const { handoffs, parked, running, waiting } = fleet.engine(id).stats();
-      expect({ handoffs, parked, running, waiting }).toEqual({ handoffs: 0, parked: 0, running: 0, waiting: 0 });
+      expect({ handoffs, parked, running, waiting }).toEqual({
+        handoffs: 0,
+        parked: 0,
+        running: 0,
+        waiting: 0,
+      });
     }
   });
   return { time, fleet, send, active };
@@ -256,7 +264,13 @@ describe('a handoff by a name known before', () => {
   const legs = (kind: 'nixl_push' | 'mooncake'): [EngineHandoff, EngineHandoff] => {
     const remote = { do_remote_decode: false, do_remote_prefill: true, remote_engine_id: 'virtual-1.1' };
     return kind === 'nixl_push'
-      ? [GIVE, { shape: 'vllm', params: { ...remote, remote_host: 'virtual', remote_port: 1, tp_size: 1, pp_size: 1 } }]
+      ? [
+          GIVE,
+          {
+            shape: 'vllm',
+            params: { ...remote, remote_host: 'virtual', remote_port: 1, tp_size: 1, pp_size: 1 },
+          },
+        ]
       : [
           { shape: 'vllm', params: { do_remote_decode: true, do_remote_prefill: false, transfer_id: 't1' } },
           {
@@ -280,18 +294,21 @@ describe('a handoff by a name known before', () => {
     }
   });
 
-  it.each(['nixl_push', 'mooncake'] as const)('%s: an aborted prefill fails the waiting decode leg', (kind) => {
-    const { time, send, active } = setup();
-    const [give, take] = legs(kind);
-    const decode = send(DECODE, take);
-    const prefill = send(PREFILL, give);
-    time.runUntil(10);
-    expect(active()).toEqual([10, 10]);
-    prefill.exchange.abort();
-    until(time, () => decode.leg.endedAt !== null);
-    expect(decode.leg.error?.details).toMatchObject({ reason: 'nothing_held' });
-    expect(active()).toEqual([0, 0]);
-  });
+  it.each(['nixl_push', 'mooncake'] as const)(
+    '%s: an aborted prefill fails the waiting decode leg',
+    (kind) => {
+      const { time, send, active } = setup();
+      const [give, take] = legs(kind);
+      const decode = send(DECODE, take);
+      const prefill = send(PREFILL, give);
+      time.runUntil(10);
+      expect(active()).toEqual([10, 10]);
+      prefill.exchange.abort();
+      until(time, () => decode.leg.endedAt !== null);
+      expect(decode.leg.error?.details).toMatchObject({ reason: 'nothing_held' });
+      expect(active()).toEqual([0, 0]);
+    },
+  );
 
   it('keeps nothing for a decode leg that left while its prompt was computed', () => {
     const { time, send, active } = setup();

@@ -10,8 +10,8 @@ import type {
   FetchGrantRequest,
   HandoffClaim,
   SimulatedEngine,
-  SimulatedEngineStats,
   SimulatedEngineSettings,
+  SimulatedEngineStats,
   SimulatedHandoff,
   SimulatedHintOutcome,
   SimulatedResult,
@@ -73,7 +73,11 @@ export class VirtualEngine implements SimulatorSink {
     const id = this.#exchanges.has(request.requestId)
       ? `${request.requestId}#${this.#time.now()}#${this.#exchanges.size}`
       : request.requestId;
-    const exchange: Exchange = { sink, promptTokens: tokens.length, cachedTokens: request.prefilledCachedTokens ?? null };
+    const exchange: Exchange = {
+      sink,
+      promptTokens: tokens.length,
+      cachedTokens: request.prefilledCachedTokens ?? null,
+    };
     this.#exchanges.set(id, exchange);
     try {
       this.#engine.submit(
@@ -131,7 +135,9 @@ export class VirtualEngine implements SimulatorSink {
       if (this.#exchanges.get(id) !== exchange) return;
       this.#exchanges.delete(id);
       exchange.sink.failed(
-        new PointsmanError('PM_ENGINE_REFUSED', thrown.message, { details: { engine_status: thrown.status } }),
+        new PointsmanError('PM_ENGINE_REFUSED', thrown.message, {
+          details: { engine_status: thrown.status },
+        }),
       );
     });
   }

@@ -6,7 +6,13 @@ import { PointsmanError } from '../../plugin/index.ts';
 import { createSimulatedEngine } from '../core/create-engine.ts';
 import { type EventFaultSettings, EventFaults, eventFaultRng } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
-import type { EngineRestart, FetchAnswer, PeerDirectory, SimulatedEngine, SimulatedEngineSettings } from '../types.ts';
+import type {
+  EngineRestart,
+  FetchAnswer,
+  PeerDirectory,
+  SimulatedEngine,
+  SimulatedEngineSettings,
+} from '../types.ts';
 import { VirtualEngine, virtualEndpoint } from './virtual-engine.ts';
 import {
   type EventEncoder,

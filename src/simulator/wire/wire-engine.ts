@@ -206,7 +206,9 @@ function capabilitiesOf(
     epoch,
     model: settings.model,
     worker_type: settings.role,
-    ...(settings.role === 'aggregated' ? null : { handoff: advertisedHandoff(settings, epoch, addressOf(control)) }),
+    ...(settings.role === 'aggregated'
+      ? null
+      : { handoff: advertisedHandoff(settings, epoch, addressOf(control)) }),
     block_size: settings.blockSize,
     total_kv_blocks: settings.kvBlocks,
     max_num_batched_tokens: settings.maxNumBatchedTokens,
