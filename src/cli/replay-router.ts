@@ -15,7 +15,7 @@ import type {
   ReplayRouterOptions,
   RoutingChoice,
 } from '../replay/index.ts';
-import { advertisedActions, type VirtualWorker } from '../simulator/index.ts';
+import { advertisedActions, advertisedHandoff, type VirtualWorker } from '../simulator/index.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
 
@@ -143,7 +143,7 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     model,
     url: worker.url,
     dialect: 'sim',
-    role: 'aggregated',
+    role: settings.role,
     ranks: { first: 0, count: 1 },
     kvEvents: {},
     maxNumBatchedTokens: settings.maxNumBatchedTokens,
@@ -154,7 +154,10 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
       protocol_versions: ['0.1'],
       epoch: 'replay',
       model,
-      worker_type: 'aggregated',
+      worker_type: settings.role,
+      ...(settings.role !== 'aggregated' && {
+        handoff: advertisedHandoff(settings, null, worker.address),
+      }),
       block_size: settings.blockSize,
       hash_scheme: `sim-xxh3/seed=${settings.hashSeed}`,
       reports_outcomes: true,

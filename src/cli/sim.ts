@@ -8,6 +8,7 @@ import {
   DEFAULT_SIM_BODY_BYTES,
   type EngineRestart,
   type EventFaultSettings,
+  HANDOFF_KINDS,
   type HandoffKind,
   MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
@@ -56,7 +57,6 @@ interface SimOptions {
 
 const DEFAULTS = DEFAULT_ENGINE_SETTINGS;
 const ROLES: readonly SimulatedRole[] = ['aggregated', 'prefill', 'decode'];
-const HANDOFFS: readonly HandoffKind[] = ['nixl', 'nixl_push', 'mooncake', 'bootstrap'];
 const MAX_SAFE = Number.MAX_SAFE_INTEGER;
 
 /** Adds the command. */
@@ -116,7 +116,7 @@ export function register(program: Command, io: CliIo): void {
     .option(
       '--handoff <kind>',
       'how computed KV is handed over: nixl, nixl_push, mooncake or bootstrap',
-      oneOf(HANDOFFS),
+      oneOf(HANDOFF_KINDS),
       DEFAULTS.handoff,
     )
     .option(

@@ -67,13 +67,13 @@ export function handoffAnswer(
   };
 }
 
-/** How an engine advertises that it hands KV over (`handoff` of its capabilities). */
+/** How an engine advertises that it hands KV over (`handoff` of its capabilities). @param engineId null = it names no run. */
 export function advertisedHandoff(
   { handoff: kind }: Pick<SimulatedEngineSettings, 'handoff'>,
-  engineId: string,
+  engineId: string | null,
   { host, port: at }: { readonly host: string; readonly port: number },
 ): Readonly<Record<string, unknown>> {
-  return kind === 'nixl' ? { kind } : { kind, host, port: at, engine_id: engineId };
+  return kind === 'nixl' ? { kind } : { kind, host, port: at, ...(engineId && { engine_id: engineId }) };
 }
 
 const REQUEST = 'request:';

@@ -8,6 +8,7 @@ export {
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
+export { HANDOFF_KINDS } from './types.ts';
 export type {
   EngineRestart,
   FetchAnswer,

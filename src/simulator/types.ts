@@ -9,7 +9,9 @@ export type SimulatedRole = 'aggregated' | 'prefill' | 'decode';
  * How a prompt's KV gets from the engine that computes it to the one that decodes: `nixl`, as the prefill's answer says; `nixl_push` and
  * `mooncake`, by a name known before; `bootstrap`, by a room in which both meet.
  */
-export type HandoffKind = 'nixl' | 'nixl_push' | 'mooncake' | 'bootstrap';
+export const HANDOFF_KINDS = ['nixl', 'nixl_push', 'mooncake', 'bootstrap'] as const;
+/** One of {@link HANDOFF_KINDS}. */
+export type HandoffKind = (typeof HANDOFF_KINDS)[number];
 
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
