@@ -50,7 +50,10 @@ export function register(program: Command, io: CliIo): void {
     .description('run a trace against simulated engines in virtual time; one column per routing')
     .argument('<trace>', 'Mooncake JSONL file (512-token hash_ids), plain or .gz')
     .option('--workers <n>', 'simulated workers', '8')
-    .option('--prefill-workers <n>', 'workers that only compute prompts; with --decode-workers, in place of --workers')
+    .option(
+      '--prefill-workers <n>',
+      'workers that only compute prompts; with --decode-workers, in place of --workers',
+    )
     .option('--decode-workers <n>', 'workers that only decode')
     .option('--handoff <kind>', 'how KV is handed over: nixl, nixl_push, mooncake or bootstrap', 'nixl')
     .option('--block-size <tokens>', "tokens per KV block; divides the trace's 512", '512')

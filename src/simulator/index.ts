@@ -8,7 +8,6 @@ export {
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
-export { HANDOFF_KINDS } from './types.ts';
 export type {
   EngineRestart,
   FetchAnswer,
@@ -26,6 +25,7 @@ export type {
   SimulatedRole,
   SimulatorSink,
 } from './types.ts';
+export { HANDOFF_KINDS } from './types.ts';
 export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {
   EventEncoder,
