@@ -48,6 +48,8 @@ export interface ReplayRouterExtras {
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
   readonly onDecision?: DecisionListener;
+  /** What else the router is told of a worker. */
+  readonly worker?: (worker: VirtualWorker) => Partial<WorkerConfig>;
   /** Sees the router that stands behind the ports. */
   readonly onComposed?: (router: ComposedRouter) => void;
 }
@@ -56,11 +58,11 @@ export interface ReplayRouterExtras {
 export async function composeReplayRouter(
   loaded: Pick<LoadedConfig, 'config' | 'source'>,
   options: ReplayRouterOptions,
-  { definitions = [], onDecision, onComposed, warn }: ReplayRouterExtras,
+  { definitions = [], onDecision, onComposed, warn, worker }: ReplayRouterExtras,
 ): Promise<ReplayRouter> {
   const faults = watchPolicies(warn);
   const router = await composeRouter({
-    config: replayConfig(loaded.config, options),
+    config: replayConfig(loaded.config, options, worker),
     source: loaded.source,
     clock: options.clock,
     seed: options.seed,
@@ -107,7 +109,11 @@ function loadChoice(choice: RoutingChoice) {
 }
 
 /** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace. */
-function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
+function replayConfig(
+  config: RouterConfig,
+  options: ReplayRouterOptions,
+  more: ReplayRouterExtras['worker'],
+): RouterConfig {
   const { model, blockSize, workers } = options;
   const [only] = config.models.size === 1 ? config.models.values() : [];
   return {
@@ -131,7 +137,7 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
         },
       ],
     ]),
-    workers: workers.map((worker) => workerConfig(worker, model)),
+    workers: workers.map((worker) => ({ ...workerConfig(worker, model), ...more?.(worker) })),
   };
 }
 

@@ -1,8 +1,8 @@
 // A router over prefill and decode engines in virtual time, with everything in reach that a test wants to break or count.
 import type { ComposedRouter } from '../../src/cli/compose-router.ts';
 import { composeReplayRouter } from '../../src/cli/replay-router.ts';
-import { defaultConfig, type LoadedConfig, parseConfig } from '../../src/config/index.ts';
-import type { EngineReport } from '../../src/engines/index.ts';
+import { defaultConfig, type LoadedConfig, parseConfig, type WorkerConfig } from '../../src/config/index.ts';
+import type { EngineReport, EngineTransport } from '../../src/engines/index.ts';
 import { encodeEventBatch } from '../../src/events/index.ts';
 import { createBlockHasher } from '../../src/kv/index.ts';
 import type { DecisionRecord } from '../../src/observe/index.ts';
@@ -15,6 +15,7 @@ import {
   type SimulatedEngineSettings,
   VirtualFleet,
   VirtualTime,
+  type VirtualWorker,
 } from '../../src/simulator/index.ts';
 import { givenRequest } from './road-request.ts';
 
@@ -26,6 +27,11 @@ export interface DividedFleetOptions {
   readonly engine?: Partial<SimulatedEngineSettings>;
   /** The configuration, beside model and workers. */
   readonly yaml?: string;
+  /** Stands between the router and the engines. */
+  readonly transport?: (engines: EngineTransport) => EngineTransport;
+  /** Changes what the router is told of a worker. */
+  readonly worker?: (worker: VirtualWorker) => Partial<WorkerConfig>;
+  readonly definitions?: readonly object[];
 }
 
 /** What was heard of one request. */
@@ -114,13 +120,15 @@ export async function dividedFleet(options: DividedFleetOptions): Promise<Divide
       choice: { kind: 'mode', mode: 'kv' },
       seed: 1,
       clock: time,
-      transport: fleet,
+      transport: options.transport?.(fleet) ?? fleet,
       model: 'tiny',
       blockSize: DEFAULT_ENGINE_SETTINGS.blockSize,
       workers: fleet.workers,
     },
     {
       warn: () => undefined,
+      ...(options.definitions && { definitions: options.definitions }),
+      ...(options.worker && { worker: options.worker }),
       onComposed: (core) => cores.push(core),
       onDecision: (phase, record) => {
         if (phase === 'booked') decisions.push(record);
