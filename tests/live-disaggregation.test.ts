@@ -81,7 +81,7 @@ async function nothingIsLeft(router: Serving, urls: readonly string[]): Promise<
 describe.each<Kind>(['nixl', 'nixl_push', 'mooncake', 'bootstrap'])('a fleet by %s', (kind) => {
   it('answers whole and as a stream, with the cached tokens of the prefill and no word of the handoff', async () => {
     // Slow enough for the prefill's answer to be there before that of the decode leg ends.
-    const { router, urls } = await fleet(kind, '--speed', '10');
+    const { router, urls } = await fleet(kind, '--speed', '1');
     const prompt = promptOf(1, 100);
     const first = await ask(router, { prompt });
     const text = await first.text();

@@ -157,7 +157,13 @@ export type FetchRefusal = 'wrong_epoch' | 'busy' | 'too_many' | 'nothing_held' 
 
 /** A source's answer: `held` is an exclusive index into the asked hashes, `gbps` the share of its link offered now. */
 export type FetchAnswer =
-  | { readonly held: number; readonly bytes?: number; readonly gbps: number }
+  | {
+      readonly held: number;
+      readonly bytes?: number;
+      readonly gbps: number;
+      /** Of a prompt computed for another engine: tokens that were cached, where the engines tell each other. */
+      readonly cachedTokens?: number;
+    }
   | { readonly error: FetchRefusal };
 
 /** Gauges of one rank. */

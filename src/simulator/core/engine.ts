@@ -22,7 +22,7 @@ import { HostTier } from './host-tier.ts';
 import { KvPool } from './kv-pool.ts';
 import { outputSeed, outputToken } from './output-tokens.ts';
 import { isReadyToEmit, type ParkAttempt, PassScheduler } from './pass-scheduler.ts';
-import { RequestState } from './request-state.ts';
+import { RequestState, resultOf } from './request-state.ts';
 import { executeRetains } from './retain.ts';
 import { keyInUse, Transfers } from './transfers.ts';
 
@@ -215,7 +215,7 @@ export class PassEngine implements SimulatedEngine {
     const admitted = this.#scheduler.admitted.slice();
     for (const request of admitted) {
       executeRetains(request, this.#pool, start);
-      sink.admitted(request.id, request.reused, request.outcomes, start);
+      sink.admitted(request.id, request.cachedTokens, request.outcomes, start);
     }
   }
 
@@ -339,10 +339,6 @@ export class PassEngine implements SimulatedEngine {
     this.#ended = [];
     for (const { id, result } of told) if (this.#requests.delete(id)) sink.finished(id, result, at);
   }
-}
-
-function resultOf(request: RequestState): SimulatedResult {
-  return { cachedTokens: Math.max(0, request.reused), outputTokens: request.generated, rejected: false };
 }
 
 function withdraw(list: RequestState[], request: RequestState): void {

@@ -206,7 +206,9 @@ export class HandoffSource {
     handoff.expiresAt = Math.min(handoff.expiresAt, Math.max(now, claim.deadlineAt));
     this.#link.join(now);
     const bytes = Math.max(0, handoff.blocks - claim.from) * this.#bytesPerBlock;
-    claim.answered({ held: handoff.blocks, bytes, gbps: this.#link.share });
+    // As SGLang's engines do; with vLLM's connectors only the router hears of it.
+    const told = handoff.rendezvous ? { cachedTokens: handoff.request.cachedTokens } : null;
+    claim.answered({ held: handoff.blocks, bytes, gbps: this.#link.share, ...told });
   }
 
   /** Nobody takes it any more. Of a room that is the end; otherwise the request still gets its answer first. */

@@ -176,6 +176,7 @@ export class HandoffTarget {
     const free = timing === 'none';
     const blocks = taking.wanted - taking.from;
     taking.flowing = true;
+    taking.request.cachedElsewhere = answer.cachedTokens ?? null;
     taking.sourceGbps = answer.gbps;
     taking.remainingBits = free ? 0 : 8 * blocks * blockSize * kvBytesPerToken;
     taking.flowsFrom = free ? now : now + fetchLatencyMs / speedup;

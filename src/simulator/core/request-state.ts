@@ -1,7 +1,7 @@
 // One request inside the engine: its tokens, its place in the pass algorithm, its block table. Plain numbers and typed arrays;
 // nothing per token or block.
 import type { HashPairs, U64 } from '../../kv/index.ts';
-import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest } from '../types.ts';
+import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest, SimulatedResult } from '../types.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { FetchPlan, HintPlan } from './hint-plan.ts';
 
@@ -46,6 +46,8 @@ export class RequestState {
   lastSequence: U64 | null = null;
   /** Prompt tokens found cached at the first admission, fetched ones included; −1 before it. */
   reused = -1;
+  /** The same as the engine that computed the prompt told; null = it told nothing. */
+  cachedElsewhere: number | null = null;
   /** Fetch to try at admission; null once tried, or without a hint. */
   fetch: FetchPlan | null;
   /** Whether host memory is still to be asked for more of the prefix, once per admission. */
@@ -69,6 +71,11 @@ export class RequestState {
     this.promptLength = this.length;
   }
 
+  /** Cached tokens as they are reported. */
+  get cachedTokens(): number {
+    return this.cachedElsewhere ?? Math.max(0, this.reused);
+  }
+
   /** Hashes the prompt and makes room for the output; done when the request first comes to the head of the queue. */
   prepare(hasher: ExternalHasher, blockSize: number): void {
     if (this.#prepared) return;
@@ -87,4 +94,9 @@ export class RequestState {
       this.lastSequence = { lo: sequence.at(-2)!, hi: sequence.at(-1)! };
     }
   }
+}
+
+/** How a request stands, as its end. */
+export function resultOf(request: RequestState): SimulatedResult {
+  return { cachedTokens: request.cachedTokens, outputTokens: request.generated, rejected: false };
 }

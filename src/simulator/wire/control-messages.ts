@@ -60,6 +60,8 @@ export type ControlReply =
       readonly bytes: bigint;
       readonly gbps: number;
       readonly epoch: string;
+      /** Of a claim: tokens that were cached where the prompt was computed; absent = not told. */
+      readonly cached?: number;
     }
   | { readonly op: 'error'; readonly id: bigint; readonly code: string; readonly epoch: string }
   | { readonly op: 'rate'; readonly id: bigint; readonly gbps: number };
@@ -172,7 +174,11 @@ export function decodeControlReply(bytes: Uint8Array): ControlReply {
       if (held === null || bytesHeld === null) throw malformed('reserved must have held and bytes');
       // A source that does not share its link leaves gbps out.
       const rate = map.gbps === undefined ? Number.POSITIVE_INFINITY : gbps(map.gbps);
-      return { op: 'reserved', id, held, bytes: bytesHeld, gbps: rate, epoch };
+      const cached = u32(map.cached);
+      return {
+        ...{ op: 'reserved', id, held, bytes: bytesHeld, gbps: rate, epoch },
+        ...(cached === null ? null : { cached }),
+      };
     }
     case 'error':
       if (!isText(map.code, 64)) throw malformed('error must have a code');

@@ -216,7 +216,9 @@ class PeerLink {
       if (reservation.held) reservation.rateChanged(reply.gbps);
     } else if (reply.op === 'reserved') {
       reservation.held = true;
-      reservation.answered({ held: reply.held, bytes: Number(reply.bytes), gbps: reply.gbps });
+      const { bytes, cached, gbps, held } = reply;
+      const told = cached === undefined ? null : { cachedTokens: cached };
+      reservation.answered({ held, bytes: Number(bytes), gbps, ...told });
     } else if (
       reply.code === 'wrong_epoch' &&
       reservation.request !== null &&

@@ -115,7 +115,9 @@ function handle(
     if ('error' in answer) return refuse(answer.error);
     options.onAnswer('reserved');
     const bytes = BigInt(answer.bytes ?? 0);
-    return { op: 'reserved', id, held: answer.held, bytes, gbps: answer.gbps, epoch: options.epoch() };
+    const { cachedTokens: cached, gbps, held } = answer;
+    const told = cached === undefined ? null : { cached };
+    return { op: 'reserved', id, held, bytes, gbps, epoch: options.epoch(), ...told };
   };
   if (request.op === 'claim') {
     const { early, engineId, from, handoff } = request;
