@@ -166,8 +166,8 @@ export const REFUSAL_RULES: ContractSection = {
       WAITING,
       fault(
         'src/road/road.ts',
-        'this.#state.exchanges.size + this.#classify.waiting + this.#hold.waiting;',
-        'this.#state.exchanges.size + this.#hold.waiting;',
+        'exchanges.size - asides.count + this.#classify.waiting +',
+        'exchanges.size - asides.count +',
       ),
     ),
     rule(

@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { seededRng } from '../../plugin/index.ts';
 import { drawRoom, MAX_ROOM, roomOfRank } from './bootstrap-room.ts';
 
-const drawn = fc.oneof(fc.bigInt({ min: 0n, max: MAX_ROOM }), fc.constantFrom(0n, 1n, MAX_ROOM - 1n, MAX_ROOM));
+const drawn = fc.oneof(
+  fc.bigInt({ min: 0n, max: MAX_ROOM }),
+  fc.constantFrom(0n, 1n, MAX_ROOM - 1n, MAX_ROOM),
+);
 const size = fc.oneof(fc.integer({ min: 1, max: 4096 }), fc.constantFrom(1, 2, 3, 2 ** 31 - 1));
 
 describe('the room of a rank', () => {

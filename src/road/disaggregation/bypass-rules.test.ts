@@ -49,7 +49,9 @@ describe('prefill_load', () => {
   });
 
   it('does not guess: what is not known keeps nothing, and a refusal by load is busy', () => {
-    expect(asked(busy, { prefill: { kind: 'chosen', activeTokens: 1e9, maxNumBatchedTokens: null } })).toBeNull();
+    expect(
+      asked(busy, { prefill: { kind: 'chosen', activeTokens: 1e9, maxNumBatchedTokens: null } }),
+    ).toBeNull();
     expect(asked(busy, { prefill: { kind: 'unknown' } })).toBeNull();
     expect(asked({ policy: 'prefill_load' }, { prefill: { kind: 'overloaded' } })).toBe('prefill_busy');
   });
