@@ -15,7 +15,7 @@ divided into prefill and decode workers, without bypass and with each rule of it
 
   --prefill-workers N   (default 4)
   --decode-workers N    (default 4)
-  --handoff LIST        kinds of handoff, separated by commas (default nixl,bootstrap)
+  --handoff LIST        kinds of handoff, separated by commas (default nixl)
   --kv-blocks N         blocks of 512 tokens per worker (default 5000)
   --limit N             only the first N requests
   --help
@@ -27,7 +27,7 @@ const { values, positionals } = parseArgs({
   options: {
     'prefill-workers': { ...text, default: '4' },
     'decode-workers': { ...text, default: '4' },
-    handoff: { ...text, default: 'nixl,bootstrap' },
+    handoff: { ...text, default: 'nixl' },
     'kv-blocks': { ...text, default: '5000' },
     limit: text,
     help: { type: 'boolean', default: false },
