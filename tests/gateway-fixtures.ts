@@ -121,6 +121,7 @@ export const ROUTER: RouterConfig['router'] = {
   enableSessionPrefixIndex: true,
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
+  disaggregation: { decodeFallback: false, conditional: null },
 };
 
 /** A request that reached a {@link ScriptedRoad}. */

@@ -28,6 +28,7 @@ const record = (id: string, request: string): DecisionRecord => ({
     head_hash: 18446744073709551615n,
   },
   classification: null,
+  handoff: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'none', version: 0, per_worker_age_ms: {}, stale_workers: [] },
   candidates_total: 0,

@@ -24,7 +24,7 @@ import {
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
-import { type ChoosingRoad, createRoad } from '../road/index.ts';
+import { type ChoosingRoad, createDisaggregatedRoad, type RoadDeps } from '../road/index.ts';
 import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
@@ -182,7 +182,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           log,
           metrics,
         });
-  const road = createRoad({
+  const roadDeps: RoadDeps = {
     fleet,
     scheduler,
     blockSizes,
@@ -225,6 +225,10 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const worker = fleet.worker(workerId);
       if (worker !== null) beliefs?.review(worker);
     },
+  };
+  const road = createDisaggregatedRoad(roadDeps, {
+    settings: () => current().router.disaggregation,
+    rng: seededRng(host.seed),
   });
   if (index !== null && beliefs !== null) {
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;

@@ -37,3 +37,12 @@ export function actionName(text: string): string {
   if (isActionName(text)) return text;
   throw new InvalidArgumentError('It must be TYPE@VERSION, such as acme.pin@1.0.');
 }
+
+/** Reads one of some words. */
+export function oneOf<T extends string>(words: readonly T[]): (text: string) => T {
+  return (text) => {
+    const found = words.find((word) => word === text);
+    if (found !== undefined) return found;
+    throw new InvalidArgumentError(`It must be one of ${words.join(', ')}.`);
+  };
+}

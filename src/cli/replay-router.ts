@@ -15,7 +15,7 @@ import type {
   ReplayRouterOptions,
   RoutingChoice,
 } from '../replay/index.ts';
-import { advertisedActions, type VirtualWorker } from '../simulator/index.ts';
+import { advertisedActions, advertisedHandoff, type VirtualWorker } from '../simulator/index.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { watchPolicies } from './replay-faults.ts';
 
@@ -48,6 +48,8 @@ export interface ReplayRouterExtras {
   /** Definitions at hand, beside the configured plugins. */
   readonly definitions?: readonly object[];
   readonly onDecision?: DecisionListener;
+  /** What else the router is told of a worker. */
+  readonly worker?: (worker: VirtualWorker) => Partial<WorkerConfig>;
   /** Sees the router that stands behind the ports. */
   readonly onComposed?: (router: ComposedRouter) => void;
 }
@@ -56,11 +58,11 @@ export interface ReplayRouterExtras {
 export async function composeReplayRouter(
   loaded: Pick<LoadedConfig, 'config' | 'source'>,
   options: ReplayRouterOptions,
-  { definitions = [], onDecision, onComposed, warn }: ReplayRouterExtras,
+  { definitions = [], onDecision, onComposed, warn, worker }: ReplayRouterExtras,
 ): Promise<ReplayRouter> {
   const faults = watchPolicies(warn);
   const router = await composeRouter({
-    config: replayConfig(loaded.config, options),
+    config: replayConfig(loaded.config, options, worker),
     source: loaded.source,
     clock: options.clock,
     seed: options.seed,
@@ -107,7 +109,11 @@ function loadChoice(choice: RoutingChoice) {
 }
 
 /** The routing sections of a configuration, with replay's model and workers in place of its own; its only model lends its pace and queues. */
-function replayConfig(config: RouterConfig, options: ReplayRouterOptions): RouterConfig {
+function replayConfig(
+  config: RouterConfig,
+  options: ReplayRouterOptions,
+  more: ReplayRouterExtras['worker'],
+): RouterConfig {
   const { model, blockSize, workers } = options;
   const [only] = config.models.size === 1 ? config.models.values() : [];
   return {
@@ -135,7 +141,7 @@ function replayConfig(config: RouterConfig, options: ReplayRouterOptions): Route
         },
       ],
     ]),
-    workers: workers.map((worker) => workerConfig(worker, model)),
+    workers: workers.map((worker) => ({ ...workerConfig(worker, model), ...more?.(worker) })),
   };
 }
 
@@ -147,7 +153,7 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
     model,
     url: worker.url,
     dialect: 'sim',
-    role: 'aggregated',
+    role: settings.role,
     ranks: { first: 0, count: 1 },
     kvEvents: {},
     maxNumBatchedTokens: settings.maxNumBatchedTokens,
@@ -160,7 +166,10 @@ function workerConfig(worker: VirtualWorker, model: string): WorkerConfig {
       protocol_versions: ['0.1'],
       epoch: 'replay',
       model,
-      worker_type: 'aggregated',
+      worker_type: settings.role,
+      ...(settings.role !== 'aggregated' && {
+        handoff: advertisedHandoff(settings, null, worker.address),
+      }),
       block_size: settings.blockSize,
       hash_scheme: `sim-xxh3/seed=${settings.hashSeed}`,
       reports_outcomes: true,

@@ -12,7 +12,7 @@ import {
   replay,
   reportTable,
 } from '../replay/index.ts';
-import type { EngineRestart, EventFaultSettings } from '../simulator/index.ts';
+import { type EngineRestart, type EventFaultSettings, HANDOFF_KINDS } from '../simulator/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { actionNames } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
@@ -21,6 +21,9 @@ import { replayRouters } from './replay-router.ts';
 
 interface ReplayFlags {
   readonly workers: string;
+  readonly prefillWorkers?: string;
+  readonly decodeWorkers?: string;
+  readonly handoff: string;
   readonly blockSize: string;
   readonly kvBlocks: string;
   readonly hostKvBlocks: string;
@@ -47,6 +50,12 @@ export function register(program: Command, io: CliIo): void {
     .description('run a trace against simulated engines in virtual time; one column per routing')
     .argument('<trace>', 'Mooncake JSONL file (512-token hash_ids), plain or .gz')
     .option('--workers <n>', 'simulated workers', '8')
+    .option(
+      '--prefill-workers <n>',
+      'workers that only compute prompts; with --decode-workers, in place of --workers',
+    )
+    .option('--decode-workers <n>', 'workers that only decode')
+    .option('--handoff <kind>', 'how KV is handed over: nixl, nixl_push, mooncake or bootstrap', 'nixl')
     .option('--block-size <tokens>', "tokens per KV block; divides the trace's 512", '512')
     .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited', '16384')
     .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks', '0')
@@ -90,6 +99,7 @@ parent_session_id, session_final, input_trigger and agent_headers. Other fields 
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
+  $ pointsman replay trace.jsonl --prefill-workers 4 --decode-workers 4 --compare kv,conditional.yaml
   $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,
     )
@@ -143,8 +153,10 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
 function readSettings(flags: ReplayFlags): ReplaySettings {
   const hostBlocks = numberOf('--host-kv-blocks', flags.hostKvBlocks);
   const hostGbps = numberOf('--host-gbps', flags.hostGbps);
+  const divided = readDivision(flags);
   return {
-    workers: numberOf('--workers', flags.workers),
+    workers: divided === null ? numberOf('--workers', flags.workers) : divided.workers,
+    ...divided,
     block_size: numberOf('--block-size', flags.blockSize),
     kv_blocks: flags.kvBlocks === 'unlimited' ? 'unlimited' : numberOf('--kv-blocks', flags.kvBlocks),
     timing: oneOf('--timing', flags.timing, ['default', 'none']),
@@ -160,6 +172,26 @@ function readSettings(flags: ReplayFlags): ReplaySettings {
       restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
     }),
     ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
+  };
+}
+
+/** Null = every worker serves whole requests. */
+function readDivision({
+  decodeWorkers,
+  handoff,
+  prefillWorkers,
+}: ReplayFlags): Pick<ReplaySettings, 'workers' | 'prefill_workers' | 'decode_workers' | 'handoff'> | null {
+  if (prefillWorkers === undefined && decodeWorkers === undefined) return null;
+  if (prefillWorkers === undefined || decodeWorkers === undefined) {
+    throw new PointsmanError('PM_USAGE', '--prefill-workers and --decode-workers are given together');
+  }
+  const prefill = numberOf('--prefill-workers', prefillWorkers);
+  const decode = numberOf('--decode-workers', decodeWorkers);
+  return {
+    workers: prefill + decode,
+    prefill_workers: prefill,
+    decode_workers: decode,
+    handoff: oneOf('--handoff', handoff, HANDOFF_KINDS),
   };
 }
 

@@ -8,13 +8,16 @@ import {
   DEFAULT_SIM_BODY_BYTES,
   type EngineRestart,
   type EventFaultSettings,
+  HANDOFF_KINDS,
+  type HandoffKind,
   MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
+  type SimulatedRole,
   startSimulators,
 } from '../simulator/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { createJsonLog } from './json-log.ts';
-import { actionNames, notNegative, positive, wholeNumber } from './option-values.ts';
+import { actionNames, notNegative, oneOf, positive, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
@@ -38,6 +41,9 @@ interface SimOptions {
   readonly fetchLatencyMs: number;
   readonly fetchReserveTimeoutMs: number;
   readonly fetchTimeoutMs: number;
+  readonly role: SimulatedRole;
+  readonly handoff: HandoffKind;
+  readonly handoffTimeoutMs: number;
   readonly actionSet: boolean;
   readonly acceptAction?: readonly string[];
   readonly eventHistory: number;
@@ -50,6 +56,7 @@ interface SimOptions {
 }
 
 const DEFAULTS = DEFAULT_ENGINE_SETTINGS;
+const ROLES: readonly SimulatedRole[] = ['aggregated', 'prefill', 'decode'];
 const MAX_SAFE = Number.MAX_SAFE_INTEGER;
 
 /** Adds the command. */
@@ -105,6 +112,19 @@ export function register(program: Command, io: CliIo): void {
       DEFAULTS.fetchReserveTimeoutMs,
     )
     .option('--fetch-timeout-ms <ms>', 'wait for a whole fetch', positive, DEFAULTS.fetchTimeoutMs)
+    .option('--role <role>', 'aggregated, prefill or decode', oneOf(ROLES), DEFAULTS.role)
+    .option(
+      '--handoff <kind>',
+      'how computed KV is handed over: nixl, nixl_push, mooncake or bootstrap',
+      oneOf(HANDOFF_KINDS),
+      DEFAULTS.handoff,
+    )
+    .option(
+      '--handoff-timeout-ms <ms>',
+      'wait for the other side of a handoff',
+      positive,
+      DEFAULTS.handoffTimeoutMs,
+    )
     .option('--no-action-set', 'do not advertise which hint actions are understood')
     .option(
       '--accept-action <type@version>',
@@ -145,6 +165,7 @@ Examples:
   $ pointsman sim --port 9000 --model my-model --block-size 32 --kv-blocks unlimited
   $ pointsman sim --speed 10 --hash-seed 7 --no-action-set
   $ pointsman sim --accept-action acme.pin@1.0
+  $ pointsman sim --role prefill --handoff bootstrap
   $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
     .action(async (options: SimOptions) => run(io, options));
@@ -184,6 +205,9 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
         fetchLatencyMs: options.fetchLatencyMs,
         fetchReserveTimeoutMs: options.fetchReserveTimeoutMs,
         fetchTimeoutMs: options.fetchTimeoutMs,
+        role: options.role,
+        handoff: options.handoff,
+        handoffTimeoutMs: options.handoffTimeoutMs,
         actions: options.actionSet ? DEFAULTS.actions : null,
         acceptedActions: options.acceptAction ?? [],
       },

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
 import { buildThresholds } from './busy-thresholds.ts';
+import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
@@ -96,6 +97,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
       trustRoutingFieldsFrom: router.trust_routing_fields_from,
+      disaggregation: buildDisaggregation(router),
     },
     snapshot: {
       path: file.snapshot.path === null ? null : resolve(folder, file.snapshot.path),
@@ -201,6 +203,15 @@ function buildWorker(
     topology: value.topology,
     device: value.device,
     adapters: value.adapters,
+    handoff: buildHandoff(value),
+    kvTransfer:
+      value.kv_transfer_domain === null
+        ? null
+        : {
+            domain: value.kv_transfer_domain,
+            enforcement: value.kv_transfer_enforcement,
+            weight: value.kv_transfer_preferred_weight,
+          },
     capabilities: value.capabilities,
     path: ['workers', index],
   };

@@ -31,10 +31,12 @@ export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,
+  ConditionalDisaggregation,
   ConfigPath,
   ConfigProblem,
   ConfigSource,
   ContainmentSettings,
+  DisaggregationSettings,
   HintEntry,
   InstanceEntry,
   LoadedConfig,

@@ -110,6 +110,17 @@ const wordOrAdvertisement = () =>
     return z.NEVER;
   });
 
+/** How a worker hands the KV of prompts over, where its engine does not say. */
+const handoff = () =>
+  mapping({
+    kind: word(['nixl', 'nixl_push', 'mooncake', 'bootstrap']),
+    host: orNull(text('a host name or address')),
+    port: orNull(whole(1, 65_535)),
+    engine_id: orNull(text()),
+    tp_size: or(whole(1), 1),
+    pp_size: or(whole(1), 1),
+  });
+
 /** One worker. */
 export const worker = () =>
   mapping({
@@ -126,5 +137,9 @@ export const worker = () =>
     topology: table(text(), 'topology levels'),
     device: orNull(text()),
     adapters: list(text(), 'adapters'),
+    kv_transfer_domain: orNull(text()),
+    kv_transfer_enforcement: or(word(['required', 'preferred']), 'required'),
+    kv_transfer_preferred_weight: or(decimal(0, 1), 1),
+    handoff: orNull(handoff()),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
+import { disaggregationKeys } from './disaggregation.ts';
 import { routerQueueKeys } from './queue-settings.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
@@ -110,6 +111,7 @@ export const fileSchema = mapping({
     router_ttl_secs: or(positive(), 120),
     ...busyThresholdKeys(),
     ...routerQueueKeys(),
+    ...disaggregationKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

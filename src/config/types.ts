@@ -162,9 +162,44 @@ export interface WorkerConfig {
   readonly device: string | null;
   /** LoRA adapters that it holds. */
   readonly adapters: readonly string[];
+  /** How it hands KV over; null or absent = as its engine says. */
+  readonly handoff?: {
+    readonly kind: 'nixl' | 'nixl_push' | 'mooncake' | 'bootstrap';
+    readonly address: { readonly host: string; readonly port: number } | null;
+    readonly engineId: string | null;
+    readonly tpSize: number;
+    readonly ppSize: number;
+  } | null;
+  /** Where the blocks that it computes for others may go; null or absent = anywhere. */
+  readonly kvTransfer?: {
+    readonly domain: string;
+    readonly enforcement: 'required' | 'preferred';
+    readonly weight: number;
+  } | null;
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
   readonly path: ConfigPath;
+}
+
+/** When a request is not sent to a prefill worker, although there is one. */
+export interface ConditionalDisaggregation {
+  readonly policy: 'isl_bounding' | 'prefill_load' | 'isl_or_load';
+  /** Prompts with fewer tokens to compute stay, if the ratio agrees. */
+  readonly effectiveIsl: number;
+  /** Of tokens to compute to those of the prompt. */
+  readonly effectiveIslRatio: number;
+  /** Share of max_num_batched_tokens from which a prefill worker is busy; null = nothing says so. */
+  readonly prefillBusyThreshold: number | null;
+  /** Share of total_kv_blocks up to which a decode worker may compute a prompt as well; null = it always may. */
+  readonly decodeBusyThreshold: number | null;
+}
+
+/** How requests are served where prompts are computed by other workers than those that decode. */
+export interface DisaggregationSettings {
+  /** Decode workers compute prompts themselves while no prefill worker can. */
+  readonly decodeFallback: boolean;
+  /** Null = every prompt goes to a prefill worker. */
+  readonly conditional: ConditionalDisaggregation | null;
 }
 
 /** Router keys. Weights are multipliers, ≥ 0. */
@@ -202,6 +237,7 @@ export interface RouterSettings {
   /** CIDR networks. */
   readonly trustIncomingHintsFrom: readonly string[];
   readonly trustRoutingFieldsFrom: readonly string[];
+  readonly disaggregation: DisaggregationSettings;
 }
 
 /** How plugins are contained. Times in ms. */

@@ -97,6 +97,8 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
       return;
     }
     const dialect = this.#dialect;
+    // What is taken out of the answer of one leg of a handoff makes it shorter than it says.
+    const anyLength = this.#request.stream || (this.#request.handoff ?? null) !== null;
     this.#reader = dialect.read(this.#request, {
       relay: (bytes) => {
         if (!this.#over) this.#sink.data(bytes);
@@ -107,7 +109,7 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     });
     this.#sink.head(
       status,
-      relayedHeaders(headers, dialect.privateHeaders, this.#request.stream),
+      relayedHeaders(headers, dialect.privateHeaders, anyLength),
       dialect.outcomes(headers),
     );
   }

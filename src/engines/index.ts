@@ -8,8 +8,10 @@ export {
   type HttpTransportDeps,
 } from './http-transport.ts';
 export type { ReportedLoad } from './reported-load.ts';
+export { streamedAnswer } from './sim/index.ts';
 export type {
   EngineExchange,
+  EngineHandoff,
   EngineReport,
   EngineRequest,
   EngineSink,

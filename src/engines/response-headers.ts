@@ -30,14 +30,15 @@ export function flattenHeaders(incoming: IncomingHttpHeaders): Record<string, st
 /**
  * The headers to pass on: without hop-by-hop ones, those that `Connection` names, and the dialect's private ones. A stream's
  * length is dropped, whoever asked for it: events may be withheld from it, and an error event may end it early.
+ * @param anyLength the answer may become shorter than it says.
  */
 export function relayedHeaders(
   headers: Readonly<Record<string, string>>,
   privateHeaders: ReadonlySet<string>,
-  stream: boolean,
+  anyLength: boolean,
 ): Record<string, string> {
   const named = new Set((headers.connection ?? '').toLowerCase().split(/\s*,\s*/));
-  const events = stream || (headers['content-type'] ?? '').startsWith('text/event-stream');
+  const events = anyLength || (headers['content-type'] ?? '').startsWith('text/event-stream');
   const relayed: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (NOT_RELAYED.has(name) || privateHeaders.has(name) || named.has(name)) continue;

@@ -7,6 +7,24 @@ import type { KvHint, Partition, PointsmanError, Role, SessionContext } from '..
 /** Which API the client speaks; the dialect builds the engine's body from `body`. */
 export type RequestApi = 'chat' | 'completions';
 
+/** One leg's part in handing the KV of a prompt from the engine that computes it to the one that decodes. */
+export type EngineHandoff =
+  | {
+      readonly shape: 'vllm';
+      /** `kv_transfer_params`, as the connector wants them or as the other engine answered them. */
+      readonly params: Readonly<Record<string, unknown>>;
+    }
+  | {
+      readonly shape: 'sglang';
+      /** Where the prefill engine waits for the other. */
+      readonly host: string;
+      readonly port: number;
+      /** In which both meet; 0 to 2^63 − 1. */
+      readonly room: bigint;
+      /** Rank that computes the prompt, for the leg that decodes; null = it is not said. */
+      readonly prefillRank: number | null;
+    };
+
 /** What a door asks an engine to do, once the road has chosen where. */
 export interface EngineRequest {
   readonly requestId: string;
@@ -25,6 +43,13 @@ export interface EngineRequest {
   readonly maxOutputTokens: number;
   readonly session: SessionContext | null;
   readonly hint: KvHint | null;
+  /** Null or absent = the engine serves the request alone. */
+  readonly handoff?: EngineHandoff | null;
+  /**
+   * Cached tokens as reported by the engine that computed the prompt, in place of what this one says; null = not known. Absent =
+   * this engine computes it.
+   */
+  readonly prefilledCachedTokens?: () => number | null;
 }
 
 /** One action's outcome as the engine reported it with the response head. */
@@ -45,6 +70,8 @@ export interface EngineReport {
   readonly finishReason: string | null;
   /** Where the numbers come from. */
   readonly source: 'usage' | 'none';
+  /** What the engine says of the blocks it holds for another; null or absent = nothing. */
+  readonly handoff?: Readonly<Record<string, unknown>> | null;
 }
 
 /** Receives an engine's answer. Calls come in order: head, then data and tokens, then exactly one of finished and failed. */

@@ -40,6 +40,7 @@ describe('the capability advertisement', () => {
     expect(parseCapabilities(document)).toEqual({
       epoch: '9f2c61d0',
       model: 'tiny-sim',
+      handoff: null,
       workerType: 'aggregated',
       blockSize: 16,
       hashScheme: 'sim-xxh3/seed=0',

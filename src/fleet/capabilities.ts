@@ -2,7 +2,7 @@
 // strictly; members this version does not know are ignored, so that a newer engine stays usable.
 import { z } from 'zod';
 import { PointsmanError } from '../plugin/index.ts';
-import type { RankCapabilities, WorkerCapabilities } from './types.ts';
+import type { RankCapabilities, WorkerCapabilities, WorkerHandoff } from './types.ts';
 
 /** Hint protocol that this router speaks. */
 const PROTOCOL = '0.1';
@@ -27,11 +27,24 @@ const rankSchema = z.object({
   kv_events_replay: text.nullish(),
 });
 
+const handoffSchema = z.object({
+  kind: z.enum(['nixl', 'nixl_push', 'mooncake', 'bootstrap']),
+  host: text.nullish(),
+  port: z.preprocess(
+    (value) => (typeof value === 'bigint' ? Number(value) : value),
+    z.int().min(0).max(65_535).nullish(),
+  ),
+  engine_id: text.nullish(),
+  tp_size: count(1).nullish(),
+  pp_size: count(1).nullish(),
+});
+
 const schema = z.object({
   protocol_versions: z.array(z.string().max(32)).max(32),
   epoch: text,
   model: text,
   worker_type: text,
+  handoff: handoffSchema.nullish(),
   block_size: count(1),
   total_kv_blocks: count(0).nullish(),
   max_num_batched_tokens: count(1).nullish(),
@@ -67,6 +80,7 @@ export function parseCapabilities(json: unknown): WorkerCapabilities {
     model: read.model,
     workerType: read.worker_type,
     blockSize: read.block_size,
+    handoff: handoffOf(read.handoff ?? null),
     hashScheme: read.hash_scheme,
     reportsOutcomes: read.reports_outcomes,
     totalKvBlocks: read.total_kv_blocks ?? null,
@@ -74,6 +88,16 @@ export function parseCapabilities(json: unknown): WorkerCapabilities {
     adapters: read.adapters ?? null,
     ranks: new Map(ranks.map(([rank, said]) => [Number(rank), rankOf(said)])),
   };
+}
+
+function handoffOf(said: z.infer<typeof handoffSchema> | null): WorkerHandoff | null {
+  if (said === null) return null;
+  const { engine_id: engineId, host = null, kind, port = null, pp_size: ppSize, tp_size: tpSize } = said;
+  const address = host === null || port === null ? null : { host, port };
+  if (kind !== 'nixl' && address === null) {
+    throw invalid(`handoff: kind ${kind} takes host and port`, 'handoff');
+  }
+  return { kind, address, engineId: engineId ?? null, tpSize: tpSize ?? 1, ppSize: ppSize ?? 1 };
 }
 
 function rankOf(said: z.infer<typeof rankSchema>): RankCapabilities {

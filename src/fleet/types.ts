@@ -16,6 +16,30 @@ export interface RankCapabilities {
   readonly kvEvents?: KvEventEndpoints | null;
 }
 
+/** How the KV of a prompt gets from an engine that computes it to one that decodes. */
+export interface WorkerHandoff {
+  /**
+   * `nixl`: the answer of the prefill says where the blocks lie. `nixl_push` and `mooncake`: a name known before does, so both legs may
+   * run at once. `bootstrap`: both meet in a room (SGLang).
+   */
+  readonly kind: 'nixl' | 'nixl_push' | 'mooncake' | 'bootstrap';
+  /** Where the other engine connects; null with `nixl`, which says it in its answer. */
+  readonly address: { readonly host: string; readonly port: number } | null;
+  /** Name of the engine for `nixl_push` and `mooncake`; null = it has none. */
+  readonly engineId: string | null;
+  readonly tpSize: number;
+  readonly ppSize: number;
+}
+
+/** Where the blocks that a prefill worker computes may go. */
+export interface KvTransferRule {
+  /** Topology level within which they stay, for example `rack`. */
+  readonly domain: string;
+  readonly enforcement: 'required' | 'preferred';
+  /** Weight of the preference, 0 to 1. */
+  readonly weight: number;
+}
+
 /** A worker's advertisement (`GET /kv_hints/capabilities`), or null when it has none. */
 export interface WorkerCapabilities {
   /** Changes at every engine start. */
@@ -25,6 +49,8 @@ export interface WorkerCapabilities {
   readonly blockSize: number;
   readonly hashScheme: string;
   readonly reportsOutcomes: boolean;
+  /** How it hands KV over; null or absent = not said. */
+  readonly handoff?: WorkerHandoff | null;
   /** KV pool per rank in blocks; null or absent = not said. */
   readonly totalKvBlocks?: number | null;
   /** Tokens per pass; null or absent = not said. */
@@ -77,6 +103,10 @@ export interface WorkerSpec {
    * dispatches. Absent = no.
    */
   readonly registered?: boolean;
+  /** How it hands KV over; null or absent = as its engine says. */
+  readonly handoff?: WorkerHandoff | null;
+  /** Null or absent = its blocks may go anywhere. */
+  readonly kvTransfer?: KvTransferRule | null;
 }
 
 /**

@@ -36,5 +36,7 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     topology: config.topology,
     device: config.device,
     adapters: config.adapters,
+    handoff: config.handoff ?? null,
+    kvTransfer: config.kvTransfer ?? null,
   };
 }

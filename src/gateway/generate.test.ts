@@ -48,6 +48,7 @@ describe('a generate request', () => {
       policyClass: null,
       constraints: {
         pinnedWorker: null,
+        pinnedPrefill: null,
         allowedWorkers: null,
         requiredTaints: [],
         preferredTaints: new Map(),

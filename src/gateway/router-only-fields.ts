@@ -15,11 +15,11 @@ export const ROUTER_ONLY_HEADERS: ReadonlyMap<string, FieldTrust> = new Map<stri
   ['x-data-parallel-rank', 'routing'],
   ['x-dynamo-meta-policy-class', 'routing'],
   ['x-pointsman-explain', 'routing'],
-  // Pins of the prefill leg: Pointsman chooses it itself.
-  ['x-dynamo-prefill-instance-id', 'nobody'],
-  ['x-prefill-instance-id', 'nobody'],
-  ['x-dynamo-prefill-dp-rank', 'nobody'],
-  ['x-prefill-dp-rank', 'nobody'],
+  // Pins of the prefill leg.
+  ['x-dynamo-prefill-instance-id', 'routing'],
+  ['x-prefill-instance-id', 'routing'],
+  ['x-dynamo-prefill-dp-rank', 'routing'],
+  ['x-prefill-dp-rank', 'routing'],
   ['x-bypass-remote-prefill', 'nobody'],
 ]);
 
@@ -35,6 +35,8 @@ export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string,
   // Ranks as engines take them in the body.
   ['data_parallel_rank', 'nobody'],
   ['routed_dp_rank', 'nobody'],
+  ['disagg_prefill_dp_rank', 'nobody'],
+  ['decode_tp_size', 'nobody'],
   ['router_config_override', 'routing'],
   ['routing_constraints', 'routing'],
   ['pinned_worker', 'routing'],
@@ -48,8 +50,8 @@ export const ROUTER_ONLY_NVEXT: ReadonlyMap<string, FieldTrust> = new Map<string
   ['decode_worker_id', 'routing'],
   ['dp_rank', 'routing'],
   ['router', 'routing'],
-  ['prefill_worker_id', 'nobody'],
-  ['prefill_dp_rank', 'nobody'],
+  ['prefill_worker_id', 'routing'],
+  ['prefill_dp_rank', 'routing'],
 ]);
 
 /** Any top-level member that begins so: the prefill handoff of SGLang. */

@@ -46,6 +46,7 @@ export function readConstraints(trusted: TrustedFields, hints: AgentHints): Rout
   const at = 'routing_constraints';
   return {
     pinnedWorker: pinFromHeaders(trusted.headers) ?? pinFromBody(trusted.body) ?? pinFromNvext(trusted.nvext),
+    pinnedPrefill: prefillFromHeaders(trusted.headers) ?? prefillFromNvext(trusted.nvext),
     allowedWorkers: workerList(trusted.body.allowed_worker_ids),
     requiredTaints: taintList(constraints.required_taints, `${at}.required_taints`),
     preferredTaints: taintWeights(objectField(constraints, 'preferred_taints', `${at}.preferred_taints`)),
@@ -101,6 +102,31 @@ function pinFromNvext(nvext: JsonObject): Pin | null {
   return {
     workerId: u64(id, `nvext.${name}`),
     rank: (nvext.dp_rank ?? null) === null ? null : rank(nvext.dp_rank, 'nvext.dp_rank'),
+  };
+}
+
+/** Who computes the prompt where another worker decodes. */
+function prefillFromHeaders(headers: TrustedFields['headers']): Pin | null {
+  const name = ['x-dynamo-prefill-instance-id', 'x-prefill-instance-id'].find(
+    (key) => headers[key] !== undefined,
+  );
+  if (name === undefined) return null;
+  const rankName = ['x-dynamo-prefill-dp-rank', 'x-prefill-dp-rank'].find(
+    (key) => headers[key] !== undefined,
+  );
+  return {
+    workerId: u64(decimal(headers[name] ?? ''), name),
+    rank: rankName === undefined ? null : rank(decimal(headers[rankName] ?? ''), rankName),
+  };
+}
+
+function prefillFromNvext(nvext: JsonObject): Pin | null {
+  const id = nvext.prefill_worker_id ?? null;
+  if (id === null) return null;
+  const at = nvext.prefill_dp_rank ?? null;
+  return {
+    workerId: u64(id, 'nvext.prefill_worker_id'),
+    rank: at === null ? null : rank(at, 'nvext.prefill_dp_rank'),
   };
 }
 

@@ -88,6 +88,22 @@ export interface ClassificationRecord {
   };
 }
 
+/** Part of a decision in serving a request by two workers. */
+export interface HandoffRecord {
+  /** `prefill` computes the prompt, `decode` the answer. */
+  readonly leg: 'prefill' | 'decode';
+  /** How the KV is handed over; null = it is not. */
+  readonly kind: 'nixl' | 'nixl_push' | 'mooncake' | 'bootstrap' | null;
+  /** Why the decode worker computes the prompt as well; null = it does not. */
+  readonly local: 'short' | 'prefill_busy' | 'no_prefill_worker' | null;
+  /** The other leg; null = there is none, or not yet. */
+  readonly other: {
+    readonly decision_id: string;
+    readonly worker_id: bigint;
+    readonly dp_rank: number;
+  } | null;
+}
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
@@ -130,6 +146,8 @@ export interface DecisionRecord {
   };
   /** Null = no request classifier is configured. */
   readonly classification: ClassificationRecord | null;
+  /** Null = one worker serves the whole request, and the fleet is not divided into roles. */
+  readonly handoff: HandoffRecord | null;
   readonly queue: {
     readonly class: string;
     readonly waited_ms: number;

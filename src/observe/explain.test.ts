@@ -27,6 +27,7 @@ const RECORD: DecisionRecord = {
     head_hash: 16900403811276279622n,
   },
   classification: null,
+  handoff: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'events', version: 88213, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [] },
   candidates_total: 4,

@@ -5,6 +5,7 @@ export {
   type CostTerms,
   type DecisionReader,
   type DecisionRecord,
+  type HandoffRecord,
   type HintOutcome,
   type IneligibleReason,
   NO_DECISIONS,

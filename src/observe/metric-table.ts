@@ -32,6 +32,16 @@ export const METRICS = {
     labels: [],
   },
   // --- road ---
+  pointsman_disaggregated_requests_total: {
+    kind: 'counter',
+    help: 'Requests of models whose workers are prefill or decode workers, by where the prompt was computed: remote (a prefill worker), bypass and fallback (the decode worker), terminal (the prefill worker, which answered it all), refused (nowhere).',
+    labels: ['model', 'path'],
+  },
+  pointsman_handoff_failures_total: {
+    kind: 'counter',
+    help: 'Requests of two workers that failed, by the leg that failed first and how the KV was to be handed over.',
+    labels: ['model', 'leg', 'kind'],
+  },
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
   pointsman_bookings_expired_total: {
     kind: 'counter',

@@ -182,6 +182,7 @@ export class StoredDecision {
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
       classification: classificationRecord(input.classification ?? null),
+      handoff: input.handoff == null ? null : { ...input.handoff },
       queue: queueRecord(input),
       index: {
         kind: input.indexVersion === null ? 'none' : 'events',

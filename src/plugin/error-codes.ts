@@ -416,6 +416,29 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'The request headers are larger than limits.header_bytes.',
   },
+  PM_DISAGG_NO_PREFILL: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'No prefill worker is ready, and decode workers may not compute prompts (router.decode_fallback).',
+  },
+  PM_DISAGG_TOPOLOGY: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The prefill worker must hand its KV over within a topology level, and no decode worker there can be found.',
+  },
+  PM_DISAGG_HANDOFF: {
+    status: 502,
+    retryable: true,
+    meaning: 'A prefill worker computed the prompt and did not say how its KV is to be taken over.',
+  },
+  PM_DISAGG_REQUEST: {
+    status: 400,
+    retryable: false,
+    meaning:
+      'The request asks for something that two workers cannot do together, such as several answers to one prompt.',
+  },
   PM_ROAD_EXPIRED: {
     status: 504,
     retryable: true,
@@ -609,6 +632,11 @@ export const ERROR_CODES = {
     status: 500,
     retryable: false,
     meaning: 'A message on the control channel between simulated engines is malformed.',
+  },
+  PM_SIM_HANDOFF: {
+    status: 503,
+    retryable: true,
+    meaning: 'A simulated engine did not get the KV that another one computed, or nobody came for its own.',
   },
   PM_SIM_START: { status: 500, retryable: false, meaning: 'Simulated engines cannot be started.' },
   PM_SIM_REQUEST: { status: 400, retryable: false, meaning: 'A simulated engine cannot take this request.' },

@@ -14,6 +14,9 @@ export class ObservedTransport implements EngineTransport {
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
     const { hint } = request;
+    if (request.role === 'prefill') {
+      this.#collector.dispatched(Number(request.worker.spec.id) - 1, request.tokens?.length ?? 0);
+    }
     if (hint === null) return this.#inner.dispatch(request, sink);
     this.#collector.hinted(hint);
     return this.#inner.dispatch(request, {

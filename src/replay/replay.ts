@@ -3,6 +3,7 @@ import { PointsmanError } from '../plugin/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
   type SimulatedEngineSettings,
+  type SimulatedRole,
   type VirtualFleetOptions,
 } from '../simulator/index.ts';
 import { type PreparedRun, prepareRun, type RunOptions } from './run.ts';
@@ -41,6 +42,12 @@ export interface ReplayOptions {
 export function checkReplaySettings(settings: ReplaySettings): void {
   const { workers, block_size: blockSize } = settings;
   requireWhole('--workers', workers, 1, MAX_WORKERS);
+  const { decode_workers: decode, prefill_workers: prefill } = settings;
+  if (prefill !== undefined || decode !== undefined) {
+    requireWhole('--prefill-workers', prefill ?? 0, 1, MAX_WORKERS);
+    requireWhole('--decode-workers', decode ?? 0, 1, MAX_WORKERS);
+    if (settings.model !== 'engine') throw invalid('--prefill-workers takes --model engine');
+  }
   requireWhole('--block-size', blockSize, 1, TRACE_BLOCK_SIZE);
   if (TRACE_BLOCK_SIZE % blockSize !== 0) {
     throw invalid(
@@ -108,6 +115,7 @@ function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]):
     trace,
     choice: run.choice,
     workers: settings.workers,
+    ...(settings.prefill_workers !== undefined && { roles: rolesOf(settings) }),
     engine: engineSettings(settings),
     speedup: settings.speedup,
     seed: settings.seed,
@@ -128,6 +136,10 @@ function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]):
   };
 }
 
+function rolesOf({ prefill_workers: prefill = 0, workers }: ReplaySettings): readonly SimulatedRole[] {
+  return Array.from({ length: workers }, (_, index) => (index < prefill ? 'prefill' : 'decode'));
+}
+
 function eventFaults({ event_faults: faults }: ReplaySettings): RunOptions['eventFaults'] {
   if (faults === undefined) return null;
   const { delay_ms: delayMs, ...shares } = faults;
@@ -143,6 +155,7 @@ function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
     hostGbps: settings.host_gbps ?? DEFAULT_ENGINE_SETTINGS.hostGbps,
     timing: settings.timing,
     cacheModel: settings.model,
+    handoff: settings.handoff ?? DEFAULT_ENGINE_SETTINGS.handoff,
     acceptedActions: settings.accept_actions ?? [],
     seed: settings.seed,
   };

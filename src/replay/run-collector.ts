@@ -43,6 +43,7 @@ export class RunCollector {
   readonly #outcomes = new Map<string, number>();
   readonly #rejections = new RejectionTally();
   readonly #commits: CommitTally;
+  readonly #prompts = { remote_prefills: 0, bypassed: 0, fallbacks: 0 };
   #fetchedBlocks = 0;
   #fetchedBytes = 0;
   #completed = 0;
@@ -90,6 +91,12 @@ export class RunCollector {
   /** A booking was made; answers what its committed copy awaits. */
   booked(record: DecisionRecord, inputTokens: number): AwaitedTokens | null {
     this.#rejections.booked(record);
+    const { handoff } = record;
+    if (handoff !== null) {
+      if (handoff.local === 'no_prefill_worker') this.#prompts.fallbacks += 1;
+      else if (handoff.local !== null) this.#prompts.bypassed += 1;
+      else this.#prompts.remote_prefills += 1;
+    }
     return this.#commits.booked(record, inputTokens);
   }
 
@@ -202,6 +209,9 @@ export class RunCollector {
         ...(rejections === null ? {} : { rejections }),
         ...(commits === null ? {} : { commits }),
       },
+      ...(Object.values(this.#prompts).some((count) => count > 0) && {
+        disaggregation: { ...this.#prompts },
+      }),
       policy_faults: policyFaults,
       workers,
     };

@@ -5,6 +5,7 @@ import {
   DEFAULT_EVENT_HISTORY,
   type EngineRestart,
   type SimulatedEngineSettings,
+  type SimulatedRole,
   VirtualFleet,
   type VirtualFleetOptions,
   VirtualTime,
@@ -31,6 +32,8 @@ export interface RunOptions {
   readonly trace: Trace;
   readonly choice: RoutingChoice;
   readonly workers: number;
+  /** Role of each worker; absent = all serve whole requests. */
+  readonly roles?: readonly SimulatedRole[];
   readonly engine: SimulatedEngineSettings;
   /** Divides the trace's arrival times. */
   readonly speedup: number;
@@ -70,7 +73,10 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     time,
     hasher: options.hasher,
     encode: options.encode,
-    engines: Array.from({ length: options.workers }, () => options.engine),
+    engines: Array.from({ length: options.workers }, (_, index) => ({
+      ...options.engine,
+      role: options.roles?.[index] ?? options.engine.role,
+    })),
     eventFaults: options.eventFaults ?? null,
     eventFaultSeed: options.seed,
     restarts: options.restarts,

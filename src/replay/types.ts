@@ -6,7 +6,7 @@ import type { EventFeed, KvEventReplay } from '../events/index.ts';
 import type { DecisionReader } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
-import type { VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
+import type { HandoffKind, VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
 import type { Percentiles } from './distribution.ts';
 
 /** How a run routes: a router mode, or a policy file in mode `kv`. */
@@ -81,6 +81,11 @@ export interface ReplaySettings {
   };
   /** Engines that die and come back empty, in virtual time; absent = none. */
   readonly restart_engines?: readonly { readonly worker: number; readonly at_ms: number }[];
+  /** Workers that compute prompts and workers that decode, in this order; absent = all do both. Together they are `workers`. */
+  readonly prefill_workers?: number;
+  readonly decode_workers?: number;
+  /** How the former hand KV over to the latter; absent = nixl. */
+  readonly handoff?: HandoffKind;
   /** Hint actions that the engines take and answer without doing anything; absent = none. */
   readonly accept_actions?: readonly string[];
 }
@@ -134,6 +139,15 @@ export interface HintReport {
   readonly commits?: CommitReport;
 }
 
+/** Where prompts were computed, in requests. */
+export interface DisaggregationReport {
+  readonly remote_prefills: number;
+  /** By the decode worker, as it was better so. */
+  readonly bypassed: number;
+  /** By the decode worker, as no prefill worker was there. */
+  readonly fallbacks: number;
+}
+
 /** What became of the event streams; worker numbers from 1. */
 export interface EventReport {
   /** Batches of theirs are lost for good. */
@@ -174,6 +188,8 @@ export interface RunReport {
   readonly duration_ms: number;
   readonly output_tok_s: number | null;
   readonly hints: HintReport;
+  /** Where prompts were computed; absent where all workers do both. */
+  readonly disaggregation?: DisaggregationReport;
   /** Absent where nothing goes wrong with events, or the router keeps no index. */
   readonly events?: EventReport;
   /** What the run's policies did wrong; empty where the figures are those of the policies alone. */

@@ -100,6 +100,7 @@ export class DecisionWriter {
       queuedMs: waitedSince(heldSince, atMs),
       turn: turnOf(admitted, atMs),
       classification,
+      handoff: request.leg?.record ?? null,
       promptTokens: promptTokensOf(request),
       blocks: Math.floor(promptTokensOf(request) / lookup.blockSize),
       blockSize: lookup.blockSize,

@@ -5,9 +5,13 @@ import { promptTokensOf } from './caller-part.ts';
 import { countReport, reportRecord } from './count-report.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { reportedBlocks } from './prediction.ts';
+import { computesPrompt } from './request-leg.ts';
 import type { RoadState } from './road-state.ts';
 import type { SentHints } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
+
+/** Status that stands in the record for a request whose client went away; nobody is answered with it. */
+export const CLIENT_GONE = 499;
 
 /** Status that stands in the record of a booking given up for its commit; its request goes on with another. */
 const COMMIT_RELEASED = 409;
@@ -47,7 +51,8 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   );
   beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
   if (hints !== null) hintOutcomes.ended(hints);
-  if (report !== null) countReport(state, request, booking, end.predictedTokens, report);
+  if (report !== null && computesPrompt(request.leg))
+    countReport(state, request, booking, end.predictedTokens, report);
   if (booking.decision === null) return;
   booking.decision.released(reason, now);
   decisions?.complete(booking.decision, {

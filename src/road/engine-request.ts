@@ -2,15 +2,17 @@
 import type { EngineRequest } from '../engines/index.ts';
 import type { Worker } from '../fleet/index.ts';
 import type { KvHint } from '../plugin/index.ts';
+import type { RequestLeg } from './request-leg.ts';
 import type { RoadRequest } from './types.ts';
 
-/** For a booked rank; `hint` null = none goes along. */
+/** For a booked rank; `hint` null = none goes along. @throws what the request's leg throws. */
 export function engineRequest(
   request: RoadRequest,
   worker: Worker,
   rank: number,
   hint: KvHint | null,
 ): EngineRequest {
+  const { leg } = request;
   return {
     requestId: request.requestId,
     partition: request.partition,
@@ -25,5 +27,14 @@ export function engineRequest(
     maxOutputTokens: request.maxOutputTokens,
     session: request.session,
     hint,
+    ...(leg === undefined ? null : handedOver(leg, worker, rank)),
   };
+}
+
+function handedOver(
+  { handoff, prefilledCachedTokens }: RequestLeg,
+  worker: Worker,
+  rank: number,
+): Pick<EngineRequest, 'handoff' | 'prefilledCachedTokens'> {
+  return { handoff: handoff(worker, rank), ...(prefilledCachedTokens !== null && { prefilledCachedTokens }) };
 }

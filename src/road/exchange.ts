@@ -6,25 +6,23 @@ import type { ReleaseReason } from '../observe/index.ts';
 import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
-import { endBooking, endUnsentBooking } from './end-booking.ts';
-import { abortQuietly, lossOf } from './engine-loss.ts';
-import type { ExchangeBooking } from './exchange-booking.ts';
+import { CLIENT_GONE, endBooking, endUnsentBooking } from './end-booking.ts';
+import { abortQuietly, noteLoss } from './engine-loss.ts';
+import { type ExchangeBooking, noteSent } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
 import { OutputProgress } from './output-progress.ts';
 import type { QueueFacts } from './queue-walk.ts';
+import { isAside } from './request-leg.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
-
-/** Status that stands in the record for a request whose client went away; nobody is answered with it. */
-const CLIENT_GONE = 499;
 
 /** A request under way. */
 export class Exchange implements RoadTicket, CallerSink {
   readonly requestId: string;
   readonly #state: RoadState;
-  readonly #request: RoadRequest;
+  #request: RoadRequest;
   readonly #sink: GuardedSink;
   /** Ms of the clock. */
   readonly arrivedAt: number;
@@ -59,6 +57,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#state = state;
     this.#request = request;
     this.#sink = new GuardedSink(sink, state.metrics);
+    if (!isAside(request)) state.underWay += 1;
     this.#output = new OutputProgress(state, request);
     this.arrivedAt = earlier === null ? state.clock.now() : earlier.arrivedAt;
     if (earlier === null) return;
@@ -101,9 +100,14 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#lifecycle = new FollowedLifecycle(lifecycle, promptTokensOf(this.#request));
   }
 
+  /** Its gate let it on, as a request of the same id and prompt. */
+  goesOnAs(request: RoadRequest): void {
+    this.#request = request;
+  }
+
   /** Refused before booking. */
   refuse(error: PointsmanError): void {
-    this.#over = true;
+    this.#close();
     countRefusal(this.#state.metrics, this.#request.partition.model, error);
     this.#lifecycle?.ended(null, error.code);
     this.#sink.failed(error, false);
@@ -158,10 +162,7 @@ export class Exchange implements RoadTicket, CallerSink {
 
   /** The request goes to the engine next. */
   sending(): void {
-    const { beliefs, clock } = this.#state;
-    const booking = this.#booking;
-    if (beliefs === null || booking === null || booking.hashes === null) return;
-    beliefs.sent(booking.slot, booking.attempt, booking.hashes.local, booking.hashes.sequence, clock.now());
+    if (this.#booking !== null) noteSent(this.#state, this.#booking);
   }
 
   /** The request is with the engine. */
@@ -170,6 +171,7 @@ export class Exchange implements RoadTicket, CallerSink {
     else {
       this.#engine = engine;
       this.#lifecycle?.sent();
+      if (!this.#sink.dispatched()) this.#doorFailed();
       if (this.#paused) engine.pause();
     }
   }
@@ -179,6 +181,13 @@ export class Exchange implements RoadTicket, CallerSink {
     if (this.#over) return;
     this.#abortEngine();
     this.#fail(error, 'worker_gone');
+  }
+
+  /** It is given up for a reason outside of its engine, whatever it waits for. */
+  cancel(error: PointsmanError): void {
+    if (this.#over) return;
+    this.#abortEngine();
+    this.#fail(error, 'failed');
   }
 
   /** Whether it was booked, or anything came from the engine, since the last call. */
@@ -228,8 +237,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#gotOn = true;
     this.#lifecycle?.responding(0);
     if (this.#booking !== null) this.#state.health?.answered(this.#booking.workerId);
-    for (const { actionId, outcome, blocksDone, reason } of outcomes)
-      this.#hints?.report(actionId, outcome, blocksDone, reason);
+    this.#hints?.reportAll(outcomes);
     if (!this.#sink.head(status, headers)) this.#doorFailed();
   }
 
@@ -275,9 +283,7 @@ export class Exchange implements RoadTicket, CallerSink {
   failed(error: PointsmanError): void {
     if (this.#over) return;
     if (this.#booking !== null) {
-      const loss = lossOf(error);
-      if (loss === 'refused') this.#state.health?.connectionRefused(this.#booking.workerId);
-      else if (loss === 'reset') this.#state.health?.streamReset(this.#booking.workerId);
+      noteLoss(this.#state.health, this.#booking.workerId, error);
       // Losing the worker may have ended this exchange with all others.
       if (this.#over) return;
     }
@@ -304,6 +310,12 @@ export class Exchange implements RoadTicket, CallerSink {
     abortQuietly(engine);
   }
 
+  /** Ends it for whoever counts requests under way. */
+  #close(): void {
+    this.#over = true;
+    if (!isAside(this.#request)) this.#state.underWay -= 1;
+  }
+
   /** Ends once: booking freed, hints closed, record completed, the classifier told. */
   #end(
     reason: ReleaseReason,
@@ -312,9 +324,10 @@ export class Exchange implements RoadTicket, CallerSink {
     code: ErrorCode | null = null,
     goesOn = false,
   ): void {
-    this.#over = true;
+    this.#close();
     this.#engine = null;
-    if (this.#state.exchanges.delete(this)) this.#state.pace.released(1, this.#state.clock.now());
+    if (this.#state.exchanges.delete(this) && !isAside(this.#request))
+      this.#state.pace.released(1, this.#state.clock.now());
     const stopWaiting = this.#stopWaiting;
     this.#stopWaiting = null;
     if (this.#booking === null) stopWaiting?.();

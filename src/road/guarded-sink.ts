@@ -23,6 +23,15 @@ export class GuardedSink {
     }
   }
 
+  dispatched(): boolean {
+    try {
+      this.#sink.dispatched?.();
+      return true;
+    } catch {
+      return this.#threw();
+    }
+  }
+
   head(status: number, headers: Readonly<Record<string, string>>): boolean {
     try {
       this.#sink.head(status, headers);

@@ -10,6 +10,7 @@ export type {
   GivenPrompt,
   Projection,
 } from './caller-part.ts';
+export { createDisaggregatedRoad } from './disaggregation/disaggregated-road.ts';
 export type { LookupDeps, PromptLookup } from './prompt-lookup.ts';
 export { createRoad } from './road.ts';
 export type { RoadDeps } from './road-deps.ts';

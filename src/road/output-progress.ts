@@ -38,6 +38,8 @@ export class OutputProgress {
     loadFell(booking.workerId);
     beliefs?.computed(booking.attempt);
     booking.decision?.firstToken(now);
+    // Of a prompt that is computed for another worker, the client has no token yet.
+    if (this.#request.role === 'prefill') return;
     const { model } = labelsOf(this.#request.partition.model);
     metrics.observe('pointsman_time_to_first_token_seconds', (now - arrivedAt) / 1000, model);
   }

@@ -75,7 +75,8 @@ export class PromptLookups {
     const blockSize = knownBlockSize ?? NOMINAL_BLOCK_SIZE;
     const runtime = runtimeFor(partition, request.role, blockSize);
     const { needs } = runtime;
-    const asked = needs.cache || needs.copies || needs.copyLocations;
+    const credited = request.leg?.overrides.overlapCredit !== false;
+    const asked = needs.copyLocations || (credited && (needs.cache || needs.copies));
     const wantsMatch = asked && !(runtime.matchForHintsAlone === true && !this.#anyTakesHints(request));
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.

@@ -55,9 +55,10 @@ export class RetryingRoad implements ChoosingRoad {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const { budget, limits } = this.#retries;
     budget.arrived();
-    // Whether a caller reaches the worker is not known here.
-    const isCallers = (request.caller ?? null) !== null;
-    if (isCallers || limits().retries === 0 || request.constraints.pinnedWorker !== null)
+    // Whether a caller reaches the worker is not known here, and of two legs neither can be tried again alone.
+    const isOnce =
+      (request.caller ?? null) !== null || request.gate !== undefined || request.leg !== undefined;
+    if (isOnce || limits().retries === 0 || request.constraints.pinnedWorker !== null)
       return this.#hops.arrive(request, sink);
     const tried = new TriedRequest(this.#retries, request, sink);
     tried.start();

@@ -19,6 +19,8 @@ export interface RoadState {
   readonly metrics: Metrics;
   /** Booked and not ended. */
   readonly exchanges: Set<Exchange>;
+  /** Requests that arrived and have not ended; legs that help another one do not count. */
+  underWay: number;
   /** Of the exchanges that end. */
   readonly pace: ReleasePace;
   readonly hintOutcomes: HintOutcomes;

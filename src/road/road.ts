@@ -1,7 +1,7 @@
 // The one way through the router: classify → queue → select → book → hint → dispatch. Here requests arrive, and wait where they have
 // to; the walk does the rest in one go, and what follows comes through the exchange. No promise is made or awaited here.
-
 import type { QueueSettings } from '../config/index.ts';
+import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
@@ -10,6 +10,8 @@ import type { Choice, Projection } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
+import { Gates } from './gates.ts';
+import { isAside } from './request-leg.ts';
 import { type HopRoad, RetryingRoad } from './retry.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
@@ -42,6 +44,7 @@ class SynchronousRoad implements HopRoad {
   readonly #state: RoadState;
   readonly #walker: Walker;
   readonly #classify: ClassifyStep<Exchange>;
+  readonly #gates = new Gates();
   readonly #hold: FirstWorkerHold<Exchange>;
   readonly #queue: AdmissionQueue<Exchange>;
   readonly #leases: BookingLeases;
@@ -58,10 +61,8 @@ class SynchronousRoad implements HopRoad {
     this.#walker = new Walker(deps, this.#queue);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
-      goOn: (exchange: Exchange, request, classification) => {
-        exchange.classification = classification;
-        this.#walk({ exchange, request, classification, heldSince: null });
-      },
+      goOn: (exchange: Exchange, request, classification) =>
+        this.#classified(exchange, request, classification),
       asError: asPointsmanError,
     });
     this.#hold = new FirstWorkerHold({
@@ -78,6 +79,7 @@ class SynchronousRoad implements HopRoad {
       health: deps.health,
       metrics: deps.metrics,
       exchanges: new Set(),
+      underWay: 0,
       pace: new ReleasePace(),
       hintOutcomes: new HintOutcomes(),
       loadFell: (workerId) => this.#queue.loadFell(workerId),
@@ -91,10 +93,11 @@ class SynchronousRoad implements HopRoad {
   arrive(request: RoadRequest, sink: ResponseSink): Exchange {
     const exchange = new Exchange(this.#state, request, sink);
     this.#leases.review(exchange.arrivedAt);
-    const waiting = this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;
-    const underWay = this.#state.exchanges.size + waiting;
-    const { concurrentRequests: limit } = this.#deps;
-    const refusal = admitDirectly(underWay, limit, this.#state.pace, exchange.arrivedAt);
+    const { pace, underWay } = this.#state;
+    // It counts itself already.
+    const refusal = isAside(request)
+      ? null
+      : admitDirectly(underWay - 1, this.#deps.concurrentRequests, pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
     else this.#classify.run(exchange, request);
     return exchange;
@@ -150,6 +153,18 @@ class SynchronousRoad implements HopRoad {
 
   activeBookings(): number {
     return this.#deps.scheduler.loads.activeBookings;
+  }
+
+  #classified(exchange: Exchange, request: RoadRequest, own: Classification | null): void {
+    const { gate, leg } = request;
+    const classification = own ?? leg?.classification ?? null;
+    exchange.classification = classification;
+    const goOn = (next: RoadRequest): void => {
+      exchange.goesOnAs(next);
+      this.#walk({ exchange, request: next, classification, heldSince: null });
+    };
+    if (gate === undefined) goOn(request);
+    else this.#gates.hold(gate, exchange, classification, goOn);
   }
 
   #walk(walk: Walk): void {

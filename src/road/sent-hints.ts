@@ -1,4 +1,5 @@
 // What became of the hint actions that went out: with the response head, later by event, or never.
+import type { ReportedHintOutcome } from '../engines/index.ts';
 import type { HintStageResult } from '../host/index.ts';
 import type { Metrics, SentHintRecord, StoredDecision } from '../observe/index.ts';
 import type { KvHint, KvHintAction } from '../plugin/index.ts';
@@ -38,6 +39,12 @@ export class SentHints {
     this.#reported[at] = true;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
+  }
+
+  /** Outcomes that came with the head of the answer. */
+  reportAll(outcomes: readonly ReportedHintOutcome[]): void {
+    for (const { actionId, outcome, blocksDone, reason } of outcomes)
+      this.report(actionId, outcome, blocksDone, reason);
   }
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */

@@ -6,6 +6,8 @@ import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
 import type { CallerPart, Choice, Projection } from './caller-part.ts';
+import type { RequestGate } from './gates.ts';
+import type { RequestLeg } from './request-leg.ts';
 
 /** Where the prompt's token ids come from. */
 export type TokensSource = 'local' | 'engine' | 'estimate' | 'given';
@@ -58,6 +60,10 @@ export interface RoadRequest {
   readonly tokenizeMicros: number;
   /** Its caller carries it to the worker; null or absent = the road dispatches it. */
   readonly caller?: CallerPart | null;
+  /** Its part in a request that two workers serve; absent = it is no part of one. */
+  readonly leg?: RequestLeg;
+  /** Holds it between its classification and its queue; absent = nothing does. */
+  readonly gate?: RequestGate;
 }
 
 /**
@@ -66,6 +72,8 @@ export interface RoadRequest {
  */
 export interface ResponseSink {
   booked(chosen: WorkerRank, decisionId: string): void;
+  /** The engine has it; called between `booked` and `head`. */
+  dispatched?(): void;
   head(status: number, headers: Readonly<Record<string, string>>): void;
   data(bytes: Uint8Array): void;
   tokens(count: number): void;

@@ -172,7 +172,8 @@ export class Walker {
     const { attempt, workerId, slot, rank, table, row } = placement;
     const promptTokens = promptTokensOf(request);
     const matched = (table.deviceBlocks[row] ?? 0) + (table.hostBlocks[row] ?? 0);
-    const predicted = match === null ? null : predictedTokens(matched, promptTokens, blockSize);
+    const credited = match !== null && request.leg?.overrides.overlapCredit !== false;
+    const predicted = !credited ? null : predictedTokens(matched, promptTokens, blockSize);
     const predictedHostTokens = hostTokens(predicted ?? 0, table.deviceBlocks[row] ?? 0, blockSize);
     const decision = this.#takeDown({
       request,

@@ -2,6 +2,7 @@
 export { rankBlocks } from './busy-workers.ts';
 export { DefaultChoice } from './default-choice.ts';
 export type { EngineLoad, EngineLoads } from './engine-loads.ts';
+export type { PlacementOverrides } from './placement-overrides.ts';
 export { type PrefillModel, throughputModel } from './prefill-model.ts';
 export {
   hasThreshold,

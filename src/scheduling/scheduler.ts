@@ -17,12 +17,13 @@ import {
   rulesOf,
 } from './eligibility.ts';
 import { EngineLoads } from './engine-loads.ts';
+import { bookedBlocks, overridden, tracksPrefillTokens } from './placement-overrides.ts';
 import { PolicyChoice } from './policy-choice.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { QueueGate } from './queue-gate.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
-import { blocksOf, factsOf, targetedPick } from './selection-facts.ts';
+import { factsOf, targetedPick } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest, PlacementTable, PlacementTarget } from './types.ts';
@@ -133,20 +134,21 @@ export class Scheduler {
    *   PM_SELECTION_FAILED, PM_SELECTION_TRIPPED where that refuses, or the policy's own refusal (PM_SELECTION_ALL_FILTERED); then
    *   nothing is booked.
    */
-  place(request: PlacementRequest): Placement {
+  place(asked: PlacementRequest): Placement {
+    const request = overridden(asked);
     const { slot, prefillTokens } = this.#choose(request);
     const placement = this.#placement;
     const { hashes, partition } = request;
     const durationMs = this.#prefillModel?.durationMs(partition.model, prefillTokens) ?? null;
     const sequence = hashes?.sequence ?? null;
-    placement.attempt = this.#loads.book(slot, sequence, blocksOf(request), prefillTokens, durationMs);
+    placement.attempt = this.#loads.book(slot, sequence, bookedBlocks(request), prefillTokens, durationMs);
     if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     return placement;
   }
 
   /** Chooses as {@link place} does and books nothing: the attempt is 0. */
-  choose(request: PlacementRequest): Placement {
-    return this.#choose(request);
+  choose(asked: PlacementRequest): Placement {
+    return this.#choose(overridden(asked));
   }
 
   /** What each candidate holds of a prompt and has to do, for {@link choose} to choose from; one reused object. */
@@ -162,7 +164,7 @@ export class Scheduler {
     this.#gather(request);
     const table = this.#table;
     if (table.count === 0) throw this.#refusal(request);
-    const tracksPrefill = request.tracksPrefill ?? request.role !== 'decode';
+    const tracksPrefill = tracksPrefillTokens(request);
     const facts = factsOf(request, tracksPrefill);
     const placement = this.#placement;
     const pick =
@@ -267,7 +269,7 @@ export class Scheduler {
       blockSize,
     );
     this.#loads.measure(hashes?.sequence ?? null);
-    table.fillLoad(this.#loads, blocksOf(request));
+    table.fillLoad(this.#loads, bookedBlocks(request));
     if (this.engineLoads.blends) this.engineLoads.blend(table, this.#now());
     this.#fillTaints(request);
     this.#fillCopies(request);

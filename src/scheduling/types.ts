@@ -9,6 +9,7 @@ import type {
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { IneligibleReason } from '../observe/index.ts';
 import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+import type { PlacementOverrides } from './placement-overrides.ts';
 
 /** What a caller asks of routing. */
 export interface PlacementConstraints {
@@ -22,6 +23,8 @@ export interface PlacementConstraints {
   readonly temperature: number | null;
   readonly priority: number;
   readonly strictPriority: number;
+  /** Who computes the prompt where another worker decodes; null or absent = anybody. */
+  readonly pinnedPrefill?: { readonly workerId: WorkerId; readonly rank: number | null } | null;
 }
 
 /** One request to be placed on a worker. */
@@ -49,6 +52,8 @@ export interface PlacementRequest {
   readonly copyCredit?: boolean;
   /** Whether its prompt counts as load; null or absent = by its role. */
   readonly tracksPrefill?: boolean | null;
+  /** Absent = it is placed and booked as its role says. */
+  readonly overrides?: PlacementOverrides;
   /** Whether workers that callers registered are candidates; default no. */
   readonly withRegistered?: boolean;
   /** Where it goes, chosen before; null or absent = the policy chooses. Its constraints must pin it there. */

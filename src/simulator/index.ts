@@ -7,11 +7,13 @@ export {
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,
   FetchAnswer,
   FetchGrantRequest,
   FetchRefusal,
+  HandoffKind,
   PeerDirectory,
   SimulatedEngine,
   SimulatedEngineParts,
@@ -19,8 +21,11 @@ export type {
   SimulatedEngineStats,
   SimulatedHintOutcome,
   SimulatedRequest,
+  SimulatedResult,
+  SimulatedRole,
   SimulatorSink,
 } from './types.ts';
+export { HANDOFF_KINDS } from './types.ts';
 export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {
   EventEncoder,

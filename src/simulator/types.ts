@@ -2,6 +2,17 @@
 import type { KvEvent } from '../events/index.ts';
 import type { BlockHasher, HashPairs, Tier } from '../kv/index.ts';
 
+/** Which part of a request an engine serves. */
+export type SimulatedRole = 'aggregated' | 'prefill' | 'decode';
+
+/**
+ * How a prompt's KV gets from the engine that computes it to the one that decodes: `nixl`, as the prefill's answer says; `nixl_push` and
+ * `mooncake`, by a name known before; `bootstrap`, by a room in which both meet.
+ */
+export const HANDOFF_KINDS = ['nixl', 'nixl_push', 'mooncake', 'bootstrap'] as const;
+/** One of {@link HANDOFF_KINDS}. */
+export type HandoffKind = (typeof HANDOFF_KINDS)[number];
+
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
   readonly model: string;
@@ -28,6 +39,12 @@ export interface SimulatedEngineSettings {
   readonly fetchLatencyMs: number;
   readonly fetchReserveTimeoutMs: number;
   readonly fetchTimeoutMs: number;
+  /** What it is used for; an engine of one side refuses requests of the other. */
+  readonly role: SimulatedRole;
+  /** How it says that its KV is handed over: to a router, that is; a request says itself what it wants. */
+  readonly handoff: HandoffKind;
+  /** How long blocks wait for the engine that decodes, and how long that waits for them. */
+  readonly handoffTimeoutMs: number;
   /** Advertised actions; null = none advertised (`--no-action-set`). */
   readonly actions: readonly string[] | null;
   /** Further `type@version`s that are advertised as well and answered `accepted` without doing anything. */
@@ -44,6 +61,43 @@ export interface SimulatedRequest {
   readonly sessionId: string | null;
   /** The hint envelope as it was received, unchecked; null = none. A malformed one is rejected, never the request. */
   readonly hint: unknown;
+  /** Its part in a handoff; null or absent = none. */
+  readonly handoff?: SimulatedHandoff | null;
+}
+
+/** One request's part in a handoff of KV between two engines. */
+export type SimulatedHandoff =
+  | {
+      readonly leg: 'prefill';
+      /** What the taker asks for; not in use in this engine. */
+      readonly key: string;
+      /** Nothing is computed before the taker has come, and the request ends when it has everything. */
+      readonly rendezvous: boolean;
+    }
+  | {
+      readonly leg: 'decode';
+      /** Control channel of the engine that computes the prompt. */
+      readonly endpoint: string;
+      /** Which run of that engine is meant; null = any. */
+      readonly engineId: string | null;
+      readonly key: string;
+      /** The other engine may not have heard of the key yet; otherwise an unknown one means that the blocks are gone. */
+      readonly early: boolean;
+    };
+
+/** Why a handoff failed; `too_short` = the other engine's prompt was another one. */
+export type HandoffFailure = FetchRefusal | 'timeout' | 'too_short' | 'taker_gone';
+
+/** How a request ended. */
+export interface SimulatedResult {
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  /** It needs more blocks than the pool has; nothing was generated. */
+  readonly rejected: boolean;
+  /** Blocks that wait for the engine that decodes; absent = none. */
+  readonly handoff?: { readonly key: string; readonly blockIds: readonly number[] };
+  /** It ended because its handoff failed; absent = it did not. */
+  readonly failure?: HandoffFailure;
 }
 
 /** Outcome of one hint action at admission. */
@@ -63,12 +117,8 @@ export interface SimulatorSink {
   admitted(id: string, cachedTokens: number, outcomes: readonly SimulatedHintOutcome[], at: number): void;
   /** One more output token, at simulated time `at`. */
   chunk(id: string, tokenId: number, at: number): void;
-  /** The last token is out; or the request was rejected as too large for the pool. */
-  finished(
-    id: string,
-    result: { readonly cachedTokens: number; readonly outputTokens: number; readonly rejected: boolean },
-    at: number,
-  ): void;
+  /** The last token is out, or the request was given up; `result` says why. */
+  finished(id: string, result: SimulatedResult, at: number): void;
   /** KV events of one pass, in order, to be published as one batch. */
   kvEvents(events: readonly KvEvent[], at: number): void;
   /** A transfer between engines began or ended; `end` blocks are resident. */
@@ -87,12 +137,33 @@ export interface FetchGrantRequest {
   readonly deadlineMs: number;
 }
 
+/** What a source is asked for by the engine that decodes a prompt it computes. */
+export interface HandoffClaim {
+  /** Names the claim for `releaseFetch`; unique over all peers, as that of a fetch. */
+  readonly key: string;
+  /** The handoff's own key. */
+  readonly handoff: string;
+  /** Which run of the engine is meant; null = any. */
+  readonly engineId: string | null;
+  /** Blocks before it are not needed. */
+  readonly from: number;
+  /** Whether to wait for a handoff that is not known. */
+  readonly early: boolean;
+  readonly deadlineMs: number;
+}
+
 /** Why a source grants nothing; `unreachable` is set by the asking side. */
 export type FetchRefusal = 'wrong_epoch' | 'busy' | 'too_many' | 'nothing_held' | 'unreachable';
 
 /** A source's answer: `held` is an exclusive index into the asked hashes, `gbps` the share of its link offered now. */
 export type FetchAnswer =
-  | { readonly held: number; readonly bytes?: number; readonly gbps: number }
+  | {
+      readonly held: number;
+      readonly bytes?: number;
+      readonly gbps: number;
+      /** Of a prompt computed for another engine: tokens that were cached, where the engines tell each other. */
+      readonly cachedTokens?: number;
+    }
   | { readonly error: FetchRefusal };
 
 /** Gauges of one rank. */
@@ -114,6 +185,8 @@ export interface SimulatedEngineStats {
   readonly offloadedBlocks: number;
   /** Blocks that came back from there for a request. */
   readonly onboardedBlocks: number;
+  /** Prefills that are computed for another engine, or wait for it. */
+  readonly handoffs: number;
 }
 
 /** What an engine is built with besides its settings. */
@@ -123,6 +196,8 @@ export interface SimulatedEngineParts {
   readonly peers?: PeerDirectory;
   /** Tells the peer behind a grant that the share of the link it gets has changed. */
   readonly announceRate?: (key: string, gbps: number) => void;
+  /** Names this run of the engine to those that take its KV. */
+  readonly engineId?: string;
   /** Output token ids are drawn from [0, vocabulary); default 32,768. */
   readonly vocabulary?: number;
 }
@@ -142,8 +217,15 @@ export interface SimulatedEngine {
   advance(now: number, sink: SimulatorSink): void;
   /** Source side of a fetch: pins the prefix that is resident now, when it reaches beyond `from`. */
   grantFetch(request: FetchGrantRequest, now: number): FetchAnswer;
-  /** Unpins a grant; an unknown key is ignored. */
-  releaseFetch(key: string, now: number): void;
+  /** Unpins a grant, of a fetch or a handoff; an unknown key is ignored. `how` absent = done. */
+  releaseFetch(key: string, now: number, how?: 'done' | 'cancel'): void;
+  /**
+   * Giving side of a handoff. Answers once the prompt is computed, or when it will not be; at once or later. The blocks stay pinned
+   * until `releaseFetch`, or until the time is over.
+   */
+  claimHandoff(claim: HandoffClaim, now: number, answered: (answer: FetchAnswer) => void): void;
+  /** Nobody will claim this handoff: its blocks are let go, or will be. */
+  dropHandoff(handoff: string, now: number): void;
   stats(): SimulatedEngineStats;
   /** Hashes of the blocks with contents on a tier, in no order: what a listener that missed nothing knows of the engine. */
   residentBlocks(tier: Tier): HashPairs;
@@ -181,4 +263,20 @@ export interface PeerDirectory {
   ): void;
   /** Frees the source's pins; unknown ids are ignored. */
   release(endpoint: string, id: number, how: 'done' | 'cancel'): void;
+  /** Asks for a computed prompt, as `reserve` does for cached blocks; the answer may take as long as computing it does. */
+  claim(
+    endpoint: string,
+    request: {
+      readonly id: number;
+      readonly handoff: string;
+      readonly engineId: string | null;
+      readonly from: number;
+      readonly early: boolean;
+      readonly deadlineMs: number;
+    },
+    answered: (answer: FetchAnswer) => void,
+    rateChanged: (gbps: number) => void,
+  ): void;
+  /** Tells that nobody will claim a handoff. */
+  drop(endpoint: string, handoff: string): void;
 }

@@ -151,7 +151,7 @@ export const INPUTS_RULES: ContractSection = {
       test(ROAD, 'the road > asks nobody for cache facts when the policy reads none, and still books'),
       fault(
         'src/road/prompt-lookup.ts',
-        'const asked = needs.cache || needs.copies || needs.copyLocations;',
+        'const asked = needs.copyLocations || (credited && (needs.cache || needs.copies));',
         'const asked = true;',
       ),
     ),

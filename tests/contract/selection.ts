@@ -253,9 +253,9 @@ export const COLUMN_RULES: ContractSection = {
       '`tracksPrefillTokens` is false for decode workers, whose prompts count no prefill.',
       test(SCHEDULER, 'placing a request > does not count prompt tokens to prefill for decode workers'),
       fault(
-        'src/scheduling/scheduler.ts',
-        "const tracksPrefill = request.tracksPrefill ?? request.role !== 'decode';",
-        'const tracksPrefill = true;',
+        'src/scheduling/placement-overrides.ts',
+        "return tracksPrefill ?? overrides?.trackPrefillTokens ?? role !== 'decode';",
+        'return true;',
       ),
     ),
   ],

@@ -2,7 +2,7 @@
 // say are resident.
 import type { KvEvent } from '../../src/events/index.ts';
 import type { HashPairs } from '../../src/kv/index.ts';
-import type { SimulatedHintOutcome, SimulatorSink } from '../../src/simulator/index.ts';
+import type { SimulatedHintOutcome, SimulatedResult, SimulatorSink } from '../../src/simulator/index.ts';
 
 /** Records calls in order. */
 export class SimulatorLog implements SimulatorSink {
@@ -37,15 +37,13 @@ export class SimulatorLog implements SimulatorSink {
     this.tokens.set(id, tokens);
   }
 
-  finished(
-    id: string,
-    result: { readonly cachedTokens: number; readonly outputTokens: number; readonly rejected: boolean },
-    at: number,
-  ): void {
+  finished(id: string, result: SimulatedResult, at: number): void {
     this.finishedIds.add(id);
     if (result.rejected) {
       this.rejectedIds.add(id);
       this.#lines.push(`rejected ${id} @${at}`);
+    } else if (result.failure !== undefined) {
+      this.#lines.push(`failed ${id} ${result.failure} @${at}`);
     } else {
       this.#lines.push(`finished ${id} ${result.cachedTokens}/${result.outputTokens} @${at}`);
     }

@@ -2,19 +2,25 @@
 // usage-only chunk that the router asked for and the client did not.
 import type { AnswerReader, AnswerSink } from '../dialect.ts';
 import { SseSplitter, sseData } from '../sse-splitter.ts';
-import type { EngineReport, EngineRequest } from '../types.ts';
+import type { EngineReport } from '../types.ts';
 import { readChunk, type UsageNumbers } from './chunk.ts';
 import { askedForUsage } from './engine-call.ts';
+import { type AnsweredRequest, isHandedOver, publicAnswer, transferParams } from './handoff-answer.ts';
 
 /** A JSON answer beyond this size is relayed but not read. */
 const MAX_READ_BYTES = 8 * 1024 * 1024;
+/** An answer is held back until it is complete, unless it is longer: then it passes unread. */
+const MAX_HELD_BYTES = 32 * 1024 * 1024;
 
 /** The reader for a request's answer: streaming or whole. */
-export function readAnswer(request: Pick<EngineRequest, 'stream' | 'body'>, sink: AnswerSink): AnswerReader {
-  return request.stream ? streamReader(sink, askedForUsage(request.body)) : wholeReader(sink);
+export function readAnswer(request: AnsweredRequest, sink: AnswerSink): AnswerReader {
+  if (request.stream) return streamReader(sink, request);
+  return isHandedOver(request) ? heldReader(sink, request) : wholeReader(sink);
 }
 
-function streamReader(sink: AnswerSink, relayUsage: boolean): AnswerReader {
+function streamReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader {
+  const relayUsage = askedForUsage(request.body);
+  const handedOver = isHandedOver(request);
   let usage: UsageNumbers | null = null;
   let finishReason: string | null = null;
   let counted = 0;
@@ -54,7 +60,9 @@ function streamReader(sink: AnswerSink, relayUsage: boolean): AnswerReader {
       if (chunk.usage !== null) usage = chunk.usage;
       finishReason = chunk.finishReason ?? finishReason;
       arrived += chunk.tokens;
-      if (!chunk.usageOnly || relayUsage) keep(bytes);
+      if (chunk.usageOnly && !relayUsage) return;
+      const shown = handedOver && data !== null ? publicAnswer(data, request) : null;
+      keep(shown === null ? bytes : Buffer.from(`data: ${shown}\n\n`));
     },
   });
   return {
@@ -65,7 +73,7 @@ function streamReader(sink: AnswerSink, relayUsage: boolean): AnswerReader {
     end() {
       splitter.end();
       settle();
-      return report(usage, finishReason, counted);
+      return answerReport(usage, finishReason, counted, request);
     },
     lost() {
       // Half of a too long event is already with the client: a blank line closes it, so that what follows is read.
@@ -91,6 +99,47 @@ function wholeReader(sink: AnswerSink): AnswerReader {
     },
     lost() {},
   };
+}
+
+/** Of a leg of a handoff the client sees nothing before the end, as what concerns the router must be taken out first. */
+function heldReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader {
+  let parts: Uint8Array[] | null = [];
+  let size = 0;
+  return {
+    data(bytes) {
+      size += bytes.length;
+      if (parts === null) sink.relay(bytes);
+      else if (size <= MAX_HELD_BYTES) parts.push(bytes);
+      else {
+        for (const held of [...parts, bytes]) sink.relay(held);
+        parts = null;
+      }
+    },
+    end() {
+      if (parts === null) return answerReport(null, null, 0, request);
+      const bytes = Buffer.concat(parts);
+      const text = bytes.toString('utf8');
+      const chunk = readChunk(text);
+      const shown = publicAnswer(text, request);
+      sink.relay(shown === null ? bytes : Buffer.from(shown));
+      return {
+        ...answerReport(chunk?.usage ?? null, chunk?.finishReason ?? null, 0, request),
+        handoff: transferParams(text),
+      };
+    },
+    lost() {},
+  };
+}
+
+function answerReport(
+  usage: UsageNumbers | null,
+  finishReason: string | null,
+  counted: number,
+  request: AnsweredRequest,
+): EngineReport {
+  const told = report(usage, finishReason, counted);
+  const cachedTokens = request.prefilledCachedTokens?.() ?? null;
+  return cachedTokens === null ? told : { ...told, cachedTokens };
 }
 
 function report(usage: UsageNumbers | null, finishReason: string | null, counted: number): EngineReport {

@@ -20,7 +20,7 @@ export function writeCall(request: EngineRequest): EngineCall {
   // The header names the request; a name of the client's own could collide with another request inside the engine.
   delete fields.request_id;
   if (request.session !== null) fields.session_id = request.session.sessionId;
-  if (request.hint !== null) fields.kv_transfer_params = { kv_hint: request.hint };
+  addTransferFields(fields, request);
   const asTokens = api === 'completions' && tokens !== null;
   if (asTokens) delete fields.prompt;
   if (api === 'completions' && typeof fields.max_tokens !== 'number')
@@ -49,6 +49,19 @@ export function askedForUsage(body: Readonly<Record<string, unknown>> | null): b
     'include_usage' in options &&
     options.include_usage === true
   );
+}
+
+/** Hint and handoff share one field of vLLM's; SGLang's handoff has fields of its own. */
+function addTransferFields(fields: Record<string, unknown>, { handoff = null, hint }: EngineRequest): void {
+  const params = handoff?.shape === 'vllm' ? handoff.params : null;
+  if (params !== null || hint !== null) {
+    fields.kv_transfer_params = { ...params, ...(hint === null ? null : { kv_hint: hint }) };
+  }
+  if (handoff?.shape !== 'sglang') return;
+  fields.bootstrap_host = handoff.host;
+  fields.bootstrap_port = handoff.port;
+  fields.bootstrap_room = handoff.room;
+  if (handoff.prefillRank !== null) fields.disagg_prefill_dp_rank = handoff.prefillRank;
 }
 
 function withUsage(asked: unknown): Record<string, unknown> {

@@ -4,6 +4,8 @@ import { readAnswer } from './answer-reader.ts';
 import { writeCall } from './engine-call.ts';
 import { OUTCOMES_HEADER, readHintOutcomes } from './hint-outcomes.ts';
 
+export { streamedAnswer } from './streamed-answer.ts';
+
 /** The simulated engine's dialect. */
 export const SIM_DIALECT: EngineDialect = {
   name: 'sim',

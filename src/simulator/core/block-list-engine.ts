@@ -4,6 +4,7 @@
 import type { HashPairs, Tier } from '../../kv/index.ts';
 import type {
   FetchAnswer,
+  HandoffClaim,
   SimulatedEngine,
   SimulatedEngineParts,
   SimulatedEngineSettings,
@@ -11,7 +12,7 @@ import type {
   SimulatedRequest,
   SimulatorSink,
 } from '../types.ts';
-import { checkRequest } from './engine.ts';
+import { checkRequest } from './accept-request.ts';
 import { EventCollector } from './event-collector.ts';
 import { ExternalHasher } from './external-chain.ts';
 import { planHints } from './hint-plan.ts';
@@ -76,6 +77,12 @@ export class BlockListEngine implements SimulatedEngine {
 
   releaseFetch(): void {}
 
+  claimHandoff(_claim: HandoffClaim, _now: number, answered: (answer: FetchAnswer) => void): void {
+    answered({ error: 'nothing_held' });
+  }
+
+  dropHandoff(): void {}
+
   residentBlocks(tier: Tier): HashPairs {
     return tier === 'device' ? this.#pool.residentBlocks() : new Uint32Array(0);
   }
@@ -94,6 +101,7 @@ export class BlockListEngine implements SimulatedEngine {
       hostBlocks: 0,
       offloadedBlocks: 0,
       onboardedBlocks: 0,
+      handoffs: 0,
     };
   }
 

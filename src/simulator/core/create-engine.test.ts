@@ -34,7 +34,7 @@ describe('createSimulatedEngine', () => {
     const request = { id: 'a', tokens: new Uint32Array(3), outputTokens: 1, sessionId: null, hint: null };
     engine.submit(request, 0);
     expect(() => engine.submit(request, 0)).toThrow(
-      'the simulated engine cannot take request a: its id is in use',
+      'the simulated engine cannot take request a: its id, or the key of its handoff, is in use',
     );
     expect(() => engine.submit({ ...request, id: 'b', tokens: new Uint32Array(0) }, 0)).toThrow(
       'the simulated engine cannot take request b: its prompt is empty',

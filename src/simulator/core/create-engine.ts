@@ -25,6 +25,9 @@ export const DEFAULT_ENGINE_SETTINGS: SimulatedEngineSettings = {
   fetchLatencyMs: 1,
   fetchReserveTimeoutMs: 50,
   fetchTimeoutMs: 5000,
+  role: 'aggregated',
+  handoff: 'nixl',
+  handoffTimeoutMs: 300_000,
   actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
   acceptedActions: [],
   seed: 0,
@@ -102,6 +105,13 @@ function checkSettings(settings: SimulatedEngineSettings): void {
   requirePositive('nicGbps', settings.nicGbps);
   requirePositive('fetchReserveTimeoutMs', settings.fetchReserveTimeoutMs);
   requirePositive('fetchTimeoutMs', settings.fetchTimeoutMs);
+  requirePositive('handoffTimeoutMs', settings.handoffTimeoutMs);
+  if (settings.role !== 'aggregated' && settings.cacheModel !== 'engine') {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      `the simulated engine has the role ${settings.role}, which takes the cache model "engine"`,
+    );
+  }
   if (!(settings.fetchLatencyMs >= 0 && settings.fetchLatencyMs < Number.POSITIVE_INFINITY)) {
     throw invalid('fetchLatencyMs', settings.fetchLatencyMs, 'a number from 0');
   }

@@ -1,30 +1,30 @@
 // The machine of one simulated rank: takes requests, runs passes one after the other, tells a sink what came of them. It never
 // waits and holds no timer: a shell asks when something is due and calls again then.
 import type { HashPairs, Tier } from '../../kv/index.ts';
-import { PointsmanError } from '../../plugin/index.ts';
 import type {
   FetchAnswer,
   FetchGrantRequest,
+  HandoffClaim,
   SimulatedEngine,
   SimulatedEngineParts,
   SimulatedEngineSettings,
   SimulatedEngineStats,
   SimulatedRequest,
+  SimulatedResult,
   SimulatorSink,
 } from '../types.ts';
+import { checkRequest } from './accept-request.ts';
 import { BlockContents } from './block-contents.ts';
 import { EventCollector } from './event-collector.ts';
 import { ExternalHasher } from './external-chain.ts';
-import { FetchSource } from './fetch-source.ts';
-import { FetchTarget } from './fetch-target.ts';
 import { planHints } from './hint-plan.ts';
 import { HostTier } from './host-tier.ts';
 import { KvPool } from './kv-pool.ts';
-import { LinkShare } from './link-share.ts';
 import { outputSeed, outputToken } from './output-tokens.ts';
-import { isReadyToEmit, PassScheduler } from './pass-scheduler.ts';
-import { RequestState } from './request-state.ts';
+import { isReadyToEmit, type ParkAttempt, PassScheduler } from './pass-scheduler.ts';
+import { RequestState, resultOf } from './request-state.ts';
 import { executeRetains } from './retain.ts';
+import { keyInUse, Transfers } from './transfers.ts';
 
 const DEFAULT_VOCABULARY = 32_768;
 const NO_BLOCKS = new Uint32Array(0);
@@ -37,11 +37,10 @@ export class PassEngine implements SimulatedEngine {
   readonly #events: EventCollector;
   readonly #host: HostTier | null;
   readonly #scheduler: PassScheduler;
-  readonly #source: FetchSource;
-  readonly #target: FetchTarget;
+  readonly #transfers: Transfers;
   readonly #requests = new Map<string, RequestState>();
-  /** Larger than the pool; told at the next `advance`. */
-  #rejected: RequestState[] = [];
+  /** Ended outside of a pass; told at the next `advance`. */
+  #ended: { readonly id: string; readonly result: SimulatedResult }[] = [];
   /** End of the pass under way; null between passes. */
   #passEnd: number | null = null;
   /** Latest time the machine has seen; nothing happens before it. */
@@ -71,16 +70,19 @@ export class PassEngine implements SimulatedEngine {
       resumed: (request: RequestState, at: number) => this.#resumed(request, at),
     };
     this.#host = contents && new HostTier(settings, this.#pool, contents, this.#events, arrivals);
-    const link = new LinkShare(settings.nicGbps);
-    this.#source = new FetchSource(
-      this.#pool,
-      link,
-      settings.blockSize * settings.kvBytesPerToken,
-      parts.announceRate ?? (() => undefined),
-    );
-    this.#target = new FetchTarget(settings, this.#pool, link, parts.peers ?? null, {
+    this.#transfers = new Transfers(settings, this.#pool, parts, {
       ...arrivals,
       started: (request, blocks, at) => this.#sink?.transfer('start', request.id, blocks, at),
+      wanted: (request, at) => {
+        request.status = 'waiting';
+        request.readyAt = at;
+        this.#scheduler.waiting.push(request);
+      },
+      taken: (request, from, held, at) => this.#taken(request, from, held, at),
+      ended: (request, failure) => {
+        const result = resultOf(request);
+        this.#endOutside(request, failure === null ? result : { ...result, failure });
+      },
     });
     this.#scheduler = new PassScheduler(
       settings,
@@ -93,7 +95,7 @@ export class PassEngine implements SimulatedEngine {
   }
 
   submit(request: SimulatedRequest, now: number): void {
-    checkRequest(request, this.#requests.has(request.id));
+    checkRequest(request, this.#requests.has(request.id) || keyInUse(this.#transfers, request.handoff));
     this.#time = Math.max(this.#time, now);
     const { acceptedActions, actions, blockSize, kvBlocks, seed } = this.#settings;
     const state = new RequestState(
@@ -104,8 +106,11 @@ export class PassEngine implements SimulatedEngine {
     );
     this.#requests.set(request.id, state);
     const footprint = Math.ceil((request.tokens.length + request.outputTokens) / blockSize);
-    if (kvBlocks !== null && footprint > kvBlocks) this.#rejected.push(state);
-    else this.#scheduler.waiting.push(state);
+    if (kvBlocks !== null && footprint > kvBlocks) {
+      this.#transfers.refused(state, this.#time);
+      this.#endOutside(state, { cachedTokens: 0, outputTokens: 0, rejected: true });
+    } else if (this.#transfers.accepted(state, this.#time)) this.#scheduler.waiting.push(state);
+    else state.status = 'parked';
     this.#wake(this.#time);
   }
 
@@ -114,41 +119,33 @@ export class PassEngine implements SimulatedEngine {
     if (request === undefined) return;
     this.#time = Math.max(this.#time, now);
     this.#requests.delete(id);
-    if (request.status === 'parked') {
-      this.#target.cancel(request, this.#time);
-      this.#host?.cancel(request);
-    }
-    withdraw(this.#scheduler.waiting, request);
-    withdraw(this.#scheduler.running, request);
-    withdraw(this.#rejected, request);
-    request.status = 'gone';
-    this.#scheduler.releaseBlocks(request);
-    this.#wake(this.#time);
+    if (request.status === 'parked') this.#host?.cancel(request);
+    this.#transfers.aborted(request, this.#time);
+    this.#ended = this.#ended.filter((one) => one.id !== id);
+    this.#forget(request);
   }
 
   nextEventAt(): number | null {
-    if (this.#rejected.length > 0 || this.#target.hasNotices) return this.#time;
+    if (this.#ended.length > 0 || this.#transfers.hasNotices) return this.#time;
     const next = Math.min(
       this.#passEnd ?? this.#nextPassStart(),
-      this.#target.nextDue,
+      this.#transfers.nextDue,
       this.#host?.nextDue ?? Number.POSITIVE_INFINITY,
-      this.#source.nextExpiry,
     );
     return next === Number.POSITIVE_INFINITY ? null : next;
   }
 
   advance(now: number, sink: SimulatorSink): void {
     this.#sink = sink;
-    this.#tellRejected(sink, Math.max(this.#time, now));
-    if (this.#target.hasNotices) this.#target.takeNotices(Math.max(this.#time, now));
+    if (this.#transfers.hasNotices) this.#transfers.takeNotices(Math.max(this.#time, now));
     for (;;) {
       // A peer may answer while it is asked.
-      if (this.#target.hasNotices) this.#target.takeNotices(this.#time);
+      if (this.#transfers.hasNotices) this.#transfers.takeNotices(this.#time);
+      this.#tellEnded(sink, Math.max(this.#time, now));
       const next = this.nextEventAt();
       if (next === null || next > now) break;
       this.#time = Math.max(this.#time, next);
-      if (this.#source.nextExpiry <= next) this.#expireGrants(next);
-      else if (this.#target.nextDue <= next) this.#target.advance(next);
+      if (this.#transfers.advance(next)) this.#wake(next);
       else if (this.#host !== null && this.#host.nextDue <= next) this.#host.advance(next);
       else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
       else this.#startPass(next, sink);
@@ -158,18 +155,28 @@ export class PassEngine implements SimulatedEngine {
   }
 
   grantFetch(request: FetchGrantRequest, now: number): FetchAnswer {
-    return this.#source.grant(request, now);
+    return this.#transfers.grant(request, now);
   }
 
-  releaseFetch(key: string, now: number): void {
-    if (this.#source.release(key, now)) this.#wake(now);
+  releaseFetch(key: string, now: number, how: 'done' | 'cancel' = 'done'): void {
+    if (this.#transfers.release(key, how, now)) this.#wake(now);
+  }
+
+  claimHandoff(claim: HandoffClaim, now: number, answered: (answer: FetchAnswer) => void): void {
+    this.#time = Math.max(this.#time, now);
+    this.#transfers.claim(claim, this.#time, answered);
+    this.#wake(this.#time);
+  }
+
+  dropHandoff(handoff: string, now: number): void {
+    if (this.#transfers.drop(handoff, now)) this.#wake(now);
   }
 
   stats(): SimulatedEngineStats {
     return {
       running: this.#scheduler.running.length,
       waiting: this.#scheduler.waiting.length,
-      parked: this.#target.parked + (this.#host?.parked ?? 0),
+      parked: this.#transfers.parked + (this.#host?.parked ?? 0),
       activeBlocks: this.#pool.active,
       inactiveBlocks: this.#pool.inactive,
       totalBlocks: this.#settings.kvBlocks,
@@ -177,6 +184,7 @@ export class PassEngine implements SimulatedEngine {
       hostBlocks: this.#host?.blocks ?? 0,
       offloadedBlocks: this.#host?.offloaded ?? 0,
       onboardedBlocks: this.#host?.onboarded ?? 0,
+      handoffs: this.#transfers.handoffs,
     };
   }
 
@@ -186,8 +194,7 @@ export class PassEngine implements SimulatedEngine {
   }
 
   die(now: number): void {
-    this.#source.abandon();
-    this.#target.abandon(now);
+    this.#transfers.abandon(now);
   }
 
   #nextPassStart(): number {
@@ -208,7 +215,7 @@ export class PassEngine implements SimulatedEngine {
     const admitted = this.#scheduler.admitted.slice();
     for (const request of admitted) {
       executeRetains(request, this.#pool, start);
-      sink.admitted(request.id, request.reused, request.outcomes, start);
+      sink.admitted(request.id, request.cachedTokens, request.outcomes, start);
     }
   }
 
@@ -218,15 +225,15 @@ export class PassEngine implements SimulatedEngine {
     const ready = this.#scheduler.running.filter(isReadyToEmit);
     const tokens = ready.map((request) => this.#generate(request));
     const finished = ready.filter((request) => request.generated >= request.outputTarget);
-    for (const request of finished) this.#retire(request);
+    const ended = new Set<RequestState>();
+    for (const request of finished) if (this.#retire(request, at)) ended.add(request);
     // Told last, because a sink may submit or abort.
     for (const [index, request] of ready.entries()) {
       if (this.#requests.get(request.id) !== request) continue;
       if (request.outputTarget > 0) sink.chunk(request.id, tokens[index]!, at);
-      if (request.generated < request.outputTarget || this.#requests.get(request.id) !== request) continue;
+      if (!ended.has(request) || this.#requests.get(request.id) !== request) continue;
       this.#requests.delete(request.id);
-      const result = { cachedTokens: request.reused, outputTokens: request.generated, rejected: false };
-      sink.finished(request.id, result, at);
+      sink.finished(request.id, this.#resultOf(request), at);
     }
   }
 
@@ -240,24 +247,53 @@ export class PassEngine implements SimulatedEngine {
     return token;
   }
 
-  #retire(request: RequestState): void {
+  /** False when it waits for its blocks to be taken before it ends. */
+  #retire(request: RequestState, at: number): boolean {
     withdraw(this.#scheduler.running, request);
+    request.status = 'parked';
+    if (this.#transfers.computed(request, at)) return false;
     request.status = 'gone';
     this.#scheduler.releaseBlocks(request);
+    return true;
   }
 
-  /** Parks a queue head while its blocks come from host memory or, behind those, from a peer. */
-  #park(request: RequestState, start: number): boolean {
+  #resultOf(request: RequestState): SimulatedResult {
+    const { handoff } = request;
+    const result = resultOf(request);
+    if (handoff?.leg !== 'prefill' || !this.#transfers.gives(handoff.key)) return result;
+    const blocks = Math.ceil((request.length - request.generated) / this.#settings.blockSize);
+    const blockIds = Array.from(request.table.subarray(0, blocks));
+    return { ...result, handoff: { key: handoff.key, blockIds } };
+  }
+
+  /** Parks a queue head while its blocks come from another engine's prefill, from host memory or, behind those, from a peer. */
+  #park(request: RequestState, start: number): ReturnType<ParkAttempt> {
+    if (request.handedOver) return 'stays';
     const reusable = this.#scheduler.reusableBlocks(request);
+    if (request.mayTake) return this.#transfers.take(request, reusable, start) ? 'parked' : 'no_room';
     if (this.#host !== null && request.mayOnboard) {
       request.mayOnboard = false;
-      if (this.#host.attempt(request, reusable, start)) return true;
+      if (this.#host.attempt(request, reusable, start)) return 'parked';
     }
-    return request.fetch !== null && this.#target.attempt(request, reusable, start);
+    return this.#transfers.fetch(request, reusable, start) ? 'parked' : 'stays';
   }
 
-  #arrived(request: RequestState, from: number, held: number, at: number): void {
-    request.computed = held * this.#settings.blockSize;
+  /** The whole prompt came from another engine: only its last token is computed again, for its output. */
+  #taken(request: RequestState, from: number, held: number, at: number): void {
+    this.#arrived(request, from, held, at, request.length - 1);
+    request.promptLength = request.computed;
+    request.handedOver = true;
+    this.#resumed(request, at);
+  }
+
+  #arrived(
+    request: RequestState,
+    from: number,
+    held: number,
+    at: number,
+    tokens = held * this.#settings.blockSize,
+  ): void {
+    request.computed = tokens;
     request.cachedBlocks = from;
     this.#scheduler.cacheComputed(request);
     if (this.#sink === null) return;
@@ -279,48 +315,33 @@ export class PassEngine implements SimulatedEngine {
     this.#wokenAt = at;
   }
 
-  #expireGrants(now: number): void {
-    this.#source.expire(now);
-    this.#wake(now);
-  }
-
   #publish(at: number, sink: SimulatorSink): void {
     const events = this.#events.take();
     if (events.length > 0) sink.kvEvents(events, at);
   }
 
-  #tellRejected(sink: SimulatorSink, at: number): void {
-    const rejected = this.#rejected;
-    if (rejected.length === 0) return;
-    this.#rejected = [];
-    for (const request of rejected) {
-      request.status = 'gone';
-      this.#requests.delete(request.id);
-      sink.finished(request.id, { cachedTokens: 0, outputTokens: 0, rejected: true }, at);
-    }
+  #endOutside(request: RequestState, result: SimulatedResult): void {
+    this.#ended.push({ id: request.id, result });
+    this.#forget(request);
+  }
+
+  #forget(request: RequestState): void {
+    withdraw(this.#scheduler.waiting, request);
+    withdraw(this.#scheduler.running, request);
+    request.status = 'gone';
+    this.#scheduler.releaseBlocks(request);
+    this.#wake(this.#time);
+  }
+
+  #tellEnded(sink: SimulatorSink, at: number): void {
+    if (this.#ended.length === 0) return;
+    const told = this.#ended;
+    this.#ended = [];
+    for (const { id, result } of told) if (this.#requests.delete(id)) sink.finished(id, result, at);
   }
 }
 
 function withdraw(list: RequestState[], request: RequestState): void {
   const index = list.indexOf(request);
   if (index >= 0) list.splice(index, 1);
-}
-
-/** @throws PM_SIM_REQUEST */
-export function checkRequest(request: SimulatedRequest, inUse: boolean): void {
-  const problem = inUse
-    ? 'its id is in use'
-    : request.tokens.length === 0
-      ? 'its prompt is empty'
-      : Number.isInteger(request.outputTokens) && request.outputTokens >= 0
-        ? null
-        : `its output length is ${request.outputTokens}, not a whole number from 0`;
-  if (problem === null) return;
-  throw new PointsmanError(
-    'PM_SIM_REQUEST',
-    `the simulated engine cannot take request ${request.id}: ${problem}`,
-    {
-      details: { request: request.id },
-    },
-  );
 }

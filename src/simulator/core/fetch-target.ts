@@ -6,6 +6,7 @@ import { type FetchPlan, MAX_FETCH_HASHES } from './hint-plan.ts';
 import type { KvPool } from './kv-pool.ts';
 import type { LinkShare } from './link-share.ts';
 import type { RequestState } from './request-state.ts';
+import { type Flow, flowEndsAt, settleFlow } from './transfer-flow.ts';
 
 /** What the machine does when a fetch moves on. */
 export interface FetchListener {
@@ -17,7 +18,7 @@ export interface FetchListener {
   resumed(request: RequestState, at: number): void;
 }
 
-interface Fetch {
+interface Fetch extends Flow {
   readonly request: RequestState;
   readonly plan: FetchPlan;
   readonly id: number;
@@ -30,10 +31,6 @@ interface Fetch {
   readonly giveUpAt: number;
   /** Exclusive end of what moves; 0 = the source has not answered. */
   held: number;
-  remainingBits: number;
-  /** Bits flow from here on. */
-  flowsFrom: number;
-  sourceGbps: number;
 }
 
 type Notice = { readonly id: number } & ({ readonly answer: FetchAnswer } | { readonly gbps: number });
@@ -45,10 +42,10 @@ export class FetchTarget {
   readonly #link: LinkShare;
   readonly #peers: PeerDirectory | null;
   readonly #listener: FetchListener;
+  readonly #newId: () => number;
   readonly #fetches = new Map<number, Fetch>();
   /** What peers said since the last `advance`. */
   #notices: Notice[] = [];
-  #nextId = 1;
 
   constructor(
     settings: SimulatedEngineSettings,
@@ -56,12 +53,14 @@ export class FetchTarget {
     link: LinkShare,
     peers: PeerDirectory | null,
     listener: FetchListener,
+    newId: () => number,
   ) {
     this.#settings = settings;
     this.#pool = pool;
     this.#link = link;
     this.#peers = peers;
     this.#listener = listener;
+    this.#newId = newId;
     link.onChange({ before: (at) => this.#settle(at) });
   }
 
@@ -98,8 +97,7 @@ export class FetchTarget {
     // Hashes that are not this engine's own name blocks it could never use.
     if (matching <= from) return outcome('missing', 'hash_mismatch');
     if (this.#peers === null) return outcome('missing', 'unreachable');
-    const id = this.#nextId;
-    this.#nextId += 1;
+    const id = this.#newId();
     // What was copied back from host memory is held already.
     this.#pool.acquire(request.external, request.blocks, from, request.table);
     request.blocks = from;
@@ -229,23 +227,14 @@ export class FetchTarget {
     return (fetch.held - fetch.from) * this.#settings.blockSize * this.#settings.kvBytesPerToken;
   }
 
-  /** Bits per ms that a fetch gets: the smaller share of both ends. */
-  #rate(fetch: Fetch): number {
-    return Math.min(this.#link.share, fetch.sourceGbps) * 1e6 * this.#settings.speedup;
-  }
-
   #dueAt(fetch: Fetch): number {
     if (fetch.held === 0) return Math.min(fetch.reserveBy, fetch.giveUpAt);
-    const flow = fetch.remainingBits === 0 ? 0 : fetch.remainingBits / this.#rate(fetch);
-    return Math.min(fetch.giveUpAt, fetch.flowsFrom + flow);
+    return Math.min(fetch.giveUpAt, flowEndsAt(fetch, this.#link, this.#settings.speedup));
   }
 
-  /** Books what has flowed until now. A change of rate takes effect from the moment it is heard of. */
   #settle(now: number): void {
     for (const fetch of this.#fetches.values()) {
-      if (fetch.held === 0 || now <= fetch.flowsFrom) continue;
-      fetch.remainingBits = Math.max(0, fetch.remainingBits - (now - fetch.flowsFrom) * this.#rate(fetch));
-      fetch.flowsFrom = now;
+      if (fetch.held > 0) settleFlow(fetch, this.#link, this.#settings.speedup, now);
     }
   }
 }

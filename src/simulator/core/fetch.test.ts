@@ -46,6 +46,10 @@ class OneSource implements PeerDirectory {
     this.source?.releaseFetch(`${endpoint}/${id}`, this.now);
   }
 
+  claim(): void {}
+
+  drop(): void {}
+
   announce(key: string, gbps: number): void {
     this.#rates.get(key)?.(gbps);
   }

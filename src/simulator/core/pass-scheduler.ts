@@ -8,8 +8,11 @@ import type { KvPool } from './kv-pool.ts';
 import type { RequestState } from './request-state.ts';
 import { decodeMs, type PrefillBatch, prefillMs } from './timing.ts';
 
-/** Asked for a queue head whose blocks may come from elsewhere; true = the request is parked now and leaves the queue. */
-export type ParkAttempt = (request: RequestState, start: number) => boolean;
+/**
+ * Asked for a queue head whose blocks may come from elsewhere; `parked` = it leaves the queue for now, `no_room` = it must wait for room
+ * in the pool, `stays` = it may be scheduled.
+ */
+export type ParkAttempt = (request: RequestState, start: number) => 'parked' | 'no_room' | 'stays';
 
 /** Queues and block accounting of one rank. */
 export class PassScheduler {
@@ -90,6 +93,7 @@ export class PassScheduler {
     request.blocks = 0;
     request.cachedBlocks = 0;
     request.computed = 0;
+    request.handedOver = false;
   }
 
   #continueRunning(): void {
@@ -124,9 +128,14 @@ export class PassScheduler {
       const request = this.waiting[0];
       if (request === undefined || request.readyAt > start) return;
       request.prepare(this.#hasher, this.#settings.blockSize);
-      if (this.#tryPark(request, start)) {
+      const place = this.#tryPark(request, start);
+      if (place === 'parked') {
         this.waiting.shift();
         continue;
+      }
+      if (place === 'no_room') {
+        if (this.#dropHoldings()) continue;
+        return;
       }
       if (!this.#admit(request)) return;
       this.waiting.shift();
@@ -135,6 +144,7 @@ export class PassScheduler {
 
   /** Takes the queue's head in when the pool has room for all its tokens as known now. */
   #admit(request: RequestState): boolean {
+    if (request.handedOver) return this.#start(request, 1);
     const { blockSize } = this.#settings;
     const pool = this.#pool;
     const prefix = pool.residentUntil(request.external, request.blocks, this.reusableBlocks(request));
@@ -148,6 +158,10 @@ export class PassScheduler {
     const tokens = Math.min(request.length - request.computed, this.#budget);
     const wanted = Math.ceil((request.computed + tokens) / blockSize);
     request.blocks = pool.allocate(request.table, prefix, wanted);
+    return this.#start(request, tokens);
+  }
+
+  #start(request: RequestState, tokens: number): true {
     request.status = 'running';
     this.running.push(request);
     if (request.reused < 0) {

@@ -1,14 +1,14 @@
 // One request inside the engine: its tokens, its place in the pass algorithm, its block table. Plain numbers and typed arrays;
 // nothing per token or block.
 import type { HashPairs, U64 } from '../../kv/index.ts';
-import type { SimulatedHintOutcome, SimulatedRequest } from '../types.ts';
+import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest, SimulatedResult } from '../types.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { FetchPlan, HintPlan } from './hint-plan.ts';
 
 const NO_BLOCKS = new Int32Array(0);
 const NO_HASHES = new Uint32Array(0);
 
-/** Where a request stands: waiting in the queue, parked until remote KV arrives, running, or out of the engine. */
+/** Where a request stands: waiting in the queue, parked until KV arrives or is taken, running, or out of the engine. */
 export type RequestStatus = 'waiting' | 'parked' | 'running' | 'gone';
 
 /** What the machine knows of one request. Arrays are empty until `prepare`. */
@@ -18,6 +18,11 @@ export class RequestState {
   readonly outputTarget: number;
   readonly outputSeed: number;
   readonly hints: HintPlan;
+  readonly handoff: SimulatedHandoff | null;
+  /** The KV of its whole prompt came from the engine that computed it, and is held. */
+  handedOver = false;
+  /** Whether that is still to be asked for, once. */
+  mayTake: boolean;
   /** Earliest time it may be scheduled, ms: its submission, or the end of its fetch. */
   readyAt: number;
   status: RequestStatus = 'waiting';
@@ -41,6 +46,8 @@ export class RequestState {
   lastSequence: U64 | null = null;
   /** Prompt tokens found cached at the first admission, fetched ones included; −1 before it. */
   reused = -1;
+  /** The same as the engine that computed the prompt told; null = it told nothing. */
+  cachedElsewhere: number | null = null;
   /** Fetch to try at admission; null once tried, or without a hint. */
   fetch: FetchPlan | null;
   /** Whether host memory is still to be asked for more of the prefix, once per admission. */
@@ -54,12 +61,19 @@ export class RequestState {
     this.outputTarget = request.outputTokens;
     this.outputSeed = outputSeed;
     this.hints = hints;
+    this.handoff = request.handoff ?? null;
+    this.mayTake = this.handoff?.leg === 'decode';
     this.fetch = hints.fetch;
     this.outcomes = [...hints.outcomes];
     this.readyAt = now;
     this.tokens = request.tokens;
     this.length = request.tokens.length;
     this.promptLength = this.length;
+  }
+
+  /** Cached tokens as they are reported. */
+  get cachedTokens(): number {
+    return this.cachedElsewhere ?? Math.max(0, this.reused);
   }
 
   /** Hashes the prompt and makes room for the output; done when the request first comes to the head of the queue. */
@@ -80,4 +94,9 @@ export class RequestState {
       this.lastSequence = { lo: sequence.at(-2)!, hi: sequence.at(-1)! };
     }
   }
+}
+
+/** How a request stands, as its end. */
+export function resultOf(request: RequestState): SimulatedResult {
+  return { cachedTokens: request.cachedTokens, outputTokens: request.generated, rejected: false };
 }

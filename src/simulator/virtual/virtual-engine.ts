@@ -4,12 +4,17 @@ import type { EngineExchange, EngineRequest, EngineSink } from '../../engines/in
 import type { KvEvent } from '../../events/index.ts';
 import type { HashPairs, Tier } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
+import { handoffAnswer, readHandoff } from '../handoff-fields.ts';
 import type {
   FetchAnswer,
   FetchGrantRequest,
+  HandoffClaim,
   SimulatedEngine,
+  SimulatedEngineSettings,
   SimulatedEngineStats,
+  SimulatedHandoff,
   SimulatedHintOutcome,
+  SimulatedResult,
   SimulatorSink,
 } from '../types.ts';
 import type { VirtualEventStream } from './virtual-event-stream.ts';
@@ -18,6 +23,22 @@ import type { VirtualTime } from './virtual-time.ts';
 interface Exchange {
   readonly sink: EngineSink;
   readonly promptTokens: number;
+  /** See `EngineRequest.prefilledCachedTokens`; null = absent there. */
+  readonly cachedTokens: (() => number | null) | null;
+}
+
+/** Who an engine is to its peers. */
+export interface VirtualAddress {
+  readonly settings: SimulatedEngineSettings;
+  readonly host: string;
+  readonly port: number;
+  /** Names its present run. */
+  engineId(): string;
+}
+
+/** Control channel at an address of virtual engines. */
+export function virtualEndpoint(host: string, port: number): string {
+  return `${host}:${port}`;
 }
 
 /** Drives one engine and translates between its machine and the router's ports. */
@@ -25,6 +46,7 @@ export class VirtualEngine implements SimulatorSink {
   readonly events: VirtualEventStream;
   readonly #time: VirtualTime;
   readonly #machine: () => SimulatedEngine;
+  readonly #address: VirtualAddress;
   #engine: SimulatedEngine;
   readonly #exchanges = new Map<string, Exchange>();
   #plannedAt: number | null = null;
@@ -32,9 +54,15 @@ export class VirtualEngine implements SimulatorSink {
   #advancing = false;
 
   /** @param machine makes the machine, at the start and at every restart. */
-  constructor(time: VirtualTime, machine: () => SimulatedEngine, events: VirtualEventStream) {
+  constructor(
+    time: VirtualTime,
+    machine: () => SimulatedEngine,
+    events: VirtualEventStream,
+    address: VirtualAddress,
+  ) {
     this.#time = time;
     this.#machine = machine;
+    this.#address = address;
     this.#engine = machine();
     this.events = events;
   }
@@ -45,18 +73,27 @@ export class VirtualEngine implements SimulatorSink {
     const id = this.#exchanges.has(request.requestId)
       ? `${request.requestId}#${this.#time.now()}#${this.#exchanges.size}`
       : request.requestId;
-    const exchange: Exchange = { sink, promptTokens: tokens.length };
+    const exchange: Exchange = {
+      sink,
+      promptTokens: tokens.length,
+      cachedTokens: request.prefilledCachedTokens ?? null,
+    };
     this.#exchanges.set(id, exchange);
-    this.#engine.submit(
-      {
-        id,
-        tokens,
-        outputTokens: request.maxOutputTokens,
-        sessionId: request.session?.sessionId ?? null,
-        hint: request.hint,
-      },
-      this.#time.now(),
-    );
+    try {
+      this.#engine.submit(
+        {
+          id,
+          tokens,
+          outputTokens: request.maxOutputTokens,
+          sessionId: request.session?.sessionId ?? null,
+          hint: request.hint,
+          handoff: this.#handoffOf(request, tokens.length),
+        },
+        this.#time.now(),
+      );
+    } catch (thrown) {
+      this.#refuse(id, exchange, thrown);
+    }
     this.reschedule();
     return {
       abort: () => {
@@ -69,6 +106,40 @@ export class VirtualEngine implements SimulatorSink {
       pause: () => undefined,
       resume: () => undefined,
     };
+  }
+
+  #handoffOf({ handoff, requestId }: EngineRequest, promptTokens: number): SimulatedHandoff | null {
+    const { settings } = this.#address;
+    const room = handoff?.shape === 'sglang' ? handoff : null;
+    return readHandoff(
+      {
+        kvTransferParams: handoff?.shape === 'vllm' ? handoff.params : null,
+        bootstrapHost: room?.host,
+        bootstrapPort: room?.port,
+        bootstrapRoom: room?.room,
+        prefillRank: room?.prefillRank,
+      },
+      {
+        role: settings.role,
+        requestId,
+        promptBlocks: Math.ceil(promptTokens / settings.blockSize),
+        endpointOf: virtualEndpoint,
+      },
+    );
+  }
+
+  /** As over HTTP: what the engine cannot take is an answer, and it comes after `dispatch` has returned. */
+  #refuse(id: string, exchange: Exchange, thrown: unknown): void {
+    if (!(thrown instanceof PointsmanError)) throw thrown;
+    this.#time.plan(this.#time.now(), 'message', () => {
+      if (this.#exchanges.get(id) !== exchange) return;
+      this.#exchanges.delete(id);
+      exchange.sink.failed(
+        new PointsmanError('PM_ENGINE_REFUSED', thrown.message, {
+          details: { engine_status: thrown.status },
+        }),
+      );
+    });
   }
 
   /** Ends every exchange without a word to its sink. */
@@ -105,8 +176,18 @@ export class VirtualEngine implements SimulatorSink {
     return answer;
   }
 
-  releaseFetch(key: string): void {
-    this.#engine.releaseFetch(key, this.#time.now());
+  releaseFetch(key: string, how: 'done' | 'cancel'): void {
+    this.#engine.releaseFetch(key, this.#time.now(), how);
+    this.reschedule();
+  }
+
+  claimHandoff(claim: HandoffClaim, answered: (answer: FetchAnswer) => void): void {
+    this.#engine.claimHandoff(claim, this.#time.now(), answered);
+    this.reschedule();
+  }
+
+  dropHandoff(handoff: string): void {
+    this.#engine.dropHandoff(handoff, this.#time.now());
     this.reschedule();
   }
 
@@ -153,17 +234,23 @@ export class VirtualEngine implements SimulatorSink {
     this.#exchanges.get(id)?.sink.tokens(1);
   }
 
-  finished(
-    id: string,
-    result: { readonly cachedTokens: number; readonly outputTokens: number; readonly rejected: boolean },
-  ): void {
+  finished(id: string, result: SimulatedResult): void {
     const exchange = this.#exchanges.get(id);
     if (exchange === undefined) return;
     this.#exchanges.delete(id);
+    const { cachedTokens, promptTokens, sink } = exchange;
+    if (result.failure !== undefined) {
+      sink.failed(
+        new PointsmanError('PM_ENGINE_FAILED', `the simulated engine's handoff failed: ${result.failure}`, {
+          details: { engine_status: 503, reason: result.failure },
+        }),
+      );
+      return;
+    }
     if (result.rejected) {
       // As an engine over HTTP: the request is refused with a status, the connection is fine.
-      exchange.sink.head(400, {}, []);
-      exchange.sink.finished({
+      sink.head(400, {}, []);
+      sink.finished({
         promptTokens: null,
         cachedTokens: null,
         outputTokens: null,
@@ -172,12 +259,16 @@ export class VirtualEngine implements SimulatorSink {
       });
       return;
     }
-    exchange.sink.finished({
-      promptTokens: exchange.promptTokens,
-      cachedTokens: result.cachedTokens,
+    const { engineId } = this.#address;
+    sink.finished({
+      promptTokens,
+      cachedTokens: cachedTokens?.() ?? result.cachedTokens,
       outputTokens: result.outputTokens,
       finishReason: 'length',
       source: 'usage',
+      ...(result.handoff && {
+        handoff: handoffAnswer(result.handoff, engineId(), this.#address, promptTokens),
+      }),
     });
   }
 

@@ -6,8 +6,14 @@ import { PointsmanError } from '../../plugin/index.ts';
 import { createSimulatedEngine } from '../core/create-engine.ts';
 import { type EventFaultSettings, EventFaults, eventFaultRng } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
-import type { EngineRestart, PeerDirectory, SimulatedEngine, SimulatedEngineSettings } from '../types.ts';
-import { VirtualEngine } from './virtual-engine.ts';
+import type {
+  EngineRestart,
+  FetchAnswer,
+  PeerDirectory,
+  SimulatedEngine,
+  SimulatedEngineSettings,
+} from '../types.ts';
+import { VirtualEngine, virtualEndpoint } from './virtual-engine.ts';
 import {
   type EventEncoder,
   type VirtualEventLink,
@@ -42,8 +48,12 @@ export interface VirtualWorker {
   readonly url: string;
   /** Where peers ask it for blocks; null when it does not execute `kv.fetch`. */
   readonly sourceControlEndpoint: string | null;
+  /** Where engines that decode ask it for computed prompts. */
+  readonly address: { readonly host: string; readonly port: number };
   readonly settings: SimulatedEngineSettings;
 }
+
+const HOST = 'virtual';
 
 /** Engines, their transport and their peers. */
 export class VirtualFleet implements EngineTransport {
@@ -66,6 +76,7 @@ export class VirtualFleet implements EngineTransport {
         settings.actions === null || settings.actions.includes('kv.fetch@1.0')
           ? `virtual:${index + 1}`
           : null,
+      address: { host: HOST, port: index + 1 },
       settings,
     }));
     for (const [index, settings] of options.engines.entries()) {
@@ -78,17 +89,24 @@ export class VirtualFleet implements EngineTransport {
           eventFaults && new EventFaults(eventFaults, eventFaultRng(options.eventFaultSeed ?? 0, index)),
       });
       let run = 0;
+      const engineId = (): string => `${HOST}-${index + 1}.${run}`;
       const machine = (): SimulatedEngine => {
         run += 1;
         return createSimulatedEngine(settings, {
           hasher: options.hasher,
+          engineId: engineId(),
           peers: this.#directoryOf(index, run),
           announceRate: (key, gbps) => this.#rateListeners.get(key)?.(gbps),
         });
       };
-      const engine = new VirtualEngine(options.time, machine, events);
+      const engine = new VirtualEngine(options.time, machine, events, {
+        settings,
+        host: HOST,
+        port: index + 1,
+        engineId,
+      });
       this.#engines.push(engine);
-      this.#byEndpoint.set(`virtual:${index + 1}`, engine);
+      this.#byEndpoint.set(virtualEndpoint(HOST, index + 1), engine);
     }
     for (const { atMs, worker } of restarts) {
       const engine = this.engine(BigInt(worker));
@@ -131,6 +149,8 @@ export class VirtualFleet implements EngineTransport {
   #directoryOf(index: number, run: number): PeerDirectory {
     const keyOf = (id: number): string => `${index}.${run}/${id}`;
     const poke = (): void => this.#engines[index]!.reschedule();
+    /** Claims under way; what ends one must not overtake it. */
+    const claims = new Set<string>();
     return {
       reserve: (endpoint, request, answered, rateChanged) => {
         const key = keyOf(request.id);
@@ -155,10 +175,32 @@ export class VirtualFleet implements EngineTransport {
           poke();
         });
       },
-      release: (endpoint, id) => {
+      claim: (endpoint, { id, ...request }, answered, rateChanged) => {
         const key = keyOf(id);
-        this.#rateListeners.delete(key);
-        this.#byEndpoint.get(endpoint)?.releaseFetch(key);
+        claims.add(key);
+        this.#time.plan(this.#time.now(), 'message', () => {
+          const source = this.#byEndpoint.get(endpoint);
+          const heard = (answer: FetchAnswer): void => {
+            answered(answer);
+            poke();
+          };
+          this.#rateListeners.set(key, (gbps) => {
+            rateChanged(gbps);
+            poke();
+          });
+          if (source === undefined) heard({ error: 'unreachable' });
+          else source.claimHandoff({ ...request, key }, heard);
+        });
+      },
+      drop: (endpoint, handoff) => this.#byEndpoint.get(endpoint)?.dropHandoff(handoff),
+      release: (endpoint, id, how) => {
+        const key = keyOf(id);
+        const release = (): void => {
+          this.#rateListeners.delete(key);
+          this.#byEndpoint.get(endpoint)?.releaseFetch(key, how);
+        };
+        if (claims.delete(key)) this.#time.plan(this.#time.now(), 'message', release);
+        else release();
       },
     };
   }

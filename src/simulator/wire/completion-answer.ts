@@ -2,9 +2,9 @@
 // head is held back until the engine admits the request, because it carries the outcomes of its hints.
 import type { ServerResponse } from 'node:http';
 import { PointsmanError } from '../../plugin/index.ts';
-import type { SimulatedHintOutcome } from '../types.ts';
+import type { SimulatedHintOutcome, SimulatedResult } from '../types.ts';
 import type { CompletionRequest } from './completion-request.ts';
-import type { RequestListener, RequestResult } from './engine-driver.ts';
+import type { RequestListener } from './engine-driver.ts';
 import { sendError, sendJson } from './http-answers.ts';
 import { OUTCOME_HEADER, outcomeHeader } from './outcome-header.ts';
 
@@ -20,6 +20,8 @@ export interface AnswerOptions {
   readonly created: number;
   /** Text of one output token. */
   readonly textOf: (tokenId: number) => string;
+  /** `kv_transfer_params` of an answer whose blocks wait for another engine. */
+  readonly handoffAnswer: (held: NonNullable<SimulatedResult['handoff']>) => object | null;
 }
 
 /** One answer. */
@@ -68,8 +70,12 @@ export class CompletionAnswer implements RequestListener {
     this.#event([{ index: 0, delta: { content: text }, logprobs: null, finish_reason: finish }]);
   }
 
-  finished(result: RequestResult): void {
+  finished(result: SimulatedResult): void {
     const { request, response } = this.#options;
+    if (result.failure !== undefined) {
+      this.#failed(`the KV of this request was not handed over: ${result.failure}`);
+      return;
+    }
     if (result.rejected) {
       sendError(
         response,
@@ -97,9 +103,17 @@ export class CompletionAnswer implements RequestListener {
         request.api === 'chat' ? 'chat.completion' : 'text_completion',
         [{ index: 0, ...choice, finish_reason: 'length', stop_reason: null }],
         this.#usage(),
+        result.handoff && this.#options.handoffAnswer(result.handoff),
       ),
       this.#headers,
     );
+  }
+
+  /** A stream that has begun can only break off. */
+  #failed(sentence: string): void {
+    const { response } = this.#options;
+    if (response.headersSent) response.destroy();
+    else sendError(response, new PointsmanError('PM_SIM_HANDOFF', sentence), this.#headers);
   }
 
   #event(choices: readonly object[], usage?: object): void {
@@ -107,9 +121,13 @@ export class CompletionAnswer implements RequestListener {
     this.#options.response.write(`data: ${JSON.stringify(this.#object(kind, choices, usage))}\n\n`);
   }
 
-  #object(object: string, choices: readonly object[], usage?: object): object {
+  #object(object: string, choices: readonly object[], usage?: object, handoff?: object | null): object {
     const { id, created, model } = this.#options;
-    return { id, object, created, model, choices, ...(usage === undefined ? null : { usage }) };
+    return {
+      ...{ id, object, created, model, choices },
+      ...(usage === undefined ? null : { usage }),
+      ...(handoff ? { kv_transfer_params: handoff } : null),
+    };
   }
 
   #usage(): object {

@@ -2,6 +2,7 @@
 // field is accepted and ignored.
 import { PointsmanError } from '../../plugin/index.ts';
 import type { TextTokenizer } from '../../tokens/index.ts';
+import type { HandoffFields } from '../handoff-fields.ts';
 
 /** Prompt and answer together, in tokens. */
 export const MAX_MODEL_LEN = 131_072;
@@ -24,6 +25,8 @@ export interface CompletionRequest {
   readonly sessionId: string | null;
   /** `kv_transfer_params.kv_hint`, unchecked; null = none. */
   readonly hint: unknown;
+  /** What it says of handing KV over, unchecked. */
+  readonly handoff: HandoffFields;
 }
 
 /** A JSON object of unknown members. */
@@ -58,6 +61,13 @@ export function readCompletionRequest(
     includeUsage: isObject(body.stream_options) && body.stream_options.include_usage === true,
     sessionId: readSessionId(body.session_id),
     hint: isObject(body.kv_transfer_params) ? (body.kv_transfer_params.kv_hint ?? null) : null,
+    handoff: {
+      kvTransferParams: body.kv_transfer_params,
+      bootstrapHost: body.bootstrap_host,
+      bootstrapPort: body.bootstrap_port,
+      bootstrapRoom: body.bootstrap_room,
+      prefillRank: body.disagg_prefill_dp_rank,
+    },
   };
 }
 

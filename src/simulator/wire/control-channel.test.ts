@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Dealer } from 'zeromq';
-import type { FetchAnswer, FetchGrantRequest } from '../types.ts';
+import type { FetchAnswer, FetchGrantRequest, HandoffClaim } from '../types.ts';
 import { type ControlReply, decodeControlReply, encodeRelease } from './control-messages.ts';
 import { createControlPeers } from './control-peers.ts';
 import { bindControlSource } from './control-source.ts';
@@ -36,6 +36,8 @@ async function source(epoch: string, answer: FetchAnswer) {
   const asked = channel<FetchGrantRequest>();
   const released = channel<string>();
   const answers = channel<string>();
+  const claims = channel<{ claim: HandoffClaim; answered: (answer: FetchAnswer) => void }>();
+  const dropped = channel<string>();
   const bound = await bindControlSource({
     epoch: () => epoch,
     grant(request) {
@@ -43,10 +45,12 @@ async function source(epoch: string, answer: FetchAnswer) {
       return answer;
     },
     release: (key) => released.push(key),
+    claim: (claim, answered) => claims.push({ claim, answered }),
+    drop: (handoff) => dropped.push(handoff),
     onAnswer: (code) => answers.push(code),
   });
   closers.push(() => bound.close());
-  return { bound, asked, released, answers, endpoint: bound.endpoint };
+  return { bound, asked, released, answers, claims, dropped, endpoint: bound.endpoint };
 }
 
 async function peers() {

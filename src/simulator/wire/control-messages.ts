@@ -10,6 +10,7 @@ export const MAX_RESERVE_HASHES = 4096;
 export const MAX_CONTROL_BYTES = 256 * 1024;
 
 const MAX_EPOCH = 256;
+const MAX_HANDOFF_KEY = 1024 + 16;
 const U32 = 0xffffffff;
 const U64 = (1n << 64n) - 1n;
 
@@ -25,7 +26,23 @@ export type ControlRequest =
       readonly blockHashes: BigUint64Array;
       readonly deadlineMs: number;
     }
-  | { readonly op: 'done' | 'cancel'; readonly id: bigint }
+  | {
+      readonly op: 'claim';
+      readonly id: bigint;
+      /** Key of the handoff. */
+      readonly handoff: string;
+      /** Which run of the source is meant; empty = any. */
+      readonly engineId: string;
+      /** Blocks before it are not needed. */
+      readonly from: number;
+      /** Whether to wait for a handoff that is not known. */
+      readonly early: boolean;
+      readonly deadlineMs: number;
+    }
+  /** Nobody will claim the handoff. */
+  | { readonly op: 'drop'; readonly id: bigint; readonly handoff: string }
+  | { readonly op: 'done'; readonly id: bigint }
+  | { readonly op: 'cancel'; readonly id: bigint }
   /** Decodes, but asks for nothing that can be done; answered with an error. */
   | {
       readonly op: 'invalid';
@@ -43,6 +60,8 @@ export type ControlReply =
       readonly bytes: bigint;
       readonly gbps: number;
       readonly epoch: string;
+      /** Of a claim: tokens that were cached where the prompt was computed; absent = not told. */
+      readonly cached?: number;
     }
   | { readonly op: 'error'; readonly id: bigint; readonly code: string; readonly epoch: string }
   | { readonly op: 'rate'; readonly id: bigint; readonly gbps: number };
@@ -66,7 +85,26 @@ export function encodeReserve(request: {
   });
 }
 
-/** Bytes that end a reservation. */
+/** Bytes of a claim to a computed prompt. */
+export function encodeClaim(claim: {
+  readonly id: number;
+  readonly handoff: string;
+  readonly engineId: string | null;
+  readonly from: number;
+  readonly early: boolean;
+  readonly deadlineMs: number;
+}): Uint8Array {
+  const { deadlineMs, early, engineId, from, handoff, id } = claim;
+  const deadline = Math.min(U32, Math.ceil(deadlineMs));
+  return pack({ op: 'claim', id, handoff, engine_id: engineId ?? '', from, early, deadline_ms: deadline });
+}
+
+/** Bytes that tell that nobody will claim a handoff. */
+export function encodeDrop(handoff: string): Uint8Array {
+  return pack({ op: 'drop', id: 0, handoff });
+}
+
+/** Bytes that end a reservation or a claim. */
 export function encodeRelease(op: 'done' | 'cancel', id: number): Uint8Array {
   return pack({ op, id });
 }
@@ -86,6 +124,7 @@ export function decodeControlRequest(bytes: Uint8Array): ControlRequest {
   if (id === null) throw malformed('id must be an unsigned 64-bit integer');
   const { op } = map;
   if (op === 'done' || op === 'cancel') return { op, id };
+  if (op === 'claim' || op === 'drop') return handoffRequest(op, id, map);
   if (op !== 'reserve') return { op: 'invalid', id, code: 'unknown_op' };
   const from = u32(map.from);
   const deadlineMs = u32(map.deadline_ms);
@@ -101,6 +140,22 @@ export function decodeControlRequest(bytes: Uint8Array): ControlRequest {
     blockHashes[index] = hash;
   }
   return { op, id, epoch, from, blockHashes, deadlineMs };
+}
+
+function handoffRequest(
+  op: 'claim' | 'drop',
+  id: bigint,
+  map: Readonly<Record<string, unknown>>,
+): ControlRequest {
+  const { early, engine_id: engineId, handoff } = map;
+  if (!isText(handoff, MAX_HANDOFF_KEY)) return { op: 'invalid', id, code: 'malformed' };
+  if (op === 'drop') return { op, id, handoff };
+  const from = u32(map.from);
+  const deadlineMs = u32(map.deadline_ms);
+  if (from === null || deadlineMs === null || !isText(engineId, MAX_EPOCH) || typeof early !== 'boolean') {
+    return { op: 'invalid', id, code: 'malformed' };
+  }
+  return { op, id, handoff, engineId, from, early, deadlineMs };
 }
 
 /**
@@ -119,7 +174,11 @@ export function decodeControlReply(bytes: Uint8Array): ControlReply {
       if (held === null || bytesHeld === null) throw malformed('reserved must have held and bytes');
       // A source that does not share its link leaves gbps out.
       const rate = map.gbps === undefined ? Number.POSITIVE_INFINITY : gbps(map.gbps);
-      return { op: 'reserved', id, held, bytes: bytesHeld, gbps: rate, epoch };
+      const cached = u32(map.cached);
+      return {
+        ...{ op: 'reserved', id, held, bytes: bytesHeld, gbps: rate, epoch },
+        ...(cached === null ? null : { cached }),
+      };
     }
     case 'error':
       if (!isText(map.code, 64)) throw malformed('error must have a code');
@@ -141,7 +200,7 @@ function unpack(bytes: Uint8Array): Readonly<Record<string, unknown>> {
   try {
     value = decode(bytes, {
       useBigInt64: true,
-      maxStrLength: 1024,
+      maxStrLength: 2048,
       maxBinLength: 1024,
       maxExtLength: 0,
       maxMapLength: 64,

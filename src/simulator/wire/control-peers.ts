@@ -1,9 +1,11 @@
-// The taking side of `kv.fetch` between processes: one DEALER per source, reservations matched to their answers by id.
+// The taking side of `kv.fetch` and of handoffs between processes: one DEALER per source, reservations matched to their answers by id.
 import { loadZeromq } from '../../events/index.ts';
 import type { FetchAnswer, FetchRefusal, PeerDirectory } from '../types.ts';
 import {
   type ControlReply,
   decodeControlReply,
+  encodeClaim,
+  encodeDrop,
   encodeRelease,
   encodeReserve,
   MAX_CONTROL_BYTES,
@@ -66,6 +68,14 @@ export async function createControlPeers(onNotice: () => void): Promise<ControlP
       if (link === null) answered({ error: 'unreachable' });
       else link.reserve(request, answered, rateChanged ?? (() => undefined));
     },
+    claim(endpoint, request, answered, rateChanged) {
+      const link = linkTo(endpoint);
+      if (link === null) answered({ error: 'unreachable' });
+      else link.claim(request, answered, rateChanged);
+    },
+    drop(endpoint, handoff) {
+      linkTo(endpoint)?.drop(handoff);
+    },
     release(endpoint, id, how) {
       links.get(endpoint)?.release(id, how);
     },
@@ -94,9 +104,11 @@ function dropIdle(links: Map<string, PeerLink>): boolean {
 }
 
 type ReserveRequest = Parameters<PeerDirectory['reserve']>[1];
+type ClaimRequest = Parameters<PeerDirectory['claim']>[1];
 
 interface Reservation {
-  readonly request: ReserveRequest;
+  /** Null = a claim, which names the run it means itself. */
+  readonly request: ReserveRequest | null;
   readonly answered: (answer: FetchAnswer) => void;
   readonly rateChanged: (gbps: number) => void;
   /** The source granted it. */
@@ -141,16 +153,35 @@ class PeerLink {
   ): void {
     const reservation: Reservation = { request, answered, rateChanged, held: false, epoch: this.#epoch };
     this.#reservations.set(request.id, reservation);
-    this.#ask(reservation);
+    this.#ask(request, reservation.epoch);
+  }
+
+  claim(
+    request: ClaimRequest,
+    answered: (answer: FetchAnswer) => void,
+    rateChanged: (gbps: number) => void,
+  ): void {
+    this.#reservations.set(request.id, { request: null, answered, rateChanged, held: false, epoch: '' });
+    this.#send(encodeClaim(request));
+  }
+
+  drop(handoff: string): void {
+    this.#send(encodeDrop(handoff));
   }
 
   release(id: number, how: 'done' | 'cancel'): void {
     if (this.#reservations.delete(id)) this.#send(encodeRelease(how, id));
   }
 
-  /** Nothing flows from a source that is gone: what runs stands still until the engine gives it up. */
+  /**
+   * Nothing flows from a source that is gone: what runs stands still until the engine gives it up. A prompt that it computed is lost
+   * with it.
+   */
   disconnected(): void {
-    for (const { held, rateChanged } of this.#reservations.values()) if (held) rateChanged(0);
+    for (const { answered, held, rateChanged, request } of [...this.#reservations.values()]) {
+      if (request === null) answered({ error: 'unreachable' });
+      else if (held) rateChanged(0);
+    }
     this.#onNotice();
   }
 
@@ -185,11 +216,17 @@ class PeerLink {
       if (reservation.held) reservation.rateChanged(reply.gbps);
     } else if (reply.op === 'reserved') {
       reservation.held = true;
-      reservation.answered({ held: reply.held, bytes: Number(reply.bytes), gbps: reply.gbps });
-    } else if (reply.code === 'wrong_epoch' && this.#epoch !== reservation.epoch) {
+      const { bytes, cached, gbps, held } = reply;
+      const told = cached === undefined ? null : { cachedTokens: cached };
+      reservation.answered({ held, bytes: Number(bytes), gbps, ...told });
+    } else if (
+      reply.code === 'wrong_epoch' &&
+      reservation.request !== null &&
+      this.#epoch !== reservation.epoch
+    ) {
       // The source was restarted since it was last heard: the hint is newer than this link, so ask the new run.
       reservation.epoch = this.#epoch;
-      this.#ask(reservation);
+      this.#ask(reservation.request, reservation.epoch);
       return;
     } else {
       this.#reservations.delete(id);
@@ -198,7 +235,7 @@ class PeerLink {
     this.#onNotice();
   }
 
-  #ask({ request, epoch }: Reservation): void {
+  #ask(request: ReserveRequest, epoch: string): void {
     this.#send(encodeReserve({ ...request, epoch }));
   }
 
@@ -210,5 +247,7 @@ class PeerLink {
 const EMPTY = new Uint8Array(0);
 
 function refusalOf(code: string): FetchRefusal {
-  return code === 'wrong_epoch' || code === 'busy' || code === 'too_many' ? code : 'nothing_held';
+  return code === 'wrong_epoch' || code === 'busy' || code === 'too_many' || code === 'unreachable'
+    ? code
+    : 'nothing_held';
 }

@@ -1,6 +1,6 @@
-// The giving side of `kv.fetch` between processes: a ROUTER socket that grants reservations out of one engine.
+// The giving side of `kv.fetch` and of handoffs between processes: a ROUTER socket that grants reservations out of one engine.
 import { loadZeromq } from '../../events/index.ts';
-import type { FetchAnswer, FetchGrantRequest } from '../types.ts';
+import type { FetchAnswer, FetchGrantRequest, HandoffClaim } from '../types.ts';
 import {
   type ControlReply,
   type ControlRequest,
@@ -10,8 +10,10 @@ import {
 } from './control-messages.ts';
 import { SerialSender } from './serial-sender.ts';
 
-/** Pins never last longer, whatever a peer asks for. */
+/** Pins of a fetch never last longer, whatever a peer asks for. */
 const MAX_DEADLINE_MS = 60_000;
+/** Claims to a computed prompt wait no longer. */
+const MAX_CLAIM_MS = 3_600_000;
 
 /** Replies queued at most; a peer whose reply is lost runs into its own timeout. */
 const MAX_QUEUED = 65_536;
@@ -21,7 +23,9 @@ export interface ControlSourceOptions {
   /** Names this run of the engine; a reservation for another run is refused. */
   readonly epoch: () => string;
   readonly grant: (request: FetchGrantRequest) => FetchAnswer;
-  readonly release: (key: string) => void;
+  readonly release: (key: string, how: 'done' | 'cancel') => void;
+  readonly claim: (claim: HandoffClaim, answered: (answer: FetchAnswer) => void) => void;
+  readonly drop: (handoff: string) => void;
   /** Told of each reservation's answer: `reserved` or an error code; `undecodable` for a message nobody can be answered for. */
   readonly onAnswer: (answer: string) => void;
 }
@@ -59,7 +63,9 @@ export async function bindControlSource(options: ControlSourceOptions): Promise<
         options.onAnswer('undecodable');
         continue;
       }
-      const answer = handle(options, identity, request);
+      const answer = handle(options, identity, request, (late) => {
+        if (!closed) reply(identity, late);
+      });
       if (answer !== null) reply(identity, answer);
     }
   };
@@ -87,6 +93,7 @@ function handle(
   options: ControlSourceOptions,
   identity: Uint8Array,
   request: ControlRequest,
+  later: (reply: ControlReply) => void,
 ): ControlReply | null {
   const { id } = request;
   const epoch = options.epoch();
@@ -96,27 +103,40 @@ function handle(
   };
   if (request.op === 'invalid') return refuse(request.code);
   const key = keyOf(identity, id);
-  if (request.op !== 'reserve') {
-    options.release(key);
+  if (request.op === 'drop') {
+    options.drop(request.handoff);
+    return null;
+  }
+  if (request.op === 'done' || request.op === 'cancel') {
+    options.release(key, request.op);
+    return null;
+  }
+  const answerOf = (answer: FetchAnswer): ControlReply => {
+    if ('error' in answer) return refuse(answer.error);
+    options.onAnswer('reserved');
+    const bytes = BigInt(answer.bytes ?? 0);
+    const { cachedTokens: cached, gbps, held } = answer;
+    const told = cached === undefined ? null : { cached };
+    return { op: 'reserved', id, held, bytes, gbps, epoch: options.epoch(), ...told };
+  };
+  if (request.op === 'claim') {
+    const { early, engineId, from, handoff } = request;
+    const deadlineMs = Math.min(MAX_CLAIM_MS, Math.max(1, request.deadlineMs));
+    options.claim(
+      { key, handoff, engineId: engineId === '' ? null : engineId, from, early, deadlineMs },
+      (answer) => later(answerOf(answer)),
+    );
     return null;
   }
   if (request.epoch !== '' && request.epoch !== epoch) return refuse('wrong_epoch');
-  const answer = options.grant({
-    key,
-    from: request.from,
-    blockHashes: request.blockHashes,
-    deadlineMs: Math.min(MAX_DEADLINE_MS, Math.max(1, request.deadlineMs)),
-  });
-  if ('error' in answer) return refuse(answer.error);
-  options.onAnswer('reserved');
-  return {
-    op: 'reserved',
-    id,
-    held: answer.held,
-    bytes: BigInt(answer.bytes ?? 0),
-    gbps: answer.gbps,
-    epoch,
-  };
+  return answerOf(
+    options.grant({
+      key,
+      from: request.from,
+      blockHashes: request.blockHashes,
+      deadlineMs: Math.min(MAX_DEADLINE_MS, Math.max(1, request.deadlineMs)),
+    }),
+  );
 }
 
 /** Names a grant over all peers: the peer's ZeroMQ identity and its own number. */

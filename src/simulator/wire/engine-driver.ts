@@ -5,26 +5,20 @@ import type { Clock } from '../../plugin/index.ts';
 import type {
   FetchAnswer,
   FetchGrantRequest,
+  HandoffClaim,
   SimulatedEngine,
   SimulatedEngineStats,
   SimulatedHintOutcome,
   SimulatedRequest,
+  SimulatedResult,
   SimulatorSink,
 } from '../types.ts';
-
-/** How a request ended. */
-export interface RequestResult {
-  readonly cachedTokens: number;
-  readonly outputTokens: number;
-  /** The request needs more blocks than the pool has; nothing was generated. */
-  readonly rejected: boolean;
-}
 
 /** Hears what becomes of one request: `admitted`, then tokens, then `finished`; a rejected one only `finished`. */
 export interface RequestListener {
   admitted(cachedTokens: number, outcomes: readonly SimulatedHintOutcome[]): void;
   token(tokenId: number): void;
-  finished(result: RequestResult): void;
+  finished(result: SimulatedResult): void;
 }
 
 /** What a driver works with. */
@@ -96,8 +90,19 @@ export class EngineDriver {
     return answer;
   }
 
-  releaseFetch(key: string): void {
-    this.#engine.releaseFetch(key, this.#clock.now());
+  releaseFetch(key: string, how: 'done' | 'cancel'): void {
+    this.#engine.releaseFetch(key, this.#clock.now(), how);
+    this.wake();
+  }
+
+  /** Giving side of a handoff; see `SimulatedEngine.claimHandoff`. */
+  claimHandoff(claim: HandoffClaim, answered: (answer: FetchAnswer) => void): void {
+    this.#engine.claimHandoff(claim, this.#clock.now(), answered);
+    this.wake();
+  }
+
+  dropHandoff(handoff: string): void {
+    this.#engine.dropHandoff(handoff, this.#clock.now());
     this.wake();
   }
 

@@ -45,6 +45,9 @@ export function createEngineMetrics(
   gauge('vllm:kv_cache_usage_perc', 'Share of KV blocks held by requests, 0 to 1.', (now) => {
     return now.totalBlocks === null ? 0 : now.activeBlocks / now.totalBlocks;
   });
+  gauge('pointsman_sim_handoffs', 'Prefills computed for another engine, or waiting for it.', (now) => {
+    return now.handoffs;
+  });
   gauge('pointsman_sim_host_blocks', 'KV blocks in host memory.', (now) => now.hostBlocks);
   gauge(
     'pointsman_sim_host_offloaded_blocks',

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type Clock, PointsmanError } from '../../plugin/index.ts';
 import type { TextTokenizer } from '../../tokens/index.ts';
+import { handoffAnswer, readHandoff } from '../handoff-fields.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { CompletionAnswer } from './completion-answer.ts';
 import {
@@ -34,6 +35,8 @@ export interface EngineServerOptions {
   readonly clock: Clock;
   /** Answer of `GET /kv_hints/capabilities`. */
   readonly capabilities: () => unknown;
+  /** Who it is to engines that take its KV. */
+  readonly identity: () => { readonly engineId: string; readonly host: string; readonly port: number };
   /** Largest request body, bytes. */
   readonly maxBodyBytes: number;
 }
@@ -143,6 +146,16 @@ async function complete(
     model: settings.model,
     created: Math.floor(options.clock.now() / 1000),
     textOf: options.textOf,
+    handoffAnswer(held) {
+      const { engineId, ...address } = options.identity();
+      return handoffAnswer(held, engineId, address, request.tokens.length);
+    },
+  });
+  const handoff = readHandoff(request.handoff, {
+    role: settings.role,
+    requestId,
+    promptBlocks: Math.ceil(request.tokens.length / settings.blockSize),
+    endpointOf: (host, port) => `tcp://${host}:${port}`,
   });
   let over = false;
   const listener: RequestListener = {
@@ -156,7 +169,7 @@ async function complete(
     },
     finished(result) {
       over = true;
-      if (!result.rejected) metrics.finished();
+      if (!result.rejected && result.failure === undefined) metrics.finished();
       answering.finished(result);
     },
   };
@@ -166,7 +179,7 @@ async function complete(
     if (!over) driver.abort(engineId);
   });
   const { tokens, maxTokens: outputTokens, sessionId, hint } = request;
-  driver.submit({ id: engineId, tokens, outputTokens, sessionId, hint }, listener);
+  driver.submit({ id: engineId, tokens, outputTokens, sessionId, hint, handoff }, listener);
 }
 
 /** The caller's request id, since the synthetic answer depends on it; a new one when there is none. */

@@ -8,6 +8,7 @@ import { type TextTokenizer, TINY_WORDS } from '../../tokens/index.ts';
 import { advertisedActions, createSimulatedEngine } from '../core/create-engine.ts';
 import { EventFaults, eventFaultRng } from '../core/event-faults.ts';
 import { DEFAULT_EVENT_HISTORY } from '../core/event-history.ts';
+import { advertisedHandoff } from '../handoff-fields.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { type ControlPeers, createControlPeers } from './control-peers.ts';
 import { bindControlSource } from './control-source.ts';
@@ -58,6 +59,7 @@ export async function startWireEngine(
     createSimulatedEngine(settings, {
       hasher,
       peers,
+      engineId: epoch,
       announceRate: (key, gbps) => source.announceRate(key, gbps),
       vocabulary: TINY_WORDS,
     });
@@ -76,7 +78,9 @@ export async function startWireEngine(
   const source = await bindControlSource({
     epoch: () => epoch,
     grant: (request) => started().grantFetch(request),
-    release: (key) => started().releaseFetch(key),
+    release: (key, how) => started().releaseFetch(key, how),
+    claim: (claim, answered) => started().claimHandoff(claim, answered),
+    drop: (handoff) => started().dropHandoff(handoff),
     onAnswer: (answer) => metrics.fetchAsked(answer),
   });
   driver = new EngineDriver({ engine, clock, publish: (list, at) => events.publish(list, at) });
@@ -99,6 +103,7 @@ export async function startWireEngine(
     metrics,
     clock,
     capabilities: () => capabilitiesOf(settings, epoch, hashScheme, source.endpoint, events),
+    identity: () => ({ engineId: epoch, ...addressOf(source.endpoint) }),
     maxBodyBytes: options.maxBodyBytes ?? DEFAULT_SIM_BODY_BYTES,
   });
   try {
@@ -145,6 +150,12 @@ export async function startWireEngine(
       close();
     },
   };
+}
+
+/** Host and port of a control channel. */
+function addressOf(endpoint: string): { readonly host: string; readonly port: number } {
+  const { hostname: host, port } = new URL(endpoint);
+  return { host, port: Number(port) };
 }
 
 function newEpoch(): string {
@@ -194,7 +205,10 @@ function capabilitiesOf(
     protocol_versions: ['0.1'],
     epoch,
     model: settings.model,
-    worker_type: 'aggregated',
+    worker_type: settings.role,
+    ...(settings.role === 'aggregated'
+      ? null
+      : { handoff: advertisedHandoff(settings, epoch, addressOf(control)) }),
     block_size: settings.blockSize,
     total_kv_blocks: settings.kvBlocks,
     max_num_batched_tokens: settings.maxNumBatchedTokens,

@@ -1,0 +1,248 @@
+// The road where workers are divided into those that compute prompts and those that decode: a layer above the road for one worker, for
+// requests of models that have such workers. Decides at a request's gate who computes its prompt, once it is classified.
+import type { DisaggregationSettings } from '../../config/index.ts';
+import type { Classification } from '../../host/index.ts';
+import { PointsmanError, type Rng } from '../../plugin/index.ts';
+import type { GatedRequest } from '../gates.ts';
+import { createRoad } from '../road.ts';
+import type { RoadDeps } from '../road-deps.ts';
+import type {
+  ChoosingRoad,
+  ResponseSink,
+  Road,
+  RoadRequest,
+  RoadTicket,
+  RoutingConstraints,
+} from '../types.ts';
+import { type Bypass, BypassProbes } from './bypass-probes.ts';
+import { localRequest, prefillRequest } from './legs.ts';
+import { PrefillRouters } from './prefill-routers.ts';
+import { SplitRequest } from './split-request.ts';
+
+/** What the layer needs beside the road's parts. */
+export interface DisaggregationDeps {
+  /** Read at each request. */
+  readonly settings: () => DisaggregationSettings;
+  /** For rooms. */
+  readonly rng: Rng;
+}
+
+/** The road of a router, with the layer above it. */
+export function createDisaggregatedRoad(deps: RoadDeps, disaggregation: DisaggregationDeps): ChoosingRoad {
+  const road = createRoad(deps);
+  const routers = new PrefillRouters(deps.fleet);
+  const layer = new DisaggregationLayer(road, routers, deps, disaggregation);
+  return {
+    arrive: (request, sink) =>
+      request.role === 'aggregated' && routers.divides(request.partition.model)
+        ? layer.arrive(request, sink)
+        : road.arrive(request, sink),
+    workerGone: (workerId) => road.workerGone(workerId),
+    hintOutcome: (event) => road.hintOutcome(event),
+    unsettled: () => road.unsettled(),
+    expireBookings: () => road.expireBookings(),
+    activeBookings: () => road.activeBookings(),
+    setQueues: (settings) => road.setQueues(settings),
+    close: () => road.close(),
+    choose: (request) => road.choose(request),
+    project: (request) => road.project(request),
+  };
+}
+
+class DisaggregationLayer {
+  readonly #road: Road;
+  readonly #routers: PrefillRouters;
+  readonly #deps: RoadDeps;
+  readonly #own: DisaggregationDeps;
+  readonly #probes: BypassProbes;
+
+  constructor(road: Road, routers: PrefillRouters, deps: RoadDeps, own: DisaggregationDeps) {
+    this.#road = road;
+    this.#routers = routers;
+    this.#deps = deps;
+    this.#own = own;
+    this.#probes = new BypassProbes(deps);
+  }
+
+  arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+    const answered = new AnsweredRequest(sink);
+    const ticket = this.#road.arrive(
+      {
+        ...request,
+        role: 'decode',
+        gate: (held, classification) => this.#gated(request, answered, held, classification),
+      },
+      answered,
+    );
+    return answered.ticketOf(ticket);
+  }
+
+  /** Decides who computes the prompt. */
+  #gated(
+    request: RoadRequest,
+    answered: AnsweredRequest,
+    held: GatedRequest,
+    classification: Classification | null,
+  ): () => void {
+    const { model } = request.partition;
+    const settings = this.#own.settings();
+    const nothing = (): void => undefined;
+    if (!this.#routers.decodes(model)) {
+      this.#count(model, 'refused');
+      held.fail(noDecodeWorker(model));
+      return nothing;
+    }
+    if (this.#routers.stateOf(model) !== 'active') {
+      if (settings.decodeFallback) this.#local(request, held, request.constraints, 'no_prefill_worker');
+      else {
+        this.#count(model, 'refused');
+        held.fail(noPrefillWorker(model, this.#routers.stateOf(model)));
+      }
+      return nothing;
+    }
+    const bypass = this.#bypass(settings, request);
+    if (bypass !== null) {
+      this.#local(request, held, { ...request.constraints, pinnedWorker: bypass.rank }, bypass.reason);
+      return nothing;
+    }
+    const { fleet, metrics } = this.#deps;
+    const split = new SplitRequest(
+      { road: this.#road, fleet, metrics, rng: this.#own.rng, conditional: settings.conditional !== null },
+      request,
+      held,
+    );
+    answered.follow(split);
+    split.start(classification);
+    return () => split.abandoned();
+  }
+
+  #local(
+    request: RoadRequest,
+    held: GatedRequest,
+    constraints: RoutingConstraints,
+    why: 'no_prefill_worker' | Bypass['reason'],
+  ): void {
+    this.#count(request.partition.model, why === 'no_prefill_worker' ? 'fallback' : 'bypass');
+    held.open(localRequest(request, constraints, { leg: 'decode', kind: null, local: why, other: null }));
+  }
+
+  #bypass({ conditional }: DisaggregationSettings, request: RoadRequest): Bypass | null {
+    if (conditional === null) return null;
+    try {
+      const record = { leg: 'prefill', kind: null, local: null, other: null } as const;
+      const prefill = prefillRequest(request, null, record, () => {
+        throw new Error('a probe is never sent');
+      });
+      const local = localRequest(request, request.constraints, { ...record, leg: 'decode' });
+      return this.#probes.decide(conditional, request, { prefill, local });
+    } catch {
+      // What is wrong with the leg is told when it is sent.
+      return null;
+    }
+  }
+
+  #count(model: string, path: string): void {
+    this.#deps.metrics.count('pointsman_disaggregated_requests_total', { model, path });
+  }
+}
+
+/** A client's side of a request that may have two legs. */
+class AnsweredRequest implements ResponseSink {
+  readonly #sink: ResponseSink;
+  #split: SplitRequest | null = null;
+  #ticket: RoadTicket | null = null;
+  #head = false;
+  #over = false;
+  /** The client left, and the decode leg goes on until it has taken the blocks. */
+  #leaves = false;
+
+  constructor(sink: ResponseSink) {
+    this.#sink = sink;
+  }
+
+  follow(split: SplitRequest): void {
+    this.#split = split;
+  }
+
+  /** What the client's door holds. */
+  ticketOf(ticket: RoadTicket): RoadTicket {
+    this.#ticket = ticket;
+    return {
+      requestId: ticket.requestId,
+      abort: () => this.#abort(ticket),
+      pause: () => {
+        if (!this.#leaves) ticket.pause();
+      },
+      resume: () => ticket.resume(),
+    };
+  }
+
+  booked(...booked: Parameters<ResponseSink['booked']>): void {
+    this.#split?.decodeBooked(...booked);
+    if (!this.#leaves) this.#sink.booked(...booked);
+  }
+
+  dispatched(): void {
+    if (!this.#leaves) this.#sink.dispatched?.();
+  }
+
+  head(...head: Parameters<ResponseSink['head']>): void {
+    this.#head = true;
+    if (this.#leaves) this.#ticket?.abort();
+    else this.#sink.head(...head);
+  }
+
+  data(bytes: Uint8Array): void {
+    if (!this.#leaves) this.#sink.data(bytes);
+  }
+
+  tokens(count: number): void {
+    if (!this.#leaves) this.#sink.tokens(count);
+  }
+
+  finished(...finished: Parameters<ResponseSink['finished']>): void {
+    this.#over = true;
+    this.#split?.ended(true);
+    if (!this.#leaves) this.#sink.finished(...finished);
+  }
+
+  failed(...failed: Parameters<ResponseSink['failed']>): void {
+    this.#over = true;
+    this.#split?.ended(false);
+    if (!this.#leaves) this.#sink.failed(...failed);
+  }
+
+  waits(): boolean {
+    return !this.#leaves && (this.#sink.waits?.() ?? false);
+  }
+
+  #abort(ticket: RoadTicket): void {
+    if (this.#over || this.#leaves) return;
+    if (this.#split?.computed === true && !this.#head) {
+      this.#leaves = true;
+      ticket.resume();
+      return;
+    }
+    this.#over = true;
+    this.#split?.abandoned();
+    ticket.abort();
+  }
+}
+
+function noPrefillWorker(model: string, state: string): PointsmanError {
+  const why =
+    state === 'pending' ? 'no prefill worker has been ready yet' : 'no prefill worker is ready any more';
+  return new PointsmanError(
+    'PM_DISAGG_NO_PREFILL',
+    `model "${model}" is served by separate prefill and decode workers, and ${why}; router.decode_fallback: true lets decode workers compute prompts`,
+    { details: { model, state } },
+  );
+}
+
+function noDecodeWorker(model: string): PointsmanError {
+  return new PointsmanError(
+    'PM_SELECTION_NO_ENDPOINTS',
+    `model "${model}" is served by separate prefill and decode workers, and no decode worker is ready`,
+    { details: { model, role: 'decode' } },
+  );
+}
