@@ -141,7 +141,7 @@ export class Walker {
       expectedOutputTokens: request.expectedOutputTokens,
       copyCredit: copyCredit && lookup.runtime.commits?.senderIsSkipped() !== true,
       affinityTarget: softTargetOf(classification) ?? null,
-      ...(request.leg && { overrides: request.leg.overrides }),
+      overrides: request.leg?.overrides,
     });
   }
 

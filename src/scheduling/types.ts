@@ -47,7 +47,7 @@ export interface PlacementRequest {
   /** False = policies see no copies and none is committed; default true. */
   readonly copyCredit?: boolean;
   /** Absent = it is placed and booked as its role says. */
-  readonly overrides?: PlacementOverrides;
+  readonly overrides?: PlacementOverrides | undefined;
 }
 
 /** Why a (worker, rank) was not a candidate. */
