@@ -13,7 +13,7 @@ export function engineRequest(
   hint: KvHint | null,
 ): EngineRequest {
   const { leg } = request;
-  return {
+  const whole: EngineRequest = {
     requestId: request.requestId,
     partition: request.partition,
     role: request.role,
@@ -27,8 +27,8 @@ export function engineRequest(
     maxOutputTokens: request.maxOutputTokens,
     session: request.session,
     hint,
-    ...(leg === undefined ? null : handedOver(leg, worker, rank)),
   };
+  return leg === undefined ? whole : { ...whole, ...handedOver(leg, worker, rank) };
 }
 
 function handedOver(

@@ -32,7 +32,7 @@ export function placementRequest(
     tracksPrefill: caller?.tracksPrefill ?? null,
     withRegistered: caller !== null,
     target: caller?.target ?? null,
-    ...(request.leg && { overrides: request.leg.overrides }),
+    overrides: request.leg?.overrides,
     costOverride: caller?.costOverride ?? null,
   };
 }

@@ -53,7 +53,7 @@ export interface PlacementRequest {
   /** Whether its prompt counts as load; null or absent = by its role. */
   readonly tracksPrefill?: boolean | null;
   /** Absent = it is placed and booked as its role says. */
-  readonly overrides?: PlacementOverrides;
+  readonly overrides?: PlacementOverrides | undefined;
   /** Whether workers that callers registered are candidates; default no. */
   readonly withRegistered?: boolean;
   /** Where it goes, chosen before; null or absent = the policy chooses. Its constraints must pin it there. */
