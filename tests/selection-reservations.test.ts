@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { RateLimited } from '../src/plugin/index.ts';
-import { type LocalService, type LocalServiceOptions, localService } from './support/selection-client.ts';
+import {
+  ask,
+  type LocalService,
+  type LocalServiceOptions,
+  localService,
+} from './support/selection-client.ts';
 
 const running: LocalService[] = [];
 afterEach(async () => {
@@ -245,6 +250,45 @@ describe('who decides', () => {
       'refused aborted',
       'replayed aborted',
     ]);
+  });
+
+  it('lets a booking wait its turn, tells how many do, and lets those go whose client leaves', async () => {
+    const { client, clock, service } = await start({
+      yaml: 'router: { use_kv_events: false, router_queue_threshold: 0 }',
+    });
+    expect((await client.worker(1)).value.not_schedulable_reasons).toEqual([
+      'max_num_batched_tokens is missing or 0, which queueing needs',
+    ]);
+    await client.worker(1, { max_num_batched_tokens: 100 });
+    const reserve = (selection_id: string) => client.post('/select_and_reserve', { ...PROMPT, selection_id });
+    expect((await reserve('a')).status).toBe(200);
+    const waiting = reserve('b');
+    const leaving = new AbortController();
+    const left = ask(
+      client.url,
+      'POST',
+      '/select_and_reserve',
+      { ...PROMPT, selection_id: 'c' },
+      {},
+      leaving.signal,
+    );
+    const pending = async () => (await client.get('/loads')).value;
+    await expect
+      .poll(pending)
+      .toMatchObject([{ loads: [{ active_requests: 1 }], pending_count: 2, pending_isl_tokens: 20 }]);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await expect.poll(pending).toMatchObject([{ pending_count: 1, pending_isl_tokens: 10 }]);
+    expect((await reserve('b')).status).toBe(409);
+    // What is replayed or placed by its caller waits for nobody.
+    expect((await client.post('/reservations', { ...PROMPT, selection_id: 'd', worker_id: 1 })).status).toBe(
+      201,
+    );
+    for (const id of ['a', 'd']) await client.post(`/reservations/${id}/prefill_complete`);
+    clock.advanceTo(clock.now() + 1_000);
+    expect((await waiting).status).toBe(200);
+    for (const id of ['a', 'b', 'd']) await client.delete(`/reservations/${id}`);
+    expect(service.reservedIds()).toBe(0);
   });
 
   it('refuses with a time to wait what is too much', async () => {

@@ -5,7 +5,7 @@
 import type { QueueSettings } from '../config/index.ts';
 import type { Fleet } from '../fleet/index.ts';
 import type { GaugeSample, Metrics } from '../observe/index.ts';
-import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Partition, PointsmanError } from '../plugin/index.ts';
 import {
   hasThreshold,
   OPEN_PROFILE,
@@ -13,7 +13,7 @@ import {
   type QueueGate,
   type QueueProfile,
 } from '../scheduling/index.ts';
-import { promptTokensOf } from './caller-part.ts';
+import { promptTokensOf, type Waits } from './caller-part.ts';
 import { askedClassOf, dueAtOf, turnCostOf } from './classify.ts';
 import type { HeldExchange, HeldRequest } from './first-worker-hold.ts';
 import { ModelQueue } from './model-queue.ts';
@@ -88,6 +88,21 @@ export class AdmissionQueue<E extends HeldExchange> {
   /** Requests that wait. */
   get waiting(): number {
     return this.#waiting;
+  }
+
+  /** What of a partition waits. */
+  waitingOf({ model, routingGroup }: Partition): Waits {
+    const waits = { requests: 0, promptTokens: 0 };
+    for (const queue of this.#all()) {
+      if (queue.model !== model) continue;
+      for (const { payload } of queue.classes.flatMap((one) => one.entries())) {
+        const { request } = payload.walk;
+        if (request.partition.routingGroup !== routingGroup) continue;
+        waits.requests += 1;
+        waits.promptTokens += promptTokensOf(request);
+      }
+    }
+    return waits;
   }
 
   /** Takes profiles and thresholds, from the next request on; who waits goes over to the new classes. */

@@ -60,6 +60,13 @@ export interface Projection {
   readonly table: PlacementTable;
 }
 
+/** Requests that wait for their turn. */
+export interface Waits {
+  readonly requests: number;
+  /** Of their prompts. */
+  readonly promptTokens: number;
+}
+
 /** Length of a request's prompt in tokens. */
 export function promptTokensOf({ caller, tokens }: RoadRequest): number {
   return caller?.prompt.promptTokens ?? tokens.length;

@@ -4,8 +4,14 @@
 import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport } from '../engines/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import { type Clock, PointsmanError, type WorkerId, type WorkerRank } from '../plugin/index.ts';
-import type { Choice, Projection } from './caller-part.ts';
+import {
+  type Clock,
+  type Partition,
+  PointsmanError,
+  type WorkerId,
+  type WorkerRank,
+} from '../plugin/index.ts';
+import type { Choice, Projection, Waits } from './caller-part.ts';
 import type { Exchange } from './exchange.ts';
 import { type RetryReason, retryReasonOf } from './retriable.ts';
 import { RetryBudget } from './retry-budget.ts';
@@ -71,6 +77,10 @@ export class RetryingRoad implements ChoosingRoad {
 
   project(request: RoadRequest): Projection {
     return this.#hops.project(request);
+  }
+
+  waitingOf(partition: Partition): Waits {
+    return this.#hops.waitingOf(partition);
   }
 
   workerGone(workerId: bigint): void {

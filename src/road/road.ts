@@ -3,10 +3,11 @@
 import type { QueueSettings } from '../config/index.ts';
 import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
+import type { Partition } from '../plugin/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { BookingLeases } from './booking-leases.ts';
-import type { Choice, Projection } from './caller-part.ts';
+import type { Choice, Projection, Waits } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
@@ -122,6 +123,10 @@ class SynchronousRoad implements HopRoad {
 
   project(request: RoadRequest): Projection {
     return this.#walker.project(request);
+  }
+
+  waitingOf(partition: Partition): Waits {
+    return this.#queue.waitingOf(partition);
   }
 
   workerGone(workerId: bigint): void {

@@ -5,7 +5,7 @@ import type { ApproximateResidency } from '../kv/index.ts';
 import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
-import type { CallerPart, Choice, Projection } from './caller-part.ts';
+import type { CallerPart, Choice, Projection, Waits } from './caller-part.ts';
 import type { RequestGate } from './gates.ts';
 import type { RequestLeg } from './request-leg.ts';
 
@@ -148,6 +148,8 @@ export interface ChoosingRoad extends Road {
   choose(request: RoadRequest): Choice;
   /** What each candidate holds of a prompt and has to do; nothing is chosen. @throws PointsmanError when the role cannot be served. */
   project(request: RoadRequest): Projection;
+  /** What of a partition waits for its turn. */
+  waitingOf(partition: Partition): Waits;
 }
 
 /** What ranks without KV events are believed to hold, told of every prompt by its booking's number. */

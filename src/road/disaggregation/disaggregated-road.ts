@@ -46,6 +46,7 @@ export function createDisaggregatedRoad(deps: RoadDeps, disaggregation: Disaggre
     close: () => road.close(),
     choose: (request) => road.choose(request),
     project: (request) => road.project(request),
+    waitingOf: (partition) => road.waitingOf(partition),
   };
 }
 

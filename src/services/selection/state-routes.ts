@@ -85,14 +85,17 @@ export class StateRoutes {
 
   /** `GET /loads` */
   loads(query: URLSearchParams): WireAnswer {
-    const { scheduler } = this.#options;
-    const value = this.#partitions(filterOf(query)).map(({ partition, workers }) => ({
-      model_name: partition.model,
-      routing_group: partition.routingGroup,
-      loads: loadRows(workers, scheduler.loads),
-      pending_count: 0,
-      pending_isl_tokens: 0,
-    }));
+    const { road, scheduler } = this.#options;
+    const value = this.#partitions(filterOf(query)).map(({ partition, workers }) => {
+      const { promptTokens, requests } = road.waitingOf(partition);
+      return {
+        model_name: partition.model,
+        routing_group: partition.routingGroup,
+        loads: loadRows(workers, scheduler.loads),
+        pending_count: requests,
+        pending_isl_tokens: promptTokens,
+      };
+    });
     return { status: 200, value };
   }
 
