@@ -65,12 +65,12 @@ export class SessionPrefixIndex implements SessionLineageIndex {
     return this.#state.removal.apply(owner, hashes);
   }
 
-  clear(owner: OwnerSlot): number {
+  clear(owner: OwnerSlot, most: number = Number.POSITIVE_INFINITY): number {
     requireOwner(owner);
     this.#tidy();
     const { frontiers } = this.#state;
     let gone = 0;
-    for (let pair = frontiers.pairs.firstOfOwner(owner); pair !== NONE; ) {
+    for (let pair = frontiers.pairs.firstOfOwner(owner); pair !== NONE && gone < most; ) {
       gone += frontiers.deletePair(pair);
       pair = frontiers.pairs.firstOfOwner(owner);
     }

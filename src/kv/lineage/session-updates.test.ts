@@ -5,6 +5,7 @@ import type { HashPairs, U64 } from '../hashing/types.ts';
 import { fromBigUint64Array, toBigUint64Array, u64FromBigInt } from '../hashing/u64.ts';
 import { NaiveLineage } from './naive-lineage.fixtures.ts';
 import { sessionKey } from './session-key.ts';
+import { SessionPrefixIndex } from './session-prefix-index.ts';
 import { SessionUpdates, type SessionUpdatesOptions } from './session-updates.ts';
 import type { LineageOutcome, SessionKey, SessionLineageIndex } from './types.ts';
 
@@ -127,6 +128,30 @@ describe('session updates', () => {
     trial.turn();
     expect(trial.reached.length).toBe(4);
     expect(trial.turns.length).toBe(0);
+  });
+
+  test('clear an owner of many frontiers in several turns, and what waits behind that waits on', () => {
+    const index = new SessionPrefixIndex({ now: () => 0 });
+    const turns: (() => void)[] = [];
+    const later = (work: () => void) => void turns.push(work);
+    const updates = new SessionUpdates({ index, residency: new Held(), later });
+    const ids = Array.from({ length: 600 }, (_, i) =>
+      sessionKey({ model: 'm', routingGroup: '' }, null, `${i}`),
+    );
+    for (const [i, id] of ids.entries()) index.match(id, 0, pairs(1, 10 + i));
+    updates.cleared(0);
+    updates.matched(S, 0, updates.versionOf(0), pairs(1, 2));
+    const left: number[] = [];
+    for (let turn = turns.shift(); turn !== undefined; turn = turns.shift()) {
+      turn();
+      left.push(index.stats().frontiers);
+    }
+    expect(left).toEqual([344, 88, 1]);
+    expect(index.paths(S, 0).map(values)).toEqual([[1n, 2n]]);
+    for (const id of ids) index.match(id, 0, pairs(1, 2));
+    updates.cleared(0);
+    updates.flush();
+    expect(index.stats().frontiers).toBe(0);
   });
 
   test('keep copies of what events bring, as the caller uses its arrays again', () => {

@@ -10,6 +10,9 @@ import { FinishedSessions } from './finished-sessions.ts';
 import type { LineageOutcome, SessionKey, SessionLineageIndex } from './types.ts';
 import { type Update, UpdateQueue } from './update-queue.ts';
 
+/** Frontiers that one turn clears: each takes as long as the blocks that only its path has. */
+const CLEARED_AT_ONCE = 256;
+
 /** What a queue of updates works with, and its bounds. */
 export interface SessionUpdatesOptions {
   readonly index: SessionLineageIndex;
@@ -128,7 +131,7 @@ export class SessionUpdates {
 
   /** Applies all that waits, now. */
   flush(): void {
-    this.#apply(Number.POSITIVE_INFINITY);
+    this.#apply(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
   }
 
   stats(): SessionUpdatesStats {
@@ -165,22 +168,25 @@ export class SessionUpdates {
     this.#isScheduled = true;
     this.#options.later(() => {
       this.#isScheduled = false;
-      this.#apply(this.#blocksPerTurn);
+      this.#apply(this.#blocksPerTurn, CLEARED_AT_ONCE);
       this.#schedule();
     });
   }
 
-  #apply(blocks: number): void {
+  #apply(blocks: number, clears: number): void {
     let done = 0;
-    for (let update = this.#queue.shift(); update !== null; update = this.#queue.shift()) {
-      this.#applyOne(update);
+    for (let update = this.#queue.first(); update !== null; update = this.#queue.first()) {
+      // A clear goes on in the next turn until nothing is left; what waits behind it waits on.
+      if (update.kind === 'cleared' && this.#options.index.clear(update.owner, clears) >= clears) return;
+      this.#queue.shift();
+      if (update.kind !== 'cleared') this.#applyOne(update);
       this.#applied++;
       done += 'hashes' in update ? update.hashes.length >> 1 : 1;
       if (done >= blocks) return;
     }
   }
 
-  #applyOne(update: Update): void {
+  #applyOne(update: Exclude<Update, { readonly kind: 'cleared' }>): void {
     const { index } = this.#options;
     switch (update.kind) {
       case 'matched': {
@@ -198,9 +204,6 @@ export class SessionUpdates {
         return;
       case 'removed':
         index.remove(update.owner, update.hashes);
-        return;
-      case 'cleared':
-        index.clear(update.owner);
         return;
       case 'finished':
         index.finish(update.session);

@@ -92,8 +92,12 @@ export interface SessionLineageIndex {
    * @returns how many frontiers were concerned.
    */
   remove(owner: OwnerSlot, hashes: HashPairs): number;
-  /** The owner holds nothing any more. @returns how many frontiers went. */
-  clear(owner: OwnerSlot): number;
+  /**
+   * The owner holds nothing any more.
+   * @param most frontiers that go at once, a few more where a session has several; default all. To be called again until fewer went.
+   * @returns how many frontiers went.
+   */
+  clear(owner: OwnerSlot, most?: number): number;
   /** Forgets a session, as after its final request; whether it was known. */
   finish(session: SessionKey): boolean;
 }

@@ -80,10 +80,15 @@ export class UpdateQueue {
     if (this.isOverfull) this.#fold();
   }
 
-  /** Takes the earliest update; null when none waits. */
-  shift(): Update | null {
+  /** The earliest update; null when none waits. */
+  first(): Update | null {
+    return this.#updates[this.#head] ?? null;
+  }
+
+  /** Takes the earliest update off. */
+  shift(): void {
     const update = this.#updates[this.#head];
-    if (update === undefined) return null;
+    if (update === undefined) return;
     this.#head++;
     this.#blocks -= blocksOf(update);
     // Done updates are let go when they are the greater part, so that each is moved once on average.
@@ -91,7 +96,6 @@ export class UpdateQueue {
       this.#updates = this.#updates.slice(this.#head);
       this.#head = 0;
     }
-    return update;
   }
 
   /** Drops the earliest updates of a kind until there is room again. Returns how many. */
