@@ -165,9 +165,9 @@ export const REFUSAL_RULES: ContractSection = {
       'Requests that wait count as under way.',
       WAITING,
       fault(
-        'src/road/road.ts',
-        'this.#classify.waiting + this.#hold.waiting + this.#queue.waiting;',
-        'this.#hold.waiting + this.#queue.waiting;',
+        'src/road/exchange.ts',
+        'if (!isAside(request)) state.underWay += 1;',
+        'if (isAside(request)) state.underWay += 1;',
       ),
     ),
     rule(
