@@ -28,6 +28,7 @@ import {
 } from '../src/plugin/index.ts';
 import { createRoad, NO_CONSTRAINTS, type ResponseSink, type Road } from '../src/road/index.ts';
 import { DefaultChoice, type PlacementConstraints, Scheduler } from '../src/scheduling/index.ts';
+import { type Claim, ReservationTable } from '../src/services/selection/reservation-table.ts';
 
 /** Tokens per block. */
 export const BLOCK = 16;
@@ -63,6 +64,8 @@ export interface BenchRoadOptions {
   readonly fetches?: number;
   /** Busy thresholds of the model; default none, so that nobody looks. */
   readonly busyThresholds?: BusyThresholds;
+  /** Whether each booking has a row among the selection service's reservations; default no. */
+  readonly reserves?: boolean;
   /** Default: none, so that nobody is asked. */
   readonly classifier?: SoloClassifierOptions['definition'];
 }
@@ -80,6 +83,7 @@ export interface BenchRoad {
 export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoad> {
   const { prompts, workers, resident, shared = 0, records, takesHints = false, hints = [] } = options;
   const { fetches = null, held = HELD, pinnedTo } = options;
+  const reservations = options.reserves === true ? new ReservationTable<number>() : null;
   const constraints: PlacementConstraints =
     pinnedTo === undefined
       ? NO_CONSTRAINTS
@@ -166,11 +170,20 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     fleet,
     runtime,
     decide: (turn) => {
-      arrive(road, prompts[turn % prompts.length]!, constraints, turn);
-      // A row of the selection service's reservations, to be kept here from the booking to its end.
-      if (engines.length > held) engines.shift()?.finished(DONE);
+      const id = `r${turn}`;
+      const claim = reservations?.claim(id) ?? null;
+      arrive(road, prompts[turn % prompts.length]!, constraints, id);
+      if (claim !== null) reserved(claim, turn);
+      if (engines.length <= held) return;
+      engines.shift()?.finished(DONE);
+      reservations?.remove(`r${turn - held}`, turn - held);
     },
   };
+}
+
+/** @throws Error when the claim is over already. */
+function reserved(claim: Claim<number>, turn: number): void {
+  if (!claim.install(turn)) throw new Error('a reservation was lost');
 }
 
 /** What a worker says that takes any hint and serves copies. */
@@ -241,10 +254,10 @@ function checkFetch(hint: KvHint | null, blocks: number): void {
   throw new Error(`a booking does not carry one kv.fetch with ${blocks} hashes`);
 }
 
-function arrive(road: Road, tokens: Uint32Array, constraints: PlacementConstraints, turn: number): void {
+function arrive(road: Road, tokens: Uint32Array, constraints: PlacementConstraints, requestId: string): void {
   road.arrive(
     {
-      requestId: `r${turn}`,
+      requestId,
       door: 'replay',
       partition: PARTITION,
       role: 'aggregated',

@@ -3,8 +3,10 @@ import type { HintBooking } from '../src/host/index.ts';
 import { ROUTER_SEED, TIERS } from '../src/kv/index.ts';
 import { NO_CONSTRAINTS } from '../src/road/index.ts';
 import { CandidateColumns } from '../src/scheduling/candidate-table.ts';
-import { ExcludedColumns, exclusionOf, NO_RULES, rulesOf } from '../src/scheduling/eligibility.ts';
+import { ExcludedColumns, NO_RULES, rulesOf } from '../src/scheduling/eligibility.ts';
+import { findEligible } from '../src/scheduling/find-eligible.ts';
 import { SlotLoads } from '../src/scheduling/slot-loads.ts';
+import { ReservationTable } from '../src/services/selection/reservation-table.ts';
 import { type BenchRoad, BLOCK, hasher, PARTITION } from './bench-road.ts';
 import type { Contender } from './interleaved.ts';
 import { FACTS } from './selection-fixture.ts';
@@ -32,16 +34,9 @@ export function coreParts(road: BenchRoad, tokens: Uint32Array, pinnedTo: bigint
   loads.ensureCapacity(fleet.slotCapacity);
   let sunk = 0;
 
-  const findEligible = () => {
+  const eligible = () => {
     const rules = rulesOf(constraints, null);
-    table.begin(candidates.slots.length, fleet.slotCapacity);
-    excluded.count = 0;
-    for (let at = 0; at < candidates.slots.length; at += 1) {
-      const slot = candidates.slots[at]!;
-      const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[at]!, rules);
-      if (reason < 0) table.admit(candidates, at);
-      else excluded.add(slot, reason);
-    }
+    findEligible(fleet, candidates, rules, null, table, excluded);
     sunk += table.count;
     return rules === NO_RULES;
   };
@@ -53,7 +48,7 @@ export function coreParts(road: BenchRoad, tokens: Uint32Array, pinnedTo: bigint
     sunk += table.decodeCostBlocks[0]!;
   };
   // Requests that ask for nothing find the rows as they were.
-  const plain = findEligible();
+  const plain = eligible();
   project();
   const booking: HintBooking = {
     requestId: 'bench',
@@ -85,7 +80,7 @@ export function coreParts(road: BenchRoad, tokens: Uint32Array, pinnedTo: bigint
         sunk += index.find(hashes.local, hashes.sequence, TIERS).count;
       },
     },
-    ...(plain ? [] : [{ name: 'eligible', once: findEligible }]),
+    ...(plain ? [] : [{ name: 'eligible', once: eligible }]),
     { name: 'loads', once: project },
     {
       name: 'selection',
@@ -102,6 +97,15 @@ export function coreParts(road: BenchRoad, tokens: Uint32Array, pinnedTo: bigint
       },
     },
   ];
+  const reservations = new ReservationTable<number>();
+  parts.push({
+    name: 'reservation row',
+    once: () => {
+      const claim = reservations.claim('bench');
+      if (claim.install(1)) sunk += 1;
+      reservations.remove('bench', 1);
+    },
+  });
   const stage = runtime.hintStage;
   if (pinnedTo !== null && stage !== null) {
     parts.push({

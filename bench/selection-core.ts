@@ -1,5 +1,5 @@
 // The whole core under the name of Dynamo's published `selection_core` benchmark: hash 256 tokens, look them up, project loads, choose
-// among 8, 64 and 512 workers, book, build the hint where there is one, send, and free the booking. Beside it its parts, each alone.
+// among 8, 64 and 512 workers, book, build the hint where there is one, hand over, keep a reservation's row, and free the booking. Beside it its parts, each alone.
 
 import { kvFetch } from '../src/policies/index.ts';
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
@@ -40,7 +40,14 @@ async function run(): Promise<BenchResult> {
 
 async function measure(workers: number, hints: boolean, rows: BenchRow[], verdicts: string[]): Promise<void> {
   const name = `selection_core/${hints ? 'hints' : 'no_hints'}/${workers}`;
-  const options = { prompts: [TOKENS], workers, resident: hints ? BLOCKS : 0, records: false, held: 0 };
+  const options = {
+    prompts: [TOKENS],
+    workers,
+    resident: hints ? BLOCKS : 0,
+    records: false,
+    held: 0,
+    reserves: true,
+  };
   const hinted = { takesHints: true, hints: [{ definition: kvFetch }], pinnedTo: 2n, fetches: BLOCKS };
   const road = await makeBenchRoad(hints ? { ...options, ...hinted } : options);
   const { parts, used } = coreParts(road, TOKENS, hints ? 2n : null);

@@ -11,6 +11,9 @@ const REASON = Object.fromEntries(EXCLUSION_REASONS.map((reason, number) => [rea
 /** Number of the reason `busy`. It is the last that counts: whoever is busy may take the request in every other respect. */
 export const BUSY = REASON.busy;
 
+/** Number of the reason `not_pinned`. */
+export const NOT_PINNED = REASON.not_pinned;
+
 /** What is asked of candidates, prepared once per request. */
 export interface EligibilityRules {
   /** Null = any. */

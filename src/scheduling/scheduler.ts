@@ -17,6 +17,7 @@ import {
   rulesOf,
 } from './eligibility.ts';
 import { EngineLoads } from './engine-loads.ts';
+import { findEligible } from './find-eligible.ts';
 import { bookedBlocks, overridden, tracksPrefillTokens } from './placement-overrides.ts';
 import { PolicyChoice } from './policy-choice.ts';
 import type { PrefillModel } from './prefill-model.ts';
@@ -294,18 +295,9 @@ export class Scheduler {
   /** Requests that ask for nothing find the same rows until the fleet changes, or others are busy: then the table is left as it is. */
   #findEligible(candidates: PartitionCandidates, rules: EligibilityRules, marks: BusyMarks | null): void {
     const fleet = this.#fleet;
-    const table = this.#table;
     const plain = rules === NO_RULES && marks?.changed !== true;
     if (plain && candidates === this.#plainCandidates && fleet.version === this.#plainVersion) return;
-    table.begin(candidates.slots.length, fleet.slotCapacity);
-    this.#excluded.count = 0;
-    for (let index = 0; index < candidates.slots.length; index += 1) {
-      const slot = candidates.slots[index] ?? 0;
-      const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
-      if (reason >= 0) this.#excluded.add(slot, reason);
-      else if (marks !== null && marks.busy[index] === 1) this.#excluded.add(slot, BUSY);
-      else table.admit(candidates, index);
-    }
+    findEligible(fleet, candidates, rules, marks?.busy ?? null, this.#table, this.#excluded);
     this.#plainCandidates = rules === NO_RULES ? candidates : null;
     this.#plainVersion = fleet.version;
   }
