@@ -81,17 +81,29 @@ export class ExcludedColumns {
 
   /** Notes a slot with the number of its reason. */
   add(slot: OwnerSlot, reason: number): void {
-    if (this.count === this.slots.length) {
-      const slots = new Int32Array(this.count * 2);
-      const reasons = new Uint8Array(this.count * 2);
-      slots.set(this.slots);
-      reasons.set(this.reasons);
-      this.slots = slots;
-      this.reasons = reasons;
-    }
+    if (this.count === this.slots.length) this.#grow(this.count + 1);
     this.slots[this.count] = slot;
     this.reasons[this.count] = reason;
     this.count += 1;
+  }
+
+  /** Notes the slots at [from, to), all with the number of one reason. */
+  addRange(slots: Int32Array, from: number, to: number, reason: number): void {
+    const count = this.count + to - from;
+    if (count > this.slots.length) this.#grow(count);
+    this.slots.set(slots.subarray(from, to), this.count);
+    this.reasons.fill(reason, this.count, count);
+    this.count = count;
+  }
+
+  #grow(count: number): void {
+    const capacity = Math.max(count, this.slots.length * 2);
+    const slots = new Int32Array(capacity);
+    const reasons = new Uint8Array(capacity);
+    slots.set(this.slots);
+    reasons.set(this.reasons);
+    this.slots = slots;
+    this.reasons = reasons;
   }
 
   /** How many there are for the reason of this number. */

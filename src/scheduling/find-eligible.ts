@@ -15,21 +15,24 @@ export function findEligible(
   table: CandidateColumns,
   excluded: ExcludedColumns,
 ): void {
-  const { slots, ranks } = candidates;
-  // Of a pinned request all but a few are out, which their slots tell; with an allow-list the reason may be another.
-  const isPinned = rules.pinnedWorker !== null && rules.allowed === null;
-  const pinned = isPinned ? (fleet.worker(rules.pinnedWorker ?? 0n)?.slots ?? []) : null;
+  const { slots } = candidates;
   table.begin(slots.length, fleet.slotCapacity);
   excluded.count = 0;
-  for (let index = 0; index < slots.length; index += 1) {
+  let from = 0;
+  let to = slots.length;
+  // Of a pinned request all but the ranks of one worker, which stand together, are out; with an allow-list the reason may be another.
+  if (rules.pinnedWorker !== null && rules.allowed === null) {
+    const pinned = fleet.worker(rules.pinnedWorker)?.slots ?? [];
+    while (from < to && !pinned.includes(slots[from] ?? -1)) from += 1;
+    to = Math.min(to, from + pinned.length);
+    excluded.addRange(slots, 0, from, NOT_PINNED);
+  }
+  for (let index = from; index < to; index += 1) {
     const slot = slots[index] ?? 0;
-    if (pinned !== null && !pinned.includes(slot)) {
-      excluded.add(slot, NOT_PINNED);
-      continue;
-    }
-    const reason = exclusionOf(fleet.workerOfSlot(slot), ranks[index] ?? 0, rules);
+    const reason = exclusionOf(fleet.workerOfSlot(slot), candidates.ranks[index] ?? 0, rules);
     if (reason >= 0) excluded.add(slot, reason);
     else if (busy !== null && busy[index] === 1) excluded.add(slot, BUSY);
     else table.admit(candidates, index);
   }
+  if (to < slots.length) excluded.addRange(slots, to, slots.length, NOT_PINNED);
 }
