@@ -86,6 +86,21 @@ describe('sampling by temperature', () => {
     expect(third).toBeCloseTo(0.12879, 5);
   });
 
+  it('comes to the lowest row alone as the temperature falls to 0', () => {
+    fc.assert(
+      fc.property(finiteCosts, (costs) => {
+        const lowest = Math.min(...costs);
+        const range = Math.max(...costs) - lowest;
+        // What lies within a thousandth of the range is as good as the lowest, to a temperature that is not 0 yet.
+        const near = [...costs].map((cost) => range === 0 || (cost - lowest) / range < 1e-3);
+        const rest = (temperature: number): number =>
+          probabilities(costs, temperature).reduce((sum, share, at) => (near[at] ? sum : sum + share), 0);
+        expect(rest(1e-5)).toBeLessThan(1e-9);
+        expect(rest(0.01)).toBeLessThanOrEqual(rest(0.1) + 1e-12);
+      }),
+    );
+  });
+
   it('does not change when all costs are scaled, and is uniform over equal ones', () => {
     const costs = costsOf(3, 9, 4, 4);
     const scaled = costs.map((cost) => cost * 128);
