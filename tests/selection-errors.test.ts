@@ -51,6 +51,8 @@ interface Case {
   readonly yaml?: string;
   readonly workers?: number;
   readonly constraints?: Partial<typeof NO_CONSTRAINTS>;
+  /** LoRA adapter that is asked for. */
+  readonly loraName?: string;
   /** Without the default cost to fall back on. */
   readonly alone?: true;
   /** Nobody may have a token to prefill before the next request. */
@@ -105,6 +107,7 @@ async function outcome(given: Case): Promise<string> {
         session: null,
         constraints: { ...NO_CONSTRAINTS, ...given.constraints },
         expectedOutputTokens: null,
+        loraName: given.loraName ?? null,
       });
       return fellBackOn === null ? 'placed' : `fell back: ${fellBackOn}`;
     } catch (thrown) {
@@ -131,6 +134,7 @@ const CASES: readonly (readonly [what: string, given: Case, outcome: string])[] 
     'PM_SELECTION_PINNED_NOT_ALLOWED',
   ],
   ['a pin to a worker that is not there', { constraints: pinTo(9n) }, 'PM_SELECTION_PINNED_UNAVAILABLE'],
+  ['an adapter that nobody holds', { loraName: 'law' }, 'PM_SELECTION_ADAPTER_UNKNOWN'],
   ['direct without a pin', { yaml: 'worker_selection: { aggregated: direct }' }, 'PM_SELECTION_PIN_REQUIRED'],
   ['a model whose block size nobody knows', { yaml: '' }, 'PM_SELECTION_BLOCK_SIZE_UNKNOWN'],
   ['filters that drop everybody', { fault: 'filter' }, 'PM_SELECTION_ALL_FILTERED'],

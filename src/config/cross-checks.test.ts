@@ -199,8 +199,8 @@ test('names of adapters say which model they belong to, and the mode serves adap
     ]);
   }
   expect(problems(fleet('kv', law, 'model: big, adapters: [law, s, x, x]'))).toEqual([
-    'router.yaml:5:53: workers[1].adapters[0]: "law" is an adapter of model "small" already; give this one another name',
-    'router.yaml:5:58: workers[1].adapters[1]: "s" names a model already; give the adapter another name',
-    'router.yaml:5:64: workers[1].adapters[3]: adapter "x" is given twice',
+    'router.yaml:5:57: workers[1].adapters[0]: "law" is an adapter of model "small" already; give this one another name',
+    'router.yaml:5:62: workers[1].adapters[1]: "s" names a model already; give the adapter another name',
+    'router.yaml:5:68: workers[1].adapters[3]: adapter "x" is given twice',
   ]);
 });

@@ -181,6 +181,7 @@ describe('parseBody', () => {
 describe('readConstraints', () => {
   it('constrains nothing for a caller who may not or did not ask', () => {
     expect(readConstraints(TRUSTED_NOTHING, NO_HINTS)).toEqual({
+      pinnedPrefill: null,
       pinnedWorker: null,
       allowedWorkers: null,
       requiredTaints: [],
