@@ -7,7 +7,7 @@ import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import type { AdmissionQueue } from './admission-queue.ts';
-import { type Choice, type Projection, promptTokensOf } from './caller-part.ts';
+import { type Choice, isChoiceOnly, NO_REPORT, type Projection, promptTokensOf } from './caller-part.ts';
 import { policyClassOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
@@ -48,7 +48,8 @@ export class Walker {
   }
 
   /**
-   * Places a request, books it and sends it, unless it has to wait for its turn. What fails after the booking ends the exchange.
+   * Places a request, books it and sends it, unless it has to wait for its turn, or is only chosen for. What fails after the booking
+   * ends the exchange.
    * @returns null, or why it cannot be placed, or may not wait: then nothing is booked and the exchange knows nothing of it.
    */
   walk(walk: Walk): PointsmanError | null {
@@ -65,6 +66,11 @@ export class Walker {
         if (outcome.kind === 'waits') return null;
         passed = { ...walk, admitted: outcome.facts };
       }
+      if (isChoiceOnly(request)) {
+        request.caller?.placed(lookup, this.#chosen(request, lookup));
+        walk.exchange.finished(NO_REPORT);
+        return null;
+      }
       walk.exchange.admitted = passed.admitted ?? null;
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
@@ -78,7 +84,7 @@ export class Walker {
   choose(request: RoadRequest): Choice {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
-    return { lookup, placement: this.#deps.scheduler.choose(placementRequest(request, null, lookup, true)) };
+    return { lookup, placement: this.#chosen(request, lookup) };
   }
 
   /** All candidates of a request. @throws PointsmanError as of the look-up */
@@ -86,6 +92,10 @@ export class Walker {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
     return { lookup, table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false)) };
+  }
+
+  #chosen(request: RoadRequest, lookup: PromptLookup): Placement {
+    return this.#deps.scheduler.choose(placementRequest(request, null, lookup, true));
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */

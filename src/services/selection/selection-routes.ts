@@ -47,12 +47,15 @@ export class SelectionRoutes {
   }
 
   /** `POST /select` */
-  select({ body, request }: RoutedCall): WireAnswer {
+  async select({ body, request, signal }: RoutedCall): Promise<WireAnswer> {
     const fields = objectOf(body, 'the body');
     const id = given(fields.selection_id, 'selection_id', nameOf);
     const advisory = given(fields.advisory, 'advisory', flagOf) ?? false;
     const asked = this.#asked(fields, request, id ?? randomUUID());
-    const { answer } = this.#options.desk.select(asked, id !== null);
+    const { desk } = this.#options;
+    const { answer } = advisory
+      ? desk.advise(asked, id !== null)
+      : await desk.select(asked, id !== null, signal);
     return {
       status: 200,
       value: {
