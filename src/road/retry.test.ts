@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Metrics } from '../observe/index.ts';
 import {
   type ClassifierEvent,
+  defineHintPolicy,
   defineRequestClassifier,
   defineWorkerSelectionPolicy,
   PointsmanError,
@@ -74,6 +75,36 @@ describe('a request whose worker fails before the first byte', () => {
       { worker_id: 2n, reason: 'excluded' },
     ]);
     expectIdle();
+  });
+
+  it('sends the hints of each try under a message id of its own, and late outcomes find the right one', async () => {
+    const mark = defineHintPolicy({
+      type: 'mark',
+      create: () => ({ buildHints: () => [{ type: 'acme.mark', version: '1.0', payload: {} }] }),
+    });
+    const { arrive, transport, tick, road, decisions } = await retrying({ hints: [{ definition: mark }] });
+    arrive();
+    transport.last.sink.failed(LOST);
+    tick();
+    expect(transport.dispatched.map(({ request }) => request.hint?.message_id)).toEqual(['r1', 'r1/2']);
+    const late = { actionId: 'a1', outcome: 'rejected', reason: 'no_room', blocks: null } as const;
+    road.hintOutcome({ ...late, messageId: 'r1' });
+    const outcomes = () => decisions?.ofRequest('r1').map(({ hints }) => hints?.sent[0]?.outcome);
+    expect(outcomes()).toEqual(['rejected', null]);
+    road.hintOutcome({ ...late, messageId: 'r1/2', outcome: 'accepted' });
+    expect(outcomes()).toEqual(['rejected', 'accepted']);
+    transport.last.sink.finished(REPORT);
+  });
+
+  it('keeps the message id of a caller’s envelope in every try', async () => {
+    const action = { action_id: 'x', action_type: 'acme.mark', action_version: '1.0', payload: {} };
+    const incomingHint = { protocol_version: '0.1', message_id: 'mine', actions: [action] } as const;
+    const { arrive, transport, tick } = await retrying();
+    arrive({ incomingHint });
+    transport.last.sink.failed(LOST);
+    tick();
+    expect(transport.dispatched.map(({ request }) => request.hint?.message_id)).toEqual(['mine', 'mine']);
+    transport.last.sink.finished(REPORT);
   });
 
   it('is given up after so many tries, with the last error and their number', async () => {

@@ -14,6 +14,7 @@ import { type BookingFacts, DecisionWriter, type EventStreams } from './decision
 import { engineRequest } from './engine-request.ts';
 import type { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
+import { messageIdOf } from './message-id.ts';
 import { placementRequest } from './placement-request.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -216,12 +217,13 @@ export class Walker {
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
     if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
     const { hintStage, threadedHints = null } = runtime;
+    const messageId = messageIdOf(request, exchange.bookings);
     const staged: StagedBooking = {
       exchange,
       decision,
       predictedTokens: predicted,
       policy: runtime.policy.type,
-      requestId: request.requestId,
+      messageId,
       promptTokens,
       blockSize,
       commit,
@@ -229,6 +231,7 @@ export class Walker {
     };
     const booking: HintBooking = {
       requestId: request.requestId,
+      messageId,
       slot,
       workerId,
       rank,
@@ -277,7 +280,7 @@ export class Walker {
     const withHints = predicted === null ? null : Math.max(predicted, fetched);
     if (decision !== null) {
       const micros = this.#deps.wallMicros() - staged.startedMicros;
-      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
+      this.#writer?.hinted(decision, staged.messageId, result, settled, withHints, micros);
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, withHints);

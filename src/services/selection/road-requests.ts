@@ -1,10 +1,6 @@
 // What clients ask, as requests of the road.
 import type { Partition } from '../../plugin/index.ts';
-import {
-  NO_CONSTRAINTS,
-  type RoadRequest,
-  type RoutingConstraints,
-} from '../../road/index.ts';
+import { NO_CONSTRAINTS, type RoadRequest, type RoutingConstraints } from '../../road/index.ts';
 import type { ChoiceRequest } from './choice.ts';
 import type { HeldSelection } from './held-selection.ts';
 import type { ReadPrompt } from './prompt-fields.ts';
