@@ -208,9 +208,14 @@ class TriedRequest implements RoadTicket, ResponseSink {
   }
 
   failed(error: PointsmanError): void {
-    if (this.#over) return;
-    if (this.#goesOn) {
-      this.#goesOn = false;
+    const goesOn = this.#goesOn;
+    this.#goesOn = false;
+    if (this.#over) {
+      // The door left between the question and the end.
+      if (goesOn) this.#hop?.forgo();
+      return;
+    }
+    if (goesOn) {
       this.#error = error;
       this.#head = null;
       // Not at once: others must hear that a worker is lost before the next one is chosen.
