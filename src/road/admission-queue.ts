@@ -154,7 +154,8 @@ export class AdmissionQueue<E extends HeldExchange> {
       of: into,
       since: now,
       dueAt,
-      known: this.#keep(lookup),
+      // Callers that carry their requests give the hashes with them.
+      known: (request.caller ?? null) === null ? this.#keep(lookup) : null,
       entry: null,
       cancelDue: null,
     };

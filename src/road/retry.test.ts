@@ -278,6 +278,27 @@ describe('no second try is made', () => {
     });
   });
 
+  it('with a budget that refused requests have not filled', async () => {
+    const { arrive, transport, tick, counts } = await retrying({
+      workers: [1n, 2n].map((id) => workerSpec(id)),
+      concurrentRequests: 1,
+      retries: { retries: 1, ratio: 0.5 },
+    });
+    const busy = new PointsmanError('PM_ENGINE_FAILED', 'x', { details: { engine_status: 503 } });
+    const spend = (): void => {
+      arrive();
+      // Refused: they never come to a worker.
+      for (let more = 0; more < 4; more += 1) arrive();
+      transport.last.sink.failed(busy);
+      tick();
+      transport.last.sink.finished(REPORT);
+    };
+    for (let request = 0; request < 2000; request += 1) spend();
+    const retried = counts.filter((what) => what === 'tiny unavailable answered').length;
+    expect(retried).toBeGreaterThanOrEqual(1000);
+    expect(retried).toBeLessThanOrEqual(1000 + 256);
+  });
+
   it('with a budget of 0', async () => {
     const { counts } = await failed({ retries: { retries: 2, ratio: 0 } }, ({ arrive, transport }) => {
       arrive();

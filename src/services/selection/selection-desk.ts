@@ -133,13 +133,7 @@ export class SelectionDesk {
   #chosen(asked: Asked, keeps: boolean, ...[lookup, placement]: Placed): Chosen {
     const answer = chosenAnswer(this.#options.fleet, lookup, placement, asked.prompt.promptTokens);
     if (keeps) {
-      const held = heldSelection(
-        { ...asked, ...asked.constraints, policyClass: asked.policyClass ?? null },
-        asked.prompt,
-        placement,
-        answer.effective_prefill_tokens,
-        asked.overrides.sharesBlocks ?? true,
-      );
+      const held = heldSelection(asked, placement, answer.effective_prefill_tokens);
       const key = pendingKey(asked.partition, asked.id);
       this.#pending.put(key, held, bytesOf(key, held));
     }
