@@ -143,10 +143,12 @@ class SelectionHttp {
     response.once('close', left);
     this.#calls.add(client);
     try {
-      const body = route.hasBody ? await readJson(request, ERRORS) : {};
-      if (this.#stopping) client.abort(stopping());
-      const call = { request, body, signal: client.signal };
-      deliver(response, await route.run({ selection, state }, parameter, call));
+      // Not in a local: while the call waits, nobody needs its body.
+      const answered = (route.hasBody ? readJson(request, ERRORS) : Promise.resolve({})).then((body) => {
+        if (this.#stopping) client.abort(stopping());
+        return route.run({ selection, state }, parameter, { request, body, signal: client.signal });
+      });
+      deliver(response, await answered);
     } finally {
       this.#calls.delete(client);
       response.off('close', left);
