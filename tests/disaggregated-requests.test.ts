@@ -175,6 +175,7 @@ describe('the two legs of a request', () => {
       ['mark.prefill'],
       ['mark.decode'],
     ]);
+    expect(sent.map(({ hint }) => hint?.message_id)).toEqual(['r/prefill', 'r']);
   });
 
   it('are classified once, before the prompt is computed', async () => {

@@ -50,9 +50,8 @@ interface Case {
   readonly fault?: string;
   readonly yaml?: string;
   readonly workers?: number;
-  readonly constraints?: Partial<typeof NO_CONSTRAINTS>;
-  /** LoRA adapter that is asked for. */
   readonly loraName?: string;
+  readonly constraints?: Partial<typeof NO_CONSTRAINTS>;
   /** Without the default cost to fall back on. */
   readonly alone?: true;
   /** Nobody may have a token to prefill before the next request. */
@@ -107,7 +106,7 @@ async function outcome(given: Case): Promise<string> {
         session: null,
         constraints: { ...NO_CONSTRAINTS, ...given.constraints },
         expectedOutputTokens: null,
-        loraName: given.loraName ?? null,
+        ...(given.loraName === undefined ? {} : { loraName: given.loraName }),
       });
       return fellBackOn === null ? 'placed' : `fell back: ${fellBackOn}`;
     } catch (thrown) {
@@ -134,7 +133,7 @@ const CASES: readonly (readonly [what: string, given: Case, outcome: string])[] 
     'PM_SELECTION_PINNED_NOT_ALLOWED',
   ],
   ['a pin to a worker that is not there', { constraints: pinTo(9n) }, 'PM_SELECTION_PINNED_UNAVAILABLE'],
-  ['an adapter that nobody holds', { loraName: 'law' }, 'PM_SELECTION_ADAPTER_UNKNOWN'],
+  ['an adapter that nobody has', { loraName: 'other' }, 'PM_SELECTION_ADAPTER_UNKNOWN'],
   ['direct without a pin', { yaml: 'worker_selection: { aggregated: direct }' }, 'PM_SELECTION_PIN_REQUIRED'],
   ['a model whose block size nobody knows', { yaml: '' }, 'PM_SELECTION_BLOCK_SIZE_UNKNOWN'],
   ['filters that drop everybody', { fault: 'filter' }, 'PM_SELECTION_ALL_FILTERED'],

@@ -85,7 +85,8 @@ export class RoleHintStage implements HintStage {
     const kept = incoming !== null && draft.takeIncoming(incoming, rank.actions);
     if (!givenUp) for (const hint of this.#hints) if (hint !== sender) this.#runPolicy(hint, run, null);
     copyLocations?.close();
-    return draft.result(givenUp ? null : kept ? incoming.message_id : booking.requestId, outcome);
+    const own = booking.messageId ?? booking.requestId;
+    return draft.result(givenUp ? null : kept ? incoming.message_id : own, outcome);
   }
 
   /** Has the sender send a committed copy, its source looked at again. Without a source it has not run yet. */

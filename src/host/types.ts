@@ -173,6 +173,8 @@ export interface RoleRuntime {
 /** What the hint stage knows of a booking. */
 export interface HintBooking {
   readonly requestId: string;
+  /** Message id of the envelope where that of an incoming one is not kept; absent = the request id. */
+  readonly messageId?: string;
   readonly slot: OwnerSlot;
   readonly workerId: WorkerId;
   readonly rank: number;

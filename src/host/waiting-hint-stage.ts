@@ -262,7 +262,7 @@ class StageRun implements PendingHints {
   }
 
   #finish(): HintStageResult {
-    const { requestId, commit, incomingHint } = this.#booking;
+    const { requestId, messageId = requestId, commit, incomingHint } = this.#booking;
     if (this.#sender !== null) {
       const { source, prefixBlocks, additionalBlocks } = this.#sender.copy;
       this.#commit = { source, prefixBlocks, additionalBlocks, failure: this.#commitFailure() };
@@ -272,7 +272,7 @@ class StageRun implements PendingHints {
     if (givenUp) return this.#draft.result(null, this.#commit);
     const kept = incomingHint !== null && this.#draft.takeIncoming(incomingHint, this.#rank.actions);
     for (const hint of this.#hints) if (hint !== this.#sender?.hint) this.#enter(hint);
-    return this.#draft.result(kept ? incomingHint.message_id : requestId, this.#commit);
+    return this.#draft.result(kept ? incomingHint.message_id : messageId, this.#commit);
   }
 
   #enter(hint: CreatedHint): void {

@@ -18,6 +18,7 @@ import { askedClassOf, dueAtOf, turnCostOf } from './classify.ts';
 import type { HeldExchange, HeldRequest } from './first-worker-hold.ts';
 import { ModelQueue } from './model-queue.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
+import { groupOf, labelsOf, queueKey } from './queue-names.ts';
 import { QueueProfiles } from './queue-profiles.ts';
 import type { KnownHashes, QueueFacts } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
@@ -28,6 +29,9 @@ const RECHECK_MS = 100;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Hashes that are kept for those that wait; beyond that they are computed again. */
 const MAX_KEPT_BYTES = 64 * 2 ** 20;
+
+/** Turns of a queue in one look; whatever else the router has to do comes between two. */
+const MOST_TURNS = 256;
 
 /** What the queue works with. */
 export interface AdmissionPorts<E extends HeldExchange> {
@@ -93,13 +97,11 @@ export class AdmissionQueue<E extends HeldExchange> {
   /** What of a partition waits. */
   waitingOf({ model, routingGroup }: Partition): Waits {
     const waits = { requests: 0, promptTokens: 0 };
-    for (const queue of this.#all()) {
-      if (queue.model !== model) continue;
-      for (const { payload } of queue.classes.flatMap((one) => one.entries())) {
-        const { request } = payload.walk;
-        if (request.partition.routingGroup !== routingGroup) continue;
-        waits.requests += 1;
-        waits.promptTokens += promptTokensOf(request);
+    for (const [key, queue] of this.#queues.get(model) ?? []) {
+      if (groupOf(key) !== routingGroup) continue;
+      for (const { stats } of queue.classes) {
+        waits.requests += stats.requests;
+        waits.promptTokens += stats.rawIslTokens;
       }
     }
     return waits;
@@ -152,7 +154,8 @@ export class AdmissionQueue<E extends HeldExchange> {
       of: into,
       since: now,
       dueAt,
-      known: this.#keep(lookup),
+      // Callers that carry their requests give the hashes with them.
+      known: (request.caller ?? null) === null ? this.#keep(lookup) : null,
       entry: null,
       cancelDue: null,
     };
@@ -181,6 +184,8 @@ export class AdmissionQueue<E extends HeldExchange> {
     this.#closed = true;
     for (const queue of this.#all()) {
       for (const { payload: waiting } of queue.entries()) {
+        // The end of another may have ended it.
+        if (waiting.entry === null) continue;
         this.#leave(waiting, 'stopped');
         waiting.walk.exchange.refuse(
           new PointsmanError('PM_SHUTTING_DOWN', 'the router stopped before the turn of the request came'),
@@ -192,9 +197,13 @@ export class AdmissionQueue<E extends HeldExchange> {
   // --- turns ---
 
   #look(): void {
+    let more = false;
     for (const queue of this.#all()) {
-      for (let go = queue.size > 0; go; ) go = this.#takeNext(queue);
+      let turns = 0;
+      while (turns < MOST_TURNS && queue.size > 0 && this.#takeNext(queue)) turns += 1;
+      more ||= turns === MOST_TURNS;
     }
+    if (more) this.#lookSoon(false);
   }
 
   /** Lets the next one go on; false = nobody can. */
@@ -332,14 +341,6 @@ export class AdmissionQueue<E extends HeldExchange> {
     }
     return [...samples.values()];
   }
-}
-
-function queueKey({ partition, role }: RoadRequest): string {
-  return `${role} ${partition.routingGroup}`;
-}
-
-function labelsOf({ model, role }: { readonly model: string; readonly role: string }) {
-  return { model, role };
 }
 
 function bytesOf(known: KnownHashes | null): number {

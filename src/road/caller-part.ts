@@ -1,6 +1,6 @@
 // Requests that their callers carry to the workers themselves: the road classifies, chooses, books and hints as for any other, and
 // hands over instead of dispatching. What an engine would tell of its answer, the caller tells of the request.
-import type { EngineExchange, EngineRequest, EngineSink } from '../engines/index.ts';
+import type { EngineExchange, EngineReport, EngineRequest, EngineSink } from '../engines/index.ts';
 import type { PromptHashes } from '../kv/index.ts';
 import type { CostOverride, Placement, PlacementTable, PlacementTarget } from '../scheduling/index.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
@@ -28,6 +28,15 @@ export interface CallerTransport {
   dispatch(request: EngineRequest, sink: CallerSink): EngineExchange;
 }
 
+/** A caller says that its request is over, not how it went. */
+export const NO_REPORT: EngineReport = {
+  promptTokens: null,
+  cachedTokens: null,
+  outputTokens: null,
+  finishReason: null,
+  source: 'none',
+};
+
 /** What such a request has beyond others. */
 export interface CallerPart {
   /** `RoadRequest.tokens` is empty. */
@@ -43,9 +52,13 @@ export interface CallerPart {
   readonly costOverride: CostOverride | null;
   /** Where it had better go; a classifier's word counts more. */
   readonly affinityTarget: { readonly workerId: bigint; readonly rank: number | null } | null;
-  /** Told where it is booked, before it is hinted; both are reused, so they are to be read at once. */
+  /** Told where it is booked, before it is hinted, or chosen for; both are reused, so they are to be read at once. */
   placed(lookup: PromptLookup, placement: Placement): void;
-  readonly transport: CallerTransport;
+  /**
+   * Null = it is only chosen for: it is not classified, waits for its turn as any other, and finishes once `placed` has the choice.
+   * Nothing is booked.
+   */
+  readonly transport: CallerTransport | null;
 }
 
 /** A choice without a booking; reused objects, to be read at once. */
@@ -65,6 +78,11 @@ export interface Waits {
   readonly requests: number;
   /** Of their prompts. */
   readonly promptTokens: number;
+}
+
+/** Whether a request is only chosen for, and never booked. */
+export function isChoiceOnly({ caller = null }: Pick<RoadRequest, 'caller'>): boolean {
+  return caller !== null && caller.transport === null;
 }
 
 /** Length of a request's prompt in tokens. */

@@ -146,6 +146,8 @@ describe('a committed copy', () => {
     const shared = attempts[1]?.candidates.map((one) => one.eligible && one.overlap_blocks.shared);
     expect(shared).toEqual([0, 0, 0]);
     expect(request.sink.decisionId).toBe(attempts[1]?.id);
+    expect(attempts.map((one) => one.hints?.message_id)).toEqual(['r2', 'r2/2']);
+    expect(built.transport.last.request.hint?.message_id).toBe('r2/2');
     // The policies behind the sender ran for the second booking alone.
     expect(attempts.map((one) => one.hints?.policies.map((policy) => policy.name))).toEqual([
       ['sender'],

@@ -136,7 +136,7 @@ export class DecisionWriter {
   /** Notes what the hint stage did. */
   hinted(
     decision: StoredDecision,
-    requestId: string,
+    messageId: string,
     result: HintStageResult,
     commit: NonNullable<DecisionRecord['hints']>['commit'],
     withHintsTokens: number | null,
@@ -145,7 +145,7 @@ export class DecisionWriter {
     this.#ring.hinted(
       decision,
       {
-        message_id: result.hint?.message_id ?? requestId,
+        message_id: result.hint?.message_id ?? messageId,
         capable: result.capable,
         sent: sentHintRecords(result),
         policies: result.policies,

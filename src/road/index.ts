@@ -2,13 +2,14 @@
 
 export { admitDirectly, countRefusal } from './admission.ts';
 export { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
-export type {
-  CallerPart,
-  CallerSink,
-  CallerTransport,
-  Choice,
-  GivenPrompt,
-  Projection,
+export {
+  type CallerPart,
+  type CallerSink,
+  type CallerTransport,
+  type Choice,
+  type GivenPrompt,
+  NO_REPORT,
+  type Projection,
 } from './caller-part.ts';
 export { createDisaggregatedRoad } from './disaggregation/disaggregated-road.ts';
 export type { LookupDeps, PromptLookup } from './prompt-lookup.ts';

@@ -7,7 +7,7 @@ describe('the retry budget', () => {
     const budget = new RetryBudget(() => 0.2);
     let retries = 0;
     for (let request = 0; request < 10_000; request += 1) {
-      budget.arrived();
+      budget.sent();
       for (let retry = 0; retry < 2; retry += 1) if (budget.take()) retries += 1;
     }
     expect(retries).toBeGreaterThanOrEqual(2000);
@@ -24,7 +24,7 @@ describe('the retry budget', () => {
           let saved = 256;
           for (const arrives of calls) {
             if (arrives) {
-              budget.arrived();
+              budget.sent();
               saved = Math.min(256, saved + ratio);
             } else {
               const left = ratio > 0 && saved >= 1;

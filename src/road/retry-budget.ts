@@ -3,7 +3,7 @@
 /** Tries that may be saved up, and are there from the start: what one worker of a large fleet may have under way when it dies. */
 const SAVED_UP = 256;
 
-/** Each arrival earns a part of a retry; a retry takes a whole one. */
+/** Each request that may be tried again earns a part of a retry when it goes to its first worker; a retry takes a whole one. */
 export class RetryBudget {
   readonly #ratio: () => number;
   #saved = SAVED_UP;
@@ -13,8 +13,8 @@ export class RetryBudget {
     this.#ratio = ratio;
   }
 
-  /** A request arrived. */
-  arrived(): void {
+  /** A request goes to its first worker; those that are refused before ask nobody, and earn nothing. */
+  sent(): void {
     this.#saved = Math.min(SAVED_UP, this.#saved + this.#ratio());
   }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Metrics } from '../observe/index.ts';
 import {
   type ClassifierEvent,
+  defineHintPolicy,
   defineRequestClassifier,
   defineWorkerSelectionPolicy,
   PointsmanError,
@@ -74,6 +75,36 @@ describe('a request whose worker fails before the first byte', () => {
       { worker_id: 2n, reason: 'excluded' },
     ]);
     expectIdle();
+  });
+
+  it('sends the hints of each try under a message id of its own, and late outcomes find the right one', async () => {
+    const mark = defineHintPolicy({
+      type: 'mark',
+      create: () => ({ buildHints: () => [{ type: 'acme.mark', version: '1.0', payload: {} }] }),
+    });
+    const { arrive, transport, tick, road, decisions } = await retrying({ hints: [{ definition: mark }] });
+    arrive();
+    transport.last.sink.failed(LOST);
+    tick();
+    expect(transport.dispatched.map(({ request }) => request.hint?.message_id)).toEqual(['r1', 'r1/2']);
+    const late = { actionId: 'a1', outcome: 'rejected', reason: 'no_room', blocks: null } as const;
+    road.hintOutcome({ ...late, messageId: 'r1' });
+    const outcomes = () => decisions?.ofRequest('r1').map(({ hints }) => hints?.sent[0]?.outcome);
+    expect(outcomes()).toEqual(['rejected', null]);
+    road.hintOutcome({ ...late, messageId: 'r1/2', outcome: 'accepted' });
+    expect(outcomes()).toEqual(['rejected', 'accepted']);
+    transport.last.sink.finished(REPORT);
+  });
+
+  it('keeps the message id of a caller’s envelope in every try', async () => {
+    const action = { action_id: 'x', action_type: 'acme.mark', action_version: '1.0', payload: {} };
+    const incomingHint = { protocol_version: '0.1', message_id: 'mine', actions: [action] } as const;
+    const { arrive, transport, tick } = await retrying();
+    arrive({ incomingHint });
+    transport.last.sink.failed(LOST);
+    tick();
+    expect(transport.dispatched.map(({ request }) => request.hint?.message_id)).toEqual(['mine', 'mine']);
+    transport.last.sink.finished(REPORT);
   });
 
   it('is given up after so many tries, with the last error and their number', async () => {
@@ -245,6 +276,27 @@ describe('no second try is made', () => {
       arrive();
       transport.last.sink.failed(LOST);
     });
+  });
+
+  it('with a budget that refused requests have not filled', async () => {
+    const { arrive, transport, tick, counts } = await retrying({
+      workers: [1n, 2n].map((id) => workerSpec(id)),
+      concurrentRequests: 1,
+      retries: { retries: 1, ratio: 0.5 },
+    });
+    const busy = new PointsmanError('PM_ENGINE_FAILED', 'x', { details: { engine_status: 503 } });
+    const spend = (): void => {
+      arrive();
+      // Refused: they never come to a worker.
+      for (let more = 0; more < 4; more += 1) arrive();
+      transport.last.sink.failed(busy);
+      tick();
+      transport.last.sink.finished(REPORT);
+    };
+    for (let request = 0; request < 2000; request += 1) spend();
+    const retried = counts.filter((what) => what === 'tiny unavailable answered').length;
+    expect(retried).toBeGreaterThanOrEqual(1000);
+    expect(retried).toBeLessThanOrEqual(1000 + 256);
   });
 
   it('with a budget of 0', async () => {

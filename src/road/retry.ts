@@ -59,8 +59,7 @@ export class RetryingRoad implements ChoosingRoad {
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
-    const { budget, limits } = this.#retries;
-    budget.arrived();
+    const { limits } = this.#retries;
     // Whether a caller reaches the worker is not known here, and of two legs neither can be tried again alone.
     const isOnce =
       (request.caller ?? null) !== null || request.gate !== undefined || request.leg !== undefined;
@@ -178,6 +177,7 @@ class TriedRequest implements RoadTicket, ResponseSink {
 
   booked(chosen: WorkerRank, decisionId: string): void {
     this.#announced = true;
+    if (this.#tries === 1) this.#retries.budget.sent();
     if (!this.#over) this.#door.booked(chosen, decisionId);
   }
 
@@ -208,9 +208,14 @@ class TriedRequest implements RoadTicket, ResponseSink {
   }
 
   failed(error: PointsmanError): void {
-    if (this.#over) return;
-    if (this.#goesOn) {
-      this.#goesOn = false;
+    const goesOn = this.#goesOn;
+    this.#goesOn = false;
+    if (this.#over) {
+      // The door left between the question and the end.
+      if (goesOn) this.#hop?.forgo();
+      return;
+    }
+    if (goesOn) {
       this.#error = error;
       this.#head = null;
       // Not at once: others must hear that a worker is lost before the next one is chosen.

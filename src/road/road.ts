@@ -7,7 +7,7 @@ import type { Partition } from '../plugin/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { BookingLeases } from './booking-leases.ts';
-import type { Choice, Projection, Waits } from './caller-part.ts';
+import { type Choice, isChoiceOnly, type Projection, type Waits } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
@@ -100,6 +100,7 @@ class SynchronousRoad implements HopRoad {
       ? null
       : admitDirectly(underWay - 1, this.#deps.concurrentRequests, pace, exchange.arrivedAt);
     if (refusal !== null) exchange.refuse(refusal);
+    else if (isChoiceOnly(request)) this.#walk({ exchange, request, classification: null, heldSince: null });
     else this.#classify.run(exchange, request);
     return exchange;
   }

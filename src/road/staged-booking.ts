@@ -13,7 +13,8 @@ export interface StagedBooking {
   readonly decision: StoredDecision | null;
   readonly predictedTokens: number | null;
   readonly policy: string;
-  readonly requestId: string;
+  /** Of its envelope, where no caller named another. */
+  readonly messageId: string;
   readonly promptTokens: number;
   readonly blockSize: number;
   readonly commit: ReturnType<typeof commitFor>;

@@ -50,7 +50,7 @@ export interface RoadRequest {
   /** Policy class a trusted caller asked for; null or absent = none. */
   readonly policyClass?: string | null;
   /**
-   * Whether it may wait for its turn; absent = `wait`. `bypass` = it is placed at once whoever waits, for probes that book nothing or for
+   * Whether it may wait for its turn; absent = `wait`. `bypass` = it is placed at once whoever waits, for requests whose place is chosen or for
    * hops of a request that had its turn; `refuse` = where it would have to wait it fails with PM_QUEUE_WOULD_WAIT.
    */
   readonly queueing?: 'wait' | 'bypass' | 'refuse';

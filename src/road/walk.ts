@@ -7,13 +7,14 @@ import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import type { AdmissionQueue } from './admission-queue.ts';
-import { type Choice, type Projection, promptTokensOf } from './caller-part.ts';
+import { type Choice, isChoiceOnly, NO_REPORT, type Projection, promptTokensOf } from './caller-part.ts';
 import { policyClassOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
 import { type BookingFacts, DecisionWriter, type EventStreams } from './decision-writer.ts';
 import { engineRequest } from './engine-request.ts';
 import type { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
+import { messageIdOf } from './message-id.ts';
 import { placementRequest } from './placement-request.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
@@ -48,7 +49,8 @@ export class Walker {
   }
 
   /**
-   * Places a request, books it and sends it, unless it has to wait for its turn. What fails after the booking ends the exchange.
+   * Places a request, books it and sends it, unless it has to wait for its turn, or is only chosen for. What fails after the booking
+   * ends the exchange.
    * @returns null, or why it cannot be placed, or may not wait: then nothing is booked and the exchange knows nothing of it.
    */
   walk(walk: Walk): PointsmanError | null {
@@ -65,6 +67,11 @@ export class Walker {
         if (outcome.kind === 'waits') return null;
         passed = { ...walk, admitted: outcome.facts };
       }
+      if (isChoiceOnly(request)) {
+        request.caller?.placed(lookup, this.#chosen(request, lookup));
+        walk.exchange.finished(NO_REPORT);
+        return null;
+      }
       walk.exchange.admitted = passed.admitted ?? null;
       placement = this.#place(request, classification, lookup, true);
     } catch (thrown) {
@@ -78,7 +85,7 @@ export class Walker {
   choose(request: RoadRequest): Choice {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
-    return { lookup, placement: this.#deps.scheduler.choose(placementRequest(request, null, lookup, true)) };
+    return { lookup, placement: this.#chosen(request, lookup) };
   }
 
   /** All candidates of a request. @throws PointsmanError as of the look-up */
@@ -86,6 +93,10 @@ export class Walker {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
     return { lookup, table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false)) };
+  }
+
+  #chosen(request: RoadRequest, lookup: PromptLookup): Placement {
+    return this.#deps.scheduler.choose(placementRequest(request, null, lookup, true));
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -206,12 +217,13 @@ export class Walker {
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
     if (commit === null && hasNothingToRun(runtime, request, decision)) return null;
     const { hintStage, threadedHints = null } = runtime;
+    const messageId = messageIdOf(request, exchange.bookings);
     const staged: StagedBooking = {
       exchange,
       decision,
       predictedTokens: predicted,
       policy: runtime.policy.type,
-      requestId: request.requestId,
+      messageId,
       promptTokens,
       blockSize,
       commit,
@@ -219,6 +231,7 @@ export class Walker {
     };
     const booking: HintBooking = {
       requestId: request.requestId,
+      messageId,
       slot,
       workerId,
       rank,
@@ -267,7 +280,7 @@ export class Walker {
     const withHints = predicted === null ? null : Math.max(predicted, fetched);
     if (decision !== null) {
       const micros = this.#deps.wallMicros() - staged.startedMicros;
-      this.#writer?.hinted(decision, staged.requestId, result, settled, withHints, micros);
+      this.#writer?.hinted(decision, staged.messageId, result, settled, withHints, micros);
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, withHints);

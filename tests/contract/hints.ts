@@ -193,7 +193,7 @@ export const STAGE_RULES: ContractSection = {
     ),
     rule(
       'hint-envelope',
-      'An envelope has protocol version 0.1 and the id of the request as its message id.',
+      'An envelope has protocol version 0.1 and the id of the request as its message id; that of a later booking has ID/2, ID/3 and so on, and that of a prefill leg ID/prefill.',
       ENVELOPE,
       fault(DRAFT_SOURCE, "protocol_version: '0.1',", "protocol_version: '0.2',"),
     ),

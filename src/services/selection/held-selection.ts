@@ -3,6 +3,7 @@ import type { PromptHashes } from '../../kv/index.ts';
 import type { SessionContext } from '../../plugin/index.ts';
 import type { Placement } from '../../scheduling/index.ts';
 import type { ReadPrompt } from './prompt-fields.ts';
+import type { Asked } from './road-requests.ts';
 
 /** What was selected. */
 export interface HeldSelection {
@@ -21,25 +22,28 @@ export interface HeldSelection {
   readonly strictPriority: number;
 }
 
-/** What a selection takes to be replayed; hashes are copied, as those of the prompt are views of a larger buffer. */
+/**
+ * What a selection takes to be replayed, and nothing else of what was asked: lists of constraints may be large, and are not counted.
+ * Hashes are copied, as those of the prompt are views of a larger buffer.
+ */
 export function heldSelection(
-  asked: Pick<
-    HeldSelection,
-    'expectedOutputTokens' | 'session' | 'policyClass' | 'priority' | 'strictPriority'
-  >,
-  prompt: ReadPrompt,
-  placement: Placement,
-  cachedPrefillTokens: number,
-  sharesBlocks: boolean,
+  { constraints, expectedOutputTokens, overrides, policyClass, prompt, session }: Asked,
+  placement: Pick<Placement, 'workerId' | 'rank' | 'tracksPrefillTokens' | 'commit'>,
+  prefillTokens: number,
 ): HeldSelection {
+  const { loraName, promptTokens } = prompt;
   return {
-    ...asked,
     workerId: placement.workerId,
     rank: placement.rank,
-    prompt: { ...prompt, hashes: copied(prompt.hashes) },
-    prefillTokens: cachedPrefillTokens,
+    prompt: { promptTokens, hashes: copied(prompt.hashes), loraName },
+    prefillTokens,
     tracksPrefill: placement.tracksPrefillTokens,
-    sharesBlocks,
+    sharesBlocks: overrides.sharesBlocks ?? true,
+    expectedOutputTokens,
+    session,
+    policyClass,
+    priority: constraints.priority,
+    strictPriority: constraints.strictPriority,
     commitsCopy: placement.commit !== null,
   };
 }

@@ -48,7 +48,7 @@ export interface SelectionServerOptions {
 export interface SelectionServer {
   /** `http://host:port`, with the real port. */
   readonly url: string;
-  /** Lets running answers finish, within 5 s, and frees the port. */
+  /** Answers who waits for a turn (PM_SHUTTING_DOWN), lets other answers finish, within 5 s, and frees the port. */
   close(): Promise<void>;
 }
 
@@ -63,17 +63,32 @@ export async function listenSelection(options: SelectionServerOptions): Promise<
   });
   server.maxConnections = MAX_CONNECTIONS;
   const url = await listenAt(server, { name: NAME, host, port });
-  return { url, close: () => stopServer(server, running, clock) };
+  return {
+    url,
+    close() {
+      door.stopWaiting();
+      return stopServer(server, running, clock);
+    },
+  };
 }
 
 class SelectionHttp {
   readonly #options: SelectionServerOptions;
   readonly #isLocal: boolean;
   #dumps = 0;
+  /** Of calls under way; each ends what its call waits for. */
+  readonly #calls = new Set<AbortController>();
+  #stopping = false;
 
   constructor(options: SelectionServerOptions) {
     this.#options = options;
     this.#isLocal = isLoopback(options.host);
+  }
+
+  /** Whoever waits for a turn is answered now, and nobody waits from here on. */
+  stopWaiting(): void {
+    this.#stopping = true;
+    for (const call of this.#calls) call.abort(stopping());
   }
 
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -126,11 +141,16 @@ class SelectionHttp {
     const client = new AbortController();
     const left = (): void => client.abort();
     response.once('close', left);
+    this.#calls.add(client);
     try {
-      const body = route.hasBody ? await readJson(request, ERRORS) : {};
-      const call = { request, body, signal: client.signal };
-      deliver(response, await route.run({ selection, state }, parameter, call));
+      // Not in a local: while the call waits, nobody needs its body.
+      const answered = (route.hasBody ? readJson(request, ERRORS) : Promise.resolve({})).then((body) => {
+        if (this.#stopping) client.abort(stopping());
+        return route.run({ selection, state }, parameter, { request, body, signal: client.signal });
+      });
+      deliver(response, await answered);
     } finally {
+      this.#calls.delete(client);
       response.off('close', left);
     }
   }
@@ -192,6 +212,10 @@ function deliver(response: ServerResponse, { status, undelivered, value }: WireA
     });
   }
   send(response, status, 'application/json', exactJsonStringify(value));
+}
+
+function stopping(): PointsmanError {
+  return new PointsmanError('PM_SHUTTING_DOWN', 'the selection service stopped before the turn came');
 }
 
 function unknownPath(method: string, path: string): PointsmanError {

@@ -1,24 +1,15 @@
 // A request booked for a caller that carries it itself: from its arrival on the road to the call that ends it.
-import type { EngineReport } from '../../engines/index.ts';
 import { type KvHint, PointsmanError, type WorkerRank } from '../../plugin/index.ts';
-import type {
-  CallerPart,
-  CallerSink,
-  CallerTransport,
-  ResponseSink,
-  Road,
-  RoadRequest,
-  RoadTicket,
+import {
+  type CallerPart,
+  type CallerSink,
+  type CallerTransport,
+  NO_REPORT,
+  type ResponseSink,
+  type Road,
+  type RoadRequest,
+  type RoadTicket,
 } from '../../road/index.ts';
-
-/** A caller says that its request is over, not how it went. */
-const NO_REPORT: EngineReport = {
-  promptTokens: null,
-  cachedTokens: null,
-  outputTokens: null,
-  finishReason: null,
-  source: 'none',
-};
 
 /** What a booking is asked with; the rest of its caller's part is this file's. */
 export type ReservationRequest = Omit<RoadRequest, 'caller'> & {
@@ -78,7 +69,7 @@ export class Reservation {
 /**
  * Sends a request down the road and waits until it is booked.
  * @param read reads where it is placed, at once.
- * @param signal ends the wait, and the booking with it.
+ * @param signal ends the wait, and the booking with it; its reason is thrown where that is a PointsmanError.
  * @throws PointsmanError as the road refuses; then nothing is booked.
  */
 export function reserve<T>(
@@ -88,7 +79,7 @@ export function reserve<T>(
   events: ReservationEvents,
   signal: AbortSignal,
 ): Promise<Reserved<T>> {
-  if (signal.aborted) return Promise.reject(clientLeft());
+  if (signal.aborted) return Promise.reject(leftBy(signal));
   return new Promise((resolve, reject) => {
     let ticket: RoadTicket | null = null;
     let booked: Reservation | null = null;
@@ -102,7 +93,7 @@ export function reserve<T>(
       if (ended !== null) events.ended(ended);
     };
     const left = (): void => {
-      reject(clientLeft());
+      reject(leftBy(signal));
       end();
     };
     const transport: CallerTransport = {
@@ -114,7 +105,7 @@ export function reserve<T>(
         if (placed !== undefined && !signal.aborted && events.booked(reservation)) {
           resolve({ reservation, placed });
         } else {
-          reject(clientLeft());
+          reject(leftBy(signal));
           // Not before the road has what this returns.
           queueMicrotask(end);
         }
@@ -148,6 +139,9 @@ export function reserve<T>(
   });
 }
 
-function clientLeft(): PointsmanError {
-  return new PointsmanError('PM_SELECTOR_REQUEST', 'the client left before its request was booked');
+/** Why nobody waits for an answer any more: what the signal says, else its client left. */
+export function leftBy({ reason }: AbortSignal): PointsmanError {
+  return reason instanceof PointsmanError
+    ? reason
+    : new PointsmanError('PM_SELECTOR_REQUEST', 'the client left before its turn came');
 }

@@ -1,11 +1,7 @@
 // What clients ask, as requests of the road.
 import type { Partition } from '../../plugin/index.ts';
-import {
-  type CallerPart,
-  NO_CONSTRAINTS,
-  type RoadRequest,
-  type RoutingConstraints,
-} from '../../road/index.ts';
+import { NO_CONSTRAINTS, type RoadRequest, type RoutingConstraints } from '../../road/index.ts';
+import type { ChoiceRequest } from './choice.ts';
 import type { HeldSelection } from './held-selection.ts';
 import type { ReadPrompt } from './prompt-fields.ts';
 import type { Overrides, Place } from './request-fields.ts';
@@ -53,16 +49,16 @@ export function freeRequest(asked: Asked): ReservationRequest {
   });
 }
 
-/** The same, for a choice without a booking: nothing is placed or carried. */
-export function probeRequest(asked: Asked): RoadRequest {
+/** The same, for a choice without a booking. */
+export function choiceRequest(asked: Asked): ChoiceRequest {
   const request = freeRequest(asked);
-  const nobody: Pick<CallerPart, 'placed' | 'transport'> = {
-    placed: () => undefined,
-    transport: {
-      dispatch: () => ({ abort: () => undefined, pause: () => undefined, resume: () => undefined }),
-    },
-  };
-  return { ...request, caller: { ...request.caller, ...nobody } };
+  return { ...request, caller: { ...request.caller, transport: null } };
+}
+
+/** The same, for looks at the state of the moment: nobody is told of anything. */
+export function probeRequest(asked: Asked): RoadRequest {
+  const request = choiceRequest(asked);
+  return { ...request, caller: { ...request.caller, placed: () => undefined } };
 }
 
 /** One that was chosen before; copies that it may name are looked up again. */

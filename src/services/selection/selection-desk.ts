@@ -3,8 +3,9 @@ import type { BlockSizes, Fleet } from '../../fleet/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import type { Metrics } from '../../observe/index.ts';
 import { type Clock, type Partition, PointsmanError, type WorkerRank } from '../../plugin/index.ts';
-import type { ChoosingRoad } from '../../road/index.ts';
+import type { CallerPart, ChoosingRoad } from '../../road/index.ts';
 import { type ChosenAnswer, chosenAnswer } from './answers.ts';
+import { chooseInTurn } from './choice.ts';
 import { bytesOf, type HeldSelection, heldSelection } from './held-selection.ts';
 import { noSelection, type PendingLimits, PendingSelections, pendingKey } from './pending-selections.ts';
 import type { BlockShape, ReadPrompt } from './prompt-fields.ts';
@@ -13,6 +14,7 @@ import { ReservationTable } from './reservation-table.ts';
 import {
   type Asked,
   type AskedPlace,
+  choiceRequest,
   freeRequest,
   placeRequest,
   probeRequest,
@@ -30,6 +32,9 @@ export interface SelectionDeskOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
+
+/** Where the road placed a request. */
+type Placed = Parameters<CallerPart['placed']>;
 
 /** A choice made. */
 export interface Chosen {
@@ -68,26 +73,16 @@ export class SelectionDesk {
     return { hasher, blockSize, pairs: blockSizes.pairsOfModel(model, routingGroup) ?? false };
   }
 
-  /**
-   * Chooses by the state of this moment and books nothing; kept for a reservation where `keeps` says so. This is the
-   * place where a selection that is not advisory would wait its turn: so far only those wait that book.
-   */
-  select(asked: Asked, keeps: boolean): Chosen {
-    const { fleet, road } = this.#options;
-    const { lookup, placement } = road.choose(probeRequest(asked));
-    const answer = chosenAnswer(fleet, lookup, placement, asked.prompt.promptTokens);
-    if (keeps) {
-      const held = heldSelection(
-        { ...asked, ...asked.constraints, policyClass: asked.policyClass ?? null },
-        asked.prompt,
-        placement,
-        answer.effective_prefill_tokens,
-        asked.overrides.sharesBlocks ?? true,
-      );
-      const key = pendingKey(asked.partition, asked.id);
-      this.#pending.put(key, held, bytesOf(key, held));
-    }
-    return { answer, tracksPrefill: placement.tracksPrefillTokens };
+  /** Chooses when its turn comes and books nothing; kept for a reservation where `keeps` says so. */
+  select(asked: Asked, keeps: boolean, signal: AbortSignal): Promise<Chosen> {
+    const read = (...at: Placed): Chosen => this.#chosen(asked, keeps, ...at);
+    return chooseInTurn(this.#options.road, choiceRequest(asked), read, signal);
+  }
+
+  /** The same by the state of this moment, whoever waits. */
+  advise(asked: Asked, keeps: boolean): Chosen {
+    const { lookup, placement } = this.#options.road.choose(probeRequest(asked));
+    return this.#chosen(asked, keeps, lookup, placement);
   }
 
   /** Chooses and books at once. */
@@ -133,6 +128,16 @@ export class SelectionDesk {
   /** Ends all reservations. */
   close(): void {
     for (const reservation of [...this.#reservations.values()]) reservation.giveUp();
+  }
+
+  #chosen(asked: Asked, keeps: boolean, ...[lookup, placement]: Placed): Chosen {
+    const answer = chosenAnswer(this.#options.fleet, lookup, placement, asked.prompt.promptTokens);
+    if (keeps) {
+      const held = heldSelection(asked, placement, answer.effective_prefill_tokens);
+      const key = pendingKey(asked.partition, asked.id);
+      this.#pending.put(key, held, bytesOf(key, held));
+    }
+    return { answer, tracksPrefill: placement.tracksPrefillTokens };
   }
 
   async #bookAt(

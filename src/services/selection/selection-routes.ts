@@ -47,42 +47,21 @@ export class SelectionRoutes {
   }
 
   /** `POST /select` */
-  select({ body, request }: RoutedCall): WireAnswer {
-    const fields = objectOf(body, 'the body');
+  select(call: RoutedCall): Promise<WireAnswer> {
+    const fields = objectOf(call.body, 'the body');
     const id = given(fields.selection_id, 'selection_id', nameOf);
     const advisory = given(fields.advisory, 'advisory', flagOf) ?? false;
-    const asked = this.#asked(fields, request, id ?? randomUUID());
-    const { answer } = this.#options.desk.select(asked, id !== null);
-    return {
-      status: 200,
-      value: {
-        ...(id === null ? {} : { selection_id: id }),
-        ...named(asked.partition),
-        ...answer,
-        ...(advisory
-          ? { worker_load: this.#loadOf(answer.worker_id, answer.dp_rank, answer.block_size) }
-          : {}),
-      },
-    };
+    const asked = this.#asked(fields, call.request, id ?? randomUUID());
+    return this.#select(asked, id, advisory, call.signal);
   }
 
   /** `POST /select_and_reserve` */
-  async selectAndReserve({ body, request, signal }: RoutedCall): Promise<WireAnswer> {
-    const fields = objectOf(body, 'the body');
+  selectAndReserve(call: RoutedCall): Promise<WireAnswer> {
+    const fields = objectOf(call.body, 'the body');
     if (given(fields.advisory, 'advisory', flagOf) === true)
       throw badField('advisory', 'absent or false: a reservation is no advice');
     const id = given(fields.selection_id, 'selection_id', nameOf) ?? randomUUID();
-    const asked = this.#asked(fields, request, id);
-    const booked = await this.#options.desk.selectAndReserve(asked, signal);
-    const { prompt } = asked;
-    return delivered(200, booked, {
-      selection_id: id,
-      ...named(asked.partition),
-      ...booked.answer,
-      sequence_hashes: signedHashes(prompt.hashes.sequence),
-      isl_tokens: prompt.promptTokens,
-      track_prefill_tokens: booked.tracksPrefill,
-    });
+    return this.#selectAndReserve(this.#asked(fields, call.request, id), call.signal);
   }
 
   /** `POST /reservations` */
@@ -130,6 +109,44 @@ export class SelectionRoutes {
   release(id: string): WireAnswer {
     this.#options.desk.reservation(id).finish();
     return OK;
+  }
+
+  // What waits holds no body: a function that awaits keeps all its locals, so those that do are given what they need alone.
+
+  async #select(
+    asked: Asked,
+    id: string | null,
+    advisory: boolean,
+    signal: AbortSignal,
+  ): Promise<WireAnswer> {
+    const { desk } = this.#options;
+    const { answer } = advisory
+      ? desk.advise(asked, id !== null)
+      : await desk.select(asked, id !== null, signal);
+    return {
+      status: 200,
+      value: {
+        ...(id === null ? {} : { selection_id: id }),
+        ...named(asked.partition),
+        ...answer,
+        ...(advisory
+          ? { worker_load: this.#loadOf(answer.worker_id, answer.dp_rank, answer.block_size) }
+          : {}),
+      },
+    };
+  }
+
+  async #selectAndReserve(asked: Asked, signal: AbortSignal): Promise<WireAnswer> {
+    const booked = await this.#options.desk.selectAndReserve(asked, signal);
+    const { id, partition, prompt } = asked;
+    return delivered(200, booked, {
+      selection_id: id,
+      ...named(partition),
+      ...booked.answer,
+      sequence_hashes: signedHashes(prompt.hashes.sequence),
+      isl_tokens: prompt.promptTokens,
+      track_prefill_tokens: booked.tracksPrefill,
+    });
   }
 
   #asked(fields: Fields, request: RoutedCall['request'], id: string): Asked {

@@ -42,7 +42,7 @@ export interface RunningSelection {
   readonly registry: WorkerRegistry;
   /** Ids reserved or being reserved; 0 when idle. */
   reservedIds(): number;
-  /** Lets running answers finish, frees the port, ends reservations and forgets the registered workers. */
+  /** Answers who waits for a turn, lets other answers finish, frees the port, ends reservations and forgets the registered workers. */
   stop(): Promise<void>;
 }
 
