@@ -69,7 +69,7 @@ class SynchronousRoad implements HopRoad {
     this.#hold = new FirstWorkerHold({
       ...deps,
       limits: () => deps.firstWorkerHold ?? NO_HOLD,
-      goOn: (walk: Walk) => this.#walk(walk),
+      goOn: (walk: Walk) => this.#held(walk),
       asError: asPointsmanError,
     });
     deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
@@ -161,15 +161,33 @@ class SynchronousRoad implements HopRoad {
   }
 
   #classified(exchange: Exchange, request: RoadRequest, own: Classification | null): void {
-    const { gate, leg } = request;
-    const classification = own ?? leg?.classification ?? null;
+    const classification = own ?? request.leg?.classification ?? null;
     exchange.classification = classification;
-    const goOn = (next: RoadRequest): void => {
+    this.#toGate({ exchange, request, classification, heldSince: null });
+  }
+
+  /** It waited for a worker, and there is one. */
+  #held(walk: Walk): void {
+    const { request } = walk;
+    const { divided } = request;
+    if (divided?.isOpen() !== true) this.#walk(walk);
+    else this.#toGate({ ...walk, request: { ...request, gate: divided.gate } });
+  }
+
+  #toGate(walk: Walk): void {
+    const { exchange, request, classification } = walk;
+    if (request.gate === undefined) {
+      this.#walk(walk);
+      return;
+    }
+    const { clock } = this.#deps;
+    // What it waits at the gate is no wait for a worker.
+    const heldMs = walk.heldSince === null ? null : clock.now() - walk.heldSince;
+    exchange.goesOnAs(request);
+    this.#gates.hold(request.gate, exchange, classification, (next) => {
       exchange.goesOnAs(next);
-      this.#walk({ exchange, request: next, classification, heldSince: null });
-    };
-    if (gate === undefined) goOn(request);
-    else this.#gates.hold(gate, exchange, classification, goOn);
+      this.#walk({ ...walk, request: next, heldSince: heldMs === null ? null : clock.now() - heldMs });
+    });
   }
 
   #walk(walk: Walk): void {

@@ -3,7 +3,8 @@
 import type { DisaggregationSettings } from '../../config/index.ts';
 import type { Classification } from '../../host/index.ts';
 import { PointsmanError, type Rng } from '../../plugin/index.ts';
-import type { GatedRequest } from '../gates.ts';
+import { NO_HOLD } from '../first-worker-hold.ts';
+import type { GatedRequest, RequestGate } from '../gates.ts';
 import { createRoad } from '../road.ts';
 import type { RoadDeps } from '../road-deps.ts';
 import type {
@@ -33,10 +34,7 @@ export function createDisaggregatedRoad(deps: RoadDeps, disaggregation: Disaggre
   const routers = new PrefillRouters(deps.fleet);
   const layer = new DisaggregationLayer(road, routers, deps, disaggregation);
   return {
-    arrive: (request, sink) =>
-      request.role === 'aggregated' && routers.divides(request.partition.model)
-        ? layer.arrive(request, sink)
-        : road.arrive(request, sink),
+    arrive: (request, sink) => layer.arrive(request, sink),
     workerGone: (workerId) => road.workerGone(workerId),
     hintOutcome: (event) => road.hintOutcome(event),
     unsettled: () => road.unsettled(),
@@ -66,16 +64,28 @@ class DisaggregationLayer {
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+    const { model } = request.partition;
+    // Whoever carries its requests itself, or names a role, chooses among the two kinds as well.
+    if (request.role !== 'aggregated' || (request.caller ?? null) !== null)
+      return this.#road.arrive(request, sink);
+    const waits = (this.#deps.firstWorkerHold ?? NO_HOLD).waitMs > 0;
+    const divides = this.#routers.divides(model) && !(waits && this.#routers.isDeserted(model));
+    if (!divides && !waits) return this.#road.arrive(request, sink);
     const answered = new AnsweredRequest(sink);
+    const gate: RequestGate = (held, classification) => this.#gated(request, answered, held, classification);
     const ticket = this.#road.arrive(
-      {
-        ...request,
-        role: 'decode',
-        gate: (held, classification) => this.#gated(request, answered, held, classification),
-      },
+      divides
+        ? { ...request, role: 'decode', gate }
+        : { ...request, divided: { gate, isOpen: () => this.#isOpen(model) } },
       answered,
     );
     return answered.ticketOf(ticket);
+  }
+
+  /** Whether a request that waited for its first worker can be served by two. */
+  #isOpen(model: string): boolean {
+    const hasPrefill = this.#routers.stateOf(model) === 'active' || this.#own.settings().decodeFallback;
+    return hasPrefill && this.#routers.decodes(model);
   }
 
   /** Decides who computes the prompt. */
