@@ -1,8 +1,9 @@
 // Requests of two workers beside everything else that requests meet: selection by callers, waits for a first worker, and queues.
 import { describe, expect, it } from 'vitest';
 import { defineRequestClassifier } from '../src/plugin/index.ts';
-import type { CallerPart } from '../src/road/index.ts';
+import { type CallerPart, NO_CONSTRAINTS } from '../src/road/index.ts';
 import { tinyWorker } from '../src/scheduling/scheduler.fixtures.ts';
+import { dividedFleet } from './support/divided-fleet.ts';
 import { countedTokens } from './support/road-request.ts';
 import { ANSWERED, type SentLeg, scriptedFleet } from './support/scripted-fleet.ts';
 
@@ -39,7 +40,10 @@ describe('callers that carry their requests themselves', () => {
     return {
       carried,
       part: {
-        prompt: { promptTokens: 32, hashes: { local: new BigUint64Array(), sequence: new BigUint64Array() } },
+        prompt: {
+          promptTokens: 32,
+          hashes: { blocks: 0, local: new Uint32Array(), sequence: new Uint32Array() },
+        },
         target: null,
         looksUp: false,
         sharesBlocks: false,
@@ -175,5 +179,163 @@ describe('requests that wait for the first worker of their model', () => {
     expect([left.ended, sentOf(fleet)]).toEqual([false, ['r1 prefill']]);
     expect(await gauge(fleet, 'pointsman_requests_held')).toBe(0);
     expect(fleet.core.road.activeBookings()).toBe(0);
+  });
+});
+
+describe('requests whose prompt waits for its turn', () => {
+  const QUEUED = `default_policy_family: standard
+uncached_isl_buckets: [{ min_tokens: 0, bucket: any }]
+policy_classes:
+  - { name: any, policy_family: standard, cache_bucket: any, quantum: 64, prefill_busy_threshold: 0, request_queue_limit_per_worker: 4 }
+  - { name: express, quantum: 64, prefill_busy_threshold: 0, request_queue_limit_per_worker: 1 }
+`;
+  const pending = (fleet: Fleet): Promise<number> => gauge(fleet, 'pointsman_queue_pending_requests');
+  const rest = async (fleet: Fleet): Promise<void> => {
+    expect(fleet.core.road.activeBookings()).toBe(0);
+    expect(await pending(fleet)).toBe(0);
+    expect(await gauge(fleet, 'pointsman_queue_kept_bytes')).toBe(0);
+    expect([...fleet.core.scheduler.loads.activeRequests].every((count) => count === 0)).toBe(true);
+  };
+
+  it('wait as prompts for prefill workers, by class and priority, and go on with their decode leg at once', async () => {
+    const fleet = await scriptedFleet(QUEUED, DIVIDED);
+    fleet.arrive();
+    fleet.arrive();
+    fleet.arrive({ constraints: { ...NO_CONSTRAINTS, strictPriority: 5 } });
+    fleet.arrive({ policyClass: 'express' });
+    expect([sentOf(fleet), await pending(fleet)]).toEqual([['r1 prefill'], 3]);
+    const text = await fleet.metrics.text();
+    expect(text).toContain(
+      'pointsman_queue_pending_requests{model="tiny",role="prefill",policy_class="any"} 2',
+    );
+    expect(text).toContain(
+      'pointsman_queue_pending_requests{model="tiny",role="prefill",policy_class="express"} 1',
+    );
+    for (let at = 0; at < 8; at += 1) {
+      answer(fleet.legs[at]);
+      pass(fleet, 50);
+    }
+    const prefills = sentOf(fleet).filter((one) => one.endsWith('prefill'));
+    expect(prefills.toSorted()).toEqual(['r1 prefill', 'r2 prefill', 'r3 prefill', 'r4 prefill']);
+    expect(prefills.indexOf('r3 prefill')).toBeLessThan(prefills.indexOf('r2 prefill'));
+    for (const id of ['r1', 'r2', 'r3', 'r4']) {
+      const [prefill, decode] = fleet.core.decisions?.ofRequest(id) ?? [];
+      expect([prefill?.queue.class, decode?.queue.class]).toEqual(
+        id === 'r4' ? ['express', 'express'] : ['any', 'any'],
+      );
+      expect([prefill?.queue.outcome, decode?.queue.outcome]).toEqual([
+        id === 'r1' ? 'direct' : 'queued',
+        'direct',
+      ]);
+    }
+    await rest(fleet);
+  });
+
+  it('are refused in the words of the queue, once, when their class is full or the router stops', async () => {
+    const fleet = await scriptedFleet(QUEUED, DIVIDED);
+    const first = fleet.arrive();
+    const waits = fleet.arrive({ policyClass: 'express' });
+    const refused = fleet.arrive({ policyClass: 'express' });
+    expect(refused.error).toMatchObject({
+      code: 'PM_QUEUE_FULL',
+      status: 429,
+      details: {
+        refusal: 'queue_full',
+        policy_class: 'express',
+        role: 'prefill',
+        current: 1,
+        limit: 1,
+        retry_after: '1',
+      },
+    });
+    expect(await gauge(fleet, 'pointsman_overload_refusals_total')).toBe(1);
+    fleet.core.road.close();
+    expect(waits.error?.code).toBe('PM_SHUTTING_DOWN');
+    // The one under way still gets its answer.
+    answer(fleet.legs[0]);
+    answer(fleet.legs[1]);
+    expect([first.ended, first.error]).toEqual([true, null]);
+    await rest(fleet);
+  });
+
+  it('leave the queue with their client or its profile, and nothing behind', async () => {
+    const fleet = await scriptedFleet(QUEUED, DIVIDED);
+    const first = fleet.arrive();
+    const waits = fleet.arrive();
+    waits.ticket.abort();
+    waits.ticket.abort();
+    expect([await pending(fleet), waits.ended]).toEqual([0, false]);
+    first.ticket.abort();
+    expect(fleet.legs[0]?.aborts).toBe(1);
+    await rest(fleet);
+    // Where nobody has to wait any more, who waited goes on.
+    const next = fleet.arrive();
+    const queued = fleet.arrive();
+    fleet.core.road.setQueues({ root: null, models: new Map(), threshold: null, policy: 'fcfs' });
+    pass(fleet, 50);
+    expect(sentOf(fleet).slice(1)).toEqual(['r3 prefill', 'r4 prefill']);
+    for (const { ticket } of [next, queued]) ticket.abort();
+    await rest(fleet);
+  });
+
+  it('count once against concurrent_requests, at their gate, in their queue and after', async () => {
+    const fleet = await scriptedFleet(`${QUEUED}limits: { concurrent_requests: 2 }\n`, DIVIDED);
+    const sent = [fleet.arrive(), fleet.arrive()];
+    const refused = (): unknown => {
+      const { error } = fleet.arrive();
+      return error && [error.code, error.details.current];
+    };
+    expect(refused()).toEqual(['PM_OVERLOADED', 2]);
+    answer(fleet.legs[0]);
+    pass(fleet, 50);
+    expect(sentOf(fleet)).toEqual(['r1 prefill', 'r1 decode', 'r2 prefill']);
+    expect(refused()).toEqual(['PM_OVERLOADED', 2]);
+    sent[1]?.ticket.abort();
+    const third = fleet.arrive();
+    expect(third.error).toBeNull();
+    expect(refused()).toEqual(['PM_OVERLOADED', 2]);
+    for (let at = 1; at < fleet.legs.length; at += 1) {
+      answer(fleet.legs[at]);
+      pass(fleet, 50);
+    }
+    expect([sent[0]?.ended, third.ended]).toEqual([true, true]);
+    await rest(fleet);
+  });
+
+  it('are refused when they are due before their turn, and their classifier hears of one end', async () => {
+    const heard: string[] = [];
+    const classifier = defineRequestClassifier({
+      type: 'hasty',
+      create: () => ({
+        classify: async ({ requestId }) => (requestId === 'late' ? { dueAt: 60 } : {}),
+        onEvent: (event) => void heard.push(`${event.requestId} ${event.kind}`),
+      }),
+    });
+    const world = await dividedFleet({
+      prefill: 1,
+      decode: 1,
+      definitions: [classifier],
+      yaml: `${QUEUED}request_classifier: hasty\n`,
+    });
+    const turn = async (): Promise<void> => {
+      for (let at = 0; at < 5; at += 1) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const first = world.send('first', countedTokens(8000));
+    await turn();
+    const late = world.send('late', countedTokens(64, 50_000));
+    await turn();
+    world.time.runUntil(100);
+    expect(late.error).toMatchObject({
+      code: 'PM_QUEUE_DEADLINE',
+      status: 429,
+      details: { role: 'prefill' },
+    });
+    expect([late.ends, late.endedAt]).toEqual([1, 60]);
+    world.time.runUntil(20_000);
+    await turn();
+    expect([first.ends, first.error]).toEqual([1, null]);
+    expect(world.held()).toEqual({ bookings: 0, blocks: 0, requests: 0 });
+    expect(heard.filter((line) => line.startsWith('late'))).toHaveLength(1);
+    await world.router.close();
   });
 });
