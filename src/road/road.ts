@@ -12,7 +12,7 @@ import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
 import { Gates } from './gates.ts';
-import { isAside } from './request-leg.ts';
+import { computesPrompt, isAside } from './request-leg.ts';
 import { type HopRoad, RetryingRoad } from './retry.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
@@ -193,8 +193,9 @@ class SynchronousRoad implements HopRoad {
   #walk(walk: Walk): void {
     const error = this.#walker.walk(walk);
     if (error === null) return;
-    // Whoever carries its requests itself asks again when there is a worker.
-    const refusal = walk.request.caller == null ? this.#hold.take(walk, error) : error;
+    // Whoever carries its requests itself asks again when there is a worker, and blocks that are computed elsewhere cannot wait for one.
+    const { caller, leg } = walk.request;
+    const refusal = caller == null && computesPrompt(leg) ? this.#hold.take(walk, error) : error;
     if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }

@@ -162,7 +162,7 @@ class AnsweredRequest implements ResponseSink {
   readonly #sink: ResponseSink;
   #split: SplitRequest | null = null;
   #ticket: RoadTicket | null = null;
-  #head = false;
+  #begun = false;
   #over = false;
   /** The client left, and the decode leg goes on until it has taken the blocks. */
   #leaves = false;
@@ -198,16 +198,16 @@ class AnsweredRequest implements ResponseSink {
   }
 
   head(...head: Parameters<ResponseSink['head']>): void {
-    this.#head = true;
-    if (this.#leaves) this.#ticket?.abort();
-    else this.#sink.head(...head);
+    if (!this.#leaves) this.#sink.head(...head);
   }
 
   data(bytes: Uint8Array): void {
+    this.#begins();
     if (!this.#leaves) this.#sink.data(bytes);
   }
 
   tokens(count: number): void {
+    this.#begins();
     if (!this.#leaves) this.#sink.tokens(count);
   }
 
@@ -227,9 +227,17 @@ class AnsweredRequest implements ResponseSink {
     return !this.#leaves && (this.#sink.waits?.() ?? false);
   }
 
+  /** There is output, so the blocks are taken. A head says nothing: engines send that of a stream before they begin. */
+  #begins(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.#split?.decodeBegun();
+    if (this.#leaves) this.#ticket?.abort();
+  }
+
   #abort(ticket: RoadTicket): void {
     if (this.#over || this.#leaves) return;
-    if (this.#split?.computed === true && !this.#head) {
+    if (this.#split?.computed === true && !this.#begun) {
       this.#leaves = true;
       ticket.resume();
       return;
