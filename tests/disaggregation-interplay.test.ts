@@ -1,6 +1,6 @@
 // Requests of two workers beside everything else that requests meet: selection by callers, waits for a first worker, and queues.
 import { describe, expect, it } from 'vitest';
-import { defineRequestClassifier } from '../src/plugin/index.ts';
+import { defineRequestClassifier, PointsmanError } from '../src/plugin/index.ts';
 import { type CallerPart, NO_CONSTRAINTS } from '../src/road/index.ts';
 import { tinyWorker } from '../src/scheduling/scheduler.fixtures.ts';
 import { dividedFleet } from './support/divided-fleet.ts';
@@ -337,5 +337,89 @@ policy_classes:
     expect(world.held()).toEqual({ bookings: 0, blocks: 0, requests: 0 });
     expect(heard.filter((line) => line.startsWith('late'))).toHaveLength(1);
     await world.router.close();
+  });
+});
+
+describe('what the legs tell, and when', () => {
+  const BOOTSTRAP = ['role: prefill, handoff: { kind: bootstrap, host: p1, port: 8998 }', 'role: decode'];
+  const LOST = new PointsmanError('PM_ENGINE_LOST', 'the worker closed the connection');
+
+  it('a client that leaves after the head of a stream, and before any output, leaves no blocks behind', async () => {
+    const fleet = await scriptedFleet('', DIVIDED);
+    for (const begin of ['data', 'tokens'] as const) {
+      const at = fleet.legs.length;
+      const { ticket } = fleet.arrive();
+      answer(fleet.legs[at]);
+      const decode = fleet.legs[at + 1];
+      decode?.sink.head(200, {}, []);
+      ticket.abort();
+      expect(decode?.aborts).toBe(0);
+      if (begin === 'data') decode?.sink.data(Buffer.from('x'));
+      else decode?.sink.tokens(1);
+      expect(decode?.aborts).toBe(1);
+      expect(fleet.core.road.activeBookings()).toBe(0);
+    }
+  });
+
+  it('a prefill leg that fails after the answer has begun takes nothing from it', async () => {
+    for (const began of [true, false]) {
+      const fleet = await scriptedFleet('', BOOTSTRAP);
+      const sent = fleet.arrive();
+      const [prefill, decode] = fleet.legs;
+      decode?.sink.head(200, {}, []);
+      if (began) decode?.sink.tokens(1);
+      prefill?.sink.failed(LOST);
+      expect([sent.error?.code, decode?.aborts]).toEqual(began ? [undefined, 0] : ['PM_ENGINE_LOST', 1]);
+      decode?.sink.finished(ANSWERED);
+      expect([sent.ended, fleet.core.road.activeBookings()]).toEqual([true, 0]);
+    }
+  });
+
+  it('a computed prompt does not wait for a decode worker that may come: its blocks are held meanwhile', async () => {
+    const fleet = await scriptedFleet('limits: { first_worker_wait: 1h }', DIVIDED);
+    const sent = fleet.arrive();
+    fleet.core.fleet.setState(2n, 'gone');
+    answer(fleet.legs[0]);
+    expect(sent.error?.code).toBe('PM_SELECTION_NO_ENDPOINTS');
+    expect(await gauge(fleet, 'pointsman_requests_held')).toBe(0);
+    expect(fleet.core.road.activeBookings()).toBe(0);
+  });
+
+  it('an answer of a prefill leg that is too long to keep is an error, not an empty answer', async () => {
+    const fleet = await scriptedFleet('', DIVIDED);
+    const heard: string[] = [];
+    for (const size of [8 * 1024 * 1024, 8 * 1024 * 1024 + 1]) {
+      const sent = fleet.arrive();
+      const sink = fleet.legs.at(-1)?.sink;
+      sink?.head(200, {}, []);
+      sink?.data(Buffer.alloc(size - 10));
+      sink?.data(Buffer.alloc(10));
+      sink?.finished(ANSWERED);
+      heard.push(sent.error?.message ?? 'answered');
+    }
+    expect(heard).toEqual([
+      'answered',
+      'prefill worker 1 ended the request with an answer of 8388609 bytes, and 8388608 are kept; ask for fewer log probabilities',
+    ]);
+  });
+
+  it('a topology level that is called like something every object has is as missing as any other', async () => {
+    const fleet = await scriptedFleet('', ['role: prefill, kv_transfer_domain: constructor', 'role: decode']);
+    expect(fleet.arrive().error?.message).toBe(
+      'prefill worker 1 cannot be used: its KV must stay within one constructor, and its topology does not say which; give it topology.constructor',
+    );
+  });
+
+  it('rooms of two routers are not the same, although all else that is random is', async () => {
+    const rooms: unknown[][] = [];
+    for (const roomSeed of [1, 2, 2]) {
+      const fleet = await scriptedFleet('router: { seed: 7 }', BOOTSTRAP, roomSeed);
+      for (let count = 0; count < 3; count += 1) fleet.arrive();
+      rooms.push(
+        fleet.legs.map(({ request }) => request.handoff?.shape === 'sglang' && request.handoff.room),
+      );
+    }
+    expect(rooms[1]).toEqual(rooms[2]);
+    expect(new Set([...(rooms[0] ?? []), ...(rooms[1] ?? [])]).size).toBe(6);
   });
 });

@@ -39,9 +39,10 @@ export const ANSWERED: EngineReport = {
 /**
  * A router for the model `tiny` in blocks of 16.
  * @param yaml further sections of its configuration.
+ * @param roomSeed as of `ComposeRouterOptions`.
  * @param workers further keys of each worker, in flow style; ids count from 1.
  */
-export async function scriptedFleet(yaml: string, workers: readonly string[]) {
+export async function scriptedFleet(yaml: string, workers: readonly string[], roomSeed?: number) {
   const rows = workers.map(
     (keys, at) =>
       `  - { id: ${at + 1}, url: "http://127.0.0.1:${9001 + at}", dialect: sim${keys === '' ? '' : `, ${keys}`} }`,
@@ -61,6 +62,7 @@ export async function scriptedFleet(yaml: string, workers: readonly string[]) {
     clock,
     metrics,
     log: NO_LOG,
+    ...(roomSeed === undefined ? {} : { roomSeed }),
     seed: config.router.seed === 0 ? 1 : config.router.seed,
     transportFor: () => ({
       dispatch(request, sink) {
