@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { defineRequestClassifier, PointsmanError } from '../src/plugin/index.ts';
 import { type CallerPart, NO_CONSTRAINTS } from '../src/road/index.ts';
-import { tinyWorker } from '../src/scheduling/scheduler.fixtures.ts';
+import { workerFixture } from './gateway-fixtures.ts';
 import { dividedFleet } from './support/divided-fleet.ts';
 import { countedTokens } from './support/road-request.ts';
 import { ANSWERED, type SentLeg, scriptedFleet } from './support/scripted-fleet.ts';
@@ -65,7 +65,7 @@ describe('callers that carry their requests themselves', () => {
     for (const yaml of ['', 'limits: { first_worker_wait: 5s }']) {
       const { carried, part } = caller();
       const fleet = await scriptedFleet(yaml, DIVIDED);
-      fleet.core.fleet.add(tinyWorker(9n, { registered: true }));
+      fleet.core.fleet.add(workerFixture({ id: 9n, registered: true }).spec);
       fleet.core.fleet.setState(9n, 'ready');
       const sent = fleet.arrive({ tokens: new Uint32Array(), caller: part });
       expect(sent.error).toBeNull();
@@ -80,13 +80,13 @@ describe('callers that carry their requests themselves', () => {
     'divide no model by a %s worker that they registered',
     async (role) => {
       const fleet = await scriptedFleet('', ['']);
-      fleet.core.fleet.add(tinyWorker(9n, { registered: true, role }));
+      fleet.core.fleet.add(workerFixture({ id: 9n, registered: true, role }).spec);
       fleet.core.fleet.setState(9n, 'ready');
       const sent = fleet.arrive();
       expect(sentOf(fleet)).toEqual(['r1 aggregated']);
       expect(sent.worker?.workerId).toBe(1n);
       // Nor do they make one whole: this one has no decode worker of its own.
-      fleet.core.fleet.add(tinyWorker(2n, { role: role === 'prefill' ? 'decode' : 'prefill' }));
+      fleet.core.fleet.add(workerFixture({ id: 2n, role: role === 'prefill' ? 'decode' : 'prefill' }).spec);
       fleet.core.fleet.setState(2n, 'ready');
       expect(fleet.arrive().error?.code).toBe(
         role === 'prefill' ? 'PM_DISAGG_NO_PREFILL' : 'PM_SELECTION_NO_ENDPOINTS',
@@ -98,7 +98,7 @@ describe('callers that carry their requests themselves', () => {
 describe('requests that wait for the first worker of their model', () => {
   const waiting = 'limits: { first_worker_wait: 10s, retries: 2 }';
   const come = ({ core }: Fleet, id: bigint, role: 'prefill' | 'decode'): void => {
-    core.fleet.add(tinyWorker(id, { role }));
+    core.fleet.add(workerFixture({ id: id, role }).spec);
     core.fleet.setState(id, 'ready');
   };
 
@@ -138,7 +138,7 @@ describe('requests that wait for the first worker of their model', () => {
     const fleet = await scriptedFleet(waiting, []);
     const sent = fleet.arrive();
     for (const id of [1n, 2n]) {
-      fleet.core.fleet.add(tinyWorker(id));
+      fleet.core.fleet.add(workerFixture({ id: id }).spec);
       fleet.core.fleet.setState(id, 'ready');
     }
     pass(fleet, 50);
