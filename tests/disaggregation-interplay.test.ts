@@ -4,7 +4,7 @@ import { defineRequestClassifier, PointsmanError } from '../src/plugin/index.ts'
 import { type CallerPart, NO_CONSTRAINTS } from '../src/road/index.ts';
 import { workerFixture } from './gateway-fixtures.ts';
 import { dividedFleet } from './support/divided-fleet.ts';
-import { countedTokens } from './support/road-request.ts';
+import { countedTokens, givenRequest, SILENT } from './support/road-request.ts';
 import { ANSWERED, type SentLeg, scriptedFleet } from './support/scripted-fleet.ts';
 
 const DIVIDED = ['role: prefill', 'role: decode'];
@@ -422,4 +422,23 @@ describe('what the legs tell, and when', () => {
     expect(rooms[1]).toEqual(rooms[2]);
     expect(new Set([...(rooms[0] ?? []), ...(rooms[1] ?? [])]).size).toBe(6);
   });
+
+  it.each(['booked', 'dispatched', 'head', 'data', 'tokens'] as const)(
+    'a door that throws when it is told of %s ends both legs',
+    async (moment) => {
+      const fleet = await scriptedFleet('', BOOTSTRAP);
+      const broken = {
+        ...SILENT,
+        [moment]: () => {
+          throw new Error('the door broke');
+        },
+      };
+      fleet.core.road.arrive(givenRequest('r', countedTokens(32)), broken);
+      const [prefill, decode] = fleet.legs;
+      decode?.sink.head(200, {}, []);
+      decode?.sink.data(Buffer.from('x'));
+      decode?.sink.tokens(1);
+      expect([prefill?.aborts, fleet.core.road.activeBookings()]).toEqual([1, 0]);
+    },
+  );
 });

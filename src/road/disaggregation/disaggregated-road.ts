@@ -190,25 +190,25 @@ class AnsweredRequest implements ResponseSink {
 
   booked(...booked: Parameters<ResponseSink['booked']>): void {
     this.#split?.decodeBooked(...booked);
-    if (!this.#leaves) this.#sink.booked(...booked);
+    this.#tell(() => this.#sink.booked(...booked));
   }
 
   dispatched(): void {
-    if (!this.#leaves) this.#sink.dispatched?.();
+    this.#tell(() => this.#sink.dispatched?.());
   }
 
   head(...head: Parameters<ResponseSink['head']>): void {
-    if (!this.#leaves) this.#sink.head(...head);
+    this.#tell(() => this.#sink.head(...head));
   }
 
   data(bytes: Uint8Array): void {
     this.#begins();
-    if (!this.#leaves) this.#sink.data(bytes);
+    this.#tell(() => this.#sink.data(bytes));
   }
 
   tokens(count: number): void {
     this.#begins();
-    if (!this.#leaves) this.#sink.tokens(count);
+    this.#tell(() => this.#sink.tokens(count));
   }
 
   finished(...finished: Parameters<ResponseSink['finished']>): void {
@@ -225,6 +225,18 @@ class AnsweredRequest implements ResponseSink {
 
   waits(): boolean {
     return !this.#leaves && (this.#sink.waits?.() ?? false);
+  }
+
+  /** A door that throws ends its request, and is told of no end. */
+  #tell(tell: () => void): void {
+    if (this.#leaves) return;
+    try {
+      tell();
+    } catch (thrown) {
+      this.#over = true;
+      this.#split?.ended(false);
+      throw thrown;
+    }
   }
 
   /** There is output, so the blocks are taken. A head says nothing: engines send that of a stream before they begin. */
