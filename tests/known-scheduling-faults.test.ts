@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { PointsmanError } from '../src/plugin/index.ts';
 import { NO_CONSTRAINTS } from '../src/road/index.ts';
 import { countedTokens } from './support/road-request.ts';
-import { ANSWERED, pinnedTo, type Sent, scriptedFleet } from './support/scripted-fleet.ts';
+import { ANSWERED, pinnedTo, type Sent, type SentLeg, scriptedFleet } from './support/scripted-fleet.ts';
 
 const workers = (count: number, keys = ''): string[] => Array.from({ length: count }, () => keys);
 
@@ -336,4 +336,73 @@ describe('admission', () => {
     core.health.checkSucceeded(1n);
     expect(arrive().record()?.classification).toMatchObject({ result: 'classified' });
   });
+});
+
+describe('two workers for one request', () => {
+  const prefills = (legs: readonly SentLeg[]): SentLeg[] =>
+    legs.filter(({ request }) => request.role === 'prefill');
+
+  it('#9936 keeps the rank that computes apart from the rank that decodes, and meets in a room of that rank (#5666)', async () => {
+    const { arrive, legs, core } = await scriptedFleet('', [
+      'role: prefill, ranks: { first: 3, count: 5 }, handoff: { kind: bootstrap, host: p1, port: 8998 }',
+      'role: decode, ranks: { count: 2 }',
+    ]);
+    const rooms = new Set<bigint>();
+    for (const { id } of burst(40, () => arrive())) {
+      const [prefill, decode] = legs.filter(({ request }) => request.requestId === id);
+      const told = [prefill, decode].map((leg) => leg?.request.handoff);
+      const [giver, taker] = told;
+      if (giver?.shape !== 'sglang' || taker?.shape !== 'sglang') throw new Error(`no room for ${id}`);
+      const records = core.decisions?.ofRequest(id) ?? [];
+      const [computing, decoding] = records.map(({ pick }) => pick.dp_rank);
+      // Each leg goes to the rank that it is booked on, whatever the other's is.
+      expect([prefill?.request.rank, decode?.request.rank]).toEqual([computing, decoding]);
+      expect([taker.room, taker.prefillRank, giver.prefillRank]).toEqual([giver.room, computing, null]);
+      expect(giver.room % 5n).toBe(BigInt((computing ?? 0) - 3));
+      expect(giver.room >= 0n && giver.room < 2n ** 63n).toBe(true);
+      rooms.add(giver.room);
+    }
+    expect(rooms.size).toBe(40);
+    // All pairs came up, or nothing was tested.
+    const pairs = new Set(
+      prefills(legs).map(({ request }) => {
+        const other = legs.find(
+          (leg) => leg.request.requestId === request.requestId && leg.request.role === 'decode',
+        );
+        return `${request.rank} ${other?.request.rank}`;
+      }),
+    );
+    expect(pairs.size).toBe(10);
+  });
+
+  it.each(['', 'limits: { first_worker_wait: 10s }'])(
+    '#6678 sends a decode worker nothing before it can be told what to take, however the fleet comes up [%s]',
+    async (yaml) => {
+      const { arrive, legs, core, clock } = await scriptedFleet(yaml, ['role: prefill', 'role: decode']);
+      core.fleet.setState(1n, 'gone');
+      core.fleet.setState(2n, 'gone');
+      const turns: readonly (() => void)[] = [
+        () => undefined,
+        () => core.fleet.setState(2n, 'ready'),
+        () => core.fleet.setState(1n, 'suspect'),
+        () => core.fleet.setState(1n, 'ready'),
+        () => core.fleet.setState(1n, 'draining'),
+        () => core.fleet.setState(1n, 'ready'),
+      ];
+      for (const turn of turns) {
+        turn();
+        clock.advanceTo(clock.now() + 100);
+        arrive();
+        for (const leg of prefills(legs).filter(({ aborts }) => aborts === 0)) {
+          leg.sink.finished({ ...ANSWERED, finishReason: 'length', handoff: { remote_block_ids: [1] } });
+        }
+      }
+      const decodes = legs.filter(({ request }) => request.role === 'decode');
+      expect(decodes.length).toBeGreaterThan(1);
+      for (const { request } of decodes) {
+        expect(request.handoff).toMatchObject({ shape: 'vllm', params: { remote_block_ids: [1] } });
+      }
+      expect(legs.some(({ request }) => request.role === 'aggregated')).toBe(false);
+    },
+  );
 });

@@ -46,6 +46,8 @@ export interface ComposeRouterOptions {
   readonly clock: Clock;
   /** Seed of every random choice; absent or 0 = `router.seed`, and 0 there = from the system. */
   readonly seed?: number;
+  /** Seed of the rooms in which engines meet, which no other router of the fleet may draw as well; absent = as all others. */
+  readonly roomSeed?: number;
   /** Who carries requests to a worker. */
   readonly transportFor: (worker: Worker) => EngineTransport;
   readonly metrics: Metrics;
@@ -228,7 +230,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   };
   const road = createDisaggregatedRoad(roadDeps, {
     settings: () => current().router.disaggregation,
-    rng: seededRng(host.seed),
+    rng: seededRng(options.roomSeed ?? host.seed),
   });
   if (index !== null && beliefs !== null) {
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;

@@ -1,6 +1,6 @@
 // A whole router with its sockets: core, event subscriptions, health checks, gateway and admin API. `serve` wraps it in a
 // process; tests start it in their own.
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
 import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
@@ -112,6 +112,7 @@ async function start(
     metrics,
     log,
     transportFor: () => transport,
+    roomSeed: randomInt(1, 2 ** 32),
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
     checksIdleEvents: true,

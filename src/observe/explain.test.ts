@@ -258,3 +258,30 @@ test.each([
 ] as const)('the queue of %j is shown as such', (queue, line) => {
   expect(renderDecision({ ...RECORD, queue }).split('\n')).toContain(`queue ${line}`);
 });
+
+test('the leg of a handoff is told in words, and where the other one is', () => {
+  const other = { decision_id: 'd-2', worker_id: 18446744073709551615n, dp_rank: 3 };
+  const lineOf = (handoff: DecisionRecord['handoff']): string | undefined =>
+    renderDecision({ ...RECORD, handoff })
+      .split('\n')
+      .find((line) => line.startsWith('leg '));
+  expect(lineOf(null)).toBeUndefined();
+  expect(lineOf({ leg: 'prefill', kind: 'bootstrap', local: null, other })).toBe(
+    'leg prefill: computes the prompt for another worker, KV goes over by bootstrap, decode leg on worker 18446744073709551615 rank 3, decision d-2',
+  );
+  expect(lineOf({ leg: 'decode', kind: 'nixl', local: null, other })).toBe(
+    'leg decode: decodes what another worker computed, KV goes over by nixl, prefill leg on worker 18446744073709551615 rank 3, decision d-2',
+  );
+  expect(lineOf({ leg: 'prefill', kind: null, local: null, other: null })).toBe(
+    'leg prefill: computes the prompt for another worker, nothing was handed over, no decode leg was booked',
+  );
+  expect(
+    (['short', 'prefill_busy', 'no_prefill_worker'] as const).map((local) =>
+      lineOf({ leg: 'decode', kind: null, local, other: null }),
+    ),
+  ).toEqual([
+    'leg decode: the decode worker computes the prompt as well, as little of it is not cached there (conditional_disagg)',
+    'leg decode: the decode worker computes the prompt as well, as the prefill workers are busy (conditional_disagg)',
+    'leg decode: the decode worker computes the prompt as well, as no prefill worker is ready (decode_fallback)',
+  ]);
+});

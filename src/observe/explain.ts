@@ -1,6 +1,11 @@
 // A decision record as text for people: every candidate with every cost term, then what was picked, booked, hinted, predicted
 // and what came of it.
-import type { CandidateRecord, ClassificationRecord, DecisionRecord } from './decision-record.ts';
+import type {
+  CandidateRecord,
+  ClassificationRecord,
+  DecisionRecord,
+  HandoffRecord,
+} from './decision-record.ts';
 import { type TextCell, textTable } from './text-table.ts';
 
 /** The text of one record, several lines without one at the end. */
@@ -37,6 +42,8 @@ function heading(record: DecisionRecord): string {
   // A router of an earlier version says nothing of it.
   const classification = record.classification ?? null;
   if (classification !== null) lines.push(classified(classification));
+  const handoff = record.handoff ?? null;
+  if (handoff !== null) lines.push(handedOver(handoff));
   if (session === null) lines.push('session none');
   else {
     const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
@@ -75,6 +82,27 @@ function classified({ classifier, overrides, result, waited_ms }: Classification
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `, ${name} ${value ?? 'cleared'}`);
   return `classifier ${classifier}: ${result} after ${number(waited_ms)} ms${changes.join('')}`;
+}
+
+/** Why a decode worker computes a prompt itself. */
+const LOCAL: Readonly<Record<NonNullable<HandoffRecord['local']>, string>> = {
+  short: 'little of it is not cached there (conditional_disagg)',
+  prefill_busy: 'the prefill workers are busy (conditional_disagg)',
+  no_prefill_worker: 'no prefill worker is ready (decode_fallback)',
+};
+
+/** Which part of a request that two workers serve this is, and where the other is. */
+function handedOver({ kind, leg, local, other }: HandoffRecord): string {
+  if (local !== null) return `leg ${leg}: the decode worker computes the prompt as well, as ${LOCAL[local]}`;
+  const what =
+    leg === 'prefill' ? 'computes the prompt for another worker' : 'decodes what another worker computed';
+  const how = kind === null ? 'nothing was handed over' : `KV goes over by ${kind}`;
+  const opposite = leg === 'prefill' ? 'decode' : 'prefill';
+  const where =
+    other === null
+      ? `no ${opposite} leg was booked`
+      : `${opposite} leg on worker ${other.worker_id} rank ${other.dp_rank}, decision ${other.decision_id}`;
+  return `leg ${leg}: ${what}, ${how}, ${where}`;
 }
 
 const CANDIDATE_COLUMNS = [

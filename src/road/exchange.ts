@@ -3,7 +3,7 @@
 import type { EngineExchange, EngineReport, ReportedHintOutcome } from '../engines/index.ts';
 import type { Classification, RequestLifecycle } from '../host/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
-import { type ErrorCode, type KvHint, PointsmanError, type WorkerId } from '../plugin/index.ts';
+import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
 import { CLIENT_GONE, endBooking, endUnsentBooking } from './end-booking.ts';
@@ -13,7 +13,8 @@ import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
 import { OutputProgress } from './output-progress.ts';
 import type { QueueFacts } from './queue-walk.ts';
-import { isAside } from './request-leg.ts';
+import { isAside, isOneOfTwo } from './request-leg.ts';
+import { expired } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -48,7 +49,6 @@ export class Exchange implements RoadTicket, CallerSink {
   admitted: QueueFacts | null = null;
   /** Tries before this one. */
   readonly #earlierTries: number = 0;
-  /** Bookings of the request so far, those of earlier tries included. */
   #bookings = 0;
 
   /** @param earlier the try that failed, when this is another one. */
@@ -83,7 +83,7 @@ export class Exchange implements RoadTicket, CallerSink {
     return this.#booking?.attempt ?? null;
   }
 
-  /** Bookings of the request so far. */
+  /** Bookings of the request so far, those of earlier tries included. */
   get bookings(): number {
     return this.#bookings;
   }
@@ -100,7 +100,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.#lifecycle = new FollowedLifecycle(lifecycle, promptTokensOf(this.#request));
   }
 
-  /** Its gate let it on, as a request of the same id and prompt. */
+  /** It goes to a gate, or on from there, as a request of the same id and prompt. */
   goesOnAs(request: RoadRequest): void {
     this.#request = request;
   }
@@ -201,8 +201,7 @@ export class Exchange implements RoadTicket, CallerSink {
   expire(): boolean {
     if (this.#over || this.#sink.waits()) return false;
     this.#abortEngine();
-    const message = 'the engine sent nothing for long, and nobody waits for the answer';
-    this.#fail(new PointsmanError('PM_ROAD_EXPIRED', message), 'expired');
+    this.#fail(expired(), 'expired');
     return true;
   }
 
@@ -293,7 +292,8 @@ export class Exchange implements RoadTicket, CallerSink {
   // --- endings ---
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
-    this.#end(reason, error.status, null, error.code, this.#sink.retries(error));
+    const isRetried = !isOneOfTwo(this.#request) && this.#sink.retries(error);
+    this.#end(reason, error.status, null, error.code, isRetried);
     this.#sink.failed(error, this.#headPassed);
   }
 

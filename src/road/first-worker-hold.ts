@@ -146,7 +146,7 @@ export class FirstWorkerHold<E extends HeldExchange> {
   }
 
   #hasReadyWorker(request: RoadRequest): boolean {
-    return this.#anyWorker(request, (state) => state === 'ready');
+    return request.divided?.isOpen() === true || this.#anyWorker(request, (state) => state === 'ready');
   }
 
   #anyWorker({ partition, role }: RoadRequest, counts: (state: string) => boolean): boolean {

@@ -19,6 +19,14 @@ export interface GatedRequest {
 /** Takes a request; returns what is called when it ends before it is let on. Must not throw. */
 export type RequestGate = (held: GatedRequest, classification: Classification | null) => () => void;
 
+/** The other way of a request that waits for its model's first worker, should workers of two kinds come. */
+export interface DividedWay {
+  /** Whether they have come. */
+  readonly isOpen: () => boolean;
+  /** The request comes here then. */
+  readonly gate: RequestGate;
+}
+
 /** What a gate does with an exchange. */
 export interface GatedExchange extends Pick<EngineSink, 'head' | 'data' | 'finished'> {
   readonly over: boolean;

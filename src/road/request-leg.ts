@@ -28,6 +28,11 @@ export function isAside({ leg }: { readonly leg?: RequestLeg }): boolean {
   return leg?.aside === true;
 }
 
+/** Whether others work for it or with it, so that it cannot be tried again by itself. */
+export function isOneOfTwo({ gate, leg }: { readonly gate?: unknown; readonly leg?: unknown }): boolean {
+  return gate !== undefined || leg !== undefined;
+}
+
 /** Whether its report counts: of two legs that of the one that computed the prompt does. */
 export function computesPrompt(leg: RequestLeg | undefined): boolean {
   return leg === undefined || leg.prefilledCachedTokens === null;

@@ -15,3 +15,11 @@ export function asPointsmanError(thrown: unknown): PointsmanError {
   if (thrown instanceof PointsmanError) return thrown;
   return new PointsmanError('PM_INTERNAL', 'something failed inside the router', { cause: thrown });
 }
+
+/** A booking nobody needs any more. */
+export function expired(): PointsmanError {
+  return new PointsmanError(
+    'PM_ROAD_EXPIRED',
+    'the engine sent nothing for long, and nobody waits for the answer',
+  );
+}

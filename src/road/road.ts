@@ -12,7 +12,7 @@ import { ClassifyStep } from './classify.ts';
 import { Exchange } from './exchange.ts';
 import { FirstWorkerHold, NO_HOLD } from './first-worker-hold.ts';
 import { Gates } from './gates.ts';
-import { isAside } from './request-leg.ts';
+import { computesPrompt, isAside } from './request-leg.ts';
 import { type HopRoad, RetryingRoad } from './retry.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
@@ -69,7 +69,7 @@ class SynchronousRoad implements HopRoad {
     this.#hold = new FirstWorkerHold({
       ...deps,
       limits: () => deps.firstWorkerHold ?? NO_HOLD,
-      goOn: (walk: Walk) => this.#walk(walk),
+      goOn: (walk: Walk) => this.#held(walk),
       asError: asPointsmanError,
     });
     deps.metrics.gauge('pointsman_classifications_waiting', () => this.#classify.waiting);
@@ -162,22 +162,41 @@ class SynchronousRoad implements HopRoad {
   }
 
   #classified(exchange: Exchange, request: RoadRequest, own: Classification | null): void {
-    const { gate, leg } = request;
-    const classification = own ?? leg?.classification ?? null;
+    const classification = own ?? request.leg?.classification ?? null;
     exchange.classification = classification;
-    const goOn = (next: RoadRequest): void => {
+    this.#toGate({ exchange, request, classification, heldSince: null });
+  }
+
+  /** It waited for a worker, and there is one. */
+  #held(walk: Walk): void {
+    const { request } = walk;
+    const { divided } = request;
+    if (divided?.isOpen() !== true) this.#walk(walk);
+    else this.#toGate({ ...walk, request: { ...request, gate: divided.gate } });
+  }
+
+  #toGate(walk: Walk): void {
+    const { exchange, request, classification } = walk;
+    if (request.gate === undefined) {
+      this.#walk(walk);
+      return;
+    }
+    const { clock } = this.#deps;
+    // What it waits at the gate is no wait for a worker.
+    const heldMs = walk.heldSince === null ? null : clock.now() - walk.heldSince;
+    exchange.goesOnAs(request);
+    this.#gates.hold(request.gate, exchange, classification, (next) => {
       exchange.goesOnAs(next);
-      this.#walk({ exchange, request: next, classification, heldSince: null });
-    };
-    if (gate === undefined) goOn(request);
-    else this.#gates.hold(gate, exchange, classification, goOn);
+      this.#walk({ ...walk, request: next, heldSince: heldMs === null ? null : clock.now() - heldMs });
+    });
   }
 
   #walk(walk: Walk): void {
     const error = this.#walker.walk(walk);
     if (error === null) return;
-    // Whoever carries its requests itself asks again when there is a worker.
-    const refusal = walk.request.caller == null ? this.#hold.take(walk, error) : error;
+    // Whoever carries its requests itself asks again when there is a worker, and blocks that are computed elsewhere cannot wait for one.
+    const { caller, leg } = walk.request;
+    const refusal = caller == null && computesPrompt(leg) ? this.#hold.take(walk, error) : error;
     if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }

@@ -6,7 +6,7 @@ import type { HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
 import type { CallerPart, Choice, Projection, Waits } from './caller-part.ts';
-import type { RequestGate } from './gates.ts';
+import type { DividedWay, RequestGate } from './gates.ts';
 import type { RequestLeg } from './request-leg.ts';
 
 /** Where the prompt's token ids come from. */
@@ -64,6 +64,8 @@ export interface RoadRequest {
   readonly leg?: RequestLeg;
   /** Holds it between its classification and its queue; absent = nothing does. */
   readonly gate?: RequestGate;
+  /** Where it goes if two kinds of workers come while it waits for the first one; absent = nowhere else. */
+  readonly divided?: DividedWay;
 }
 
 /**

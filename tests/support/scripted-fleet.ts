@@ -1,7 +1,7 @@
 // A whole router, as configuration makes it, over engines that a test plays: for what only the composed parts show.
 import { composeRouter } from '../../src/cli/compose-router.ts';
 import { parseConfig } from '../../src/config/index.ts';
-import type { EngineReport, EngineSink } from '../../src/engines/index.ts';
+import type { EngineReport, EngineRequest, EngineSink } from '../../src/engines/index.ts';
 import { createMetrics, type DecisionRecord } from '../../src/observe/index.ts';
 import { ManualClock, NO_LOG, type PointsmanError, type WorkerRank } from '../../src/plugin/index.ts';
 import { NO_CONSTRAINTS, type RoadRequest, type RoadTicket } from '../../src/road/index.ts';
@@ -20,6 +20,13 @@ export interface Sent {
   record(): DecisionRecord | null;
 }
 
+/** What an engine was sent. */
+export interface SentLeg {
+  readonly request: EngineRequest;
+  readonly sink: EngineSink;
+  readonly aborts: number;
+}
+
 /** What engines report at the end. */
 export const ANSWERED: EngineReport = {
   promptTokens: 32,
@@ -32,31 +39,43 @@ export const ANSWERED: EngineReport = {
 /**
  * A router for the model `tiny` in blocks of 16.
  * @param yaml further sections of its configuration.
+ * @param roomSeed as of `ComposeRouterOptions`.
  * @param workers further keys of each worker, in flow style; ids count from 1.
  */
-export async function scriptedFleet(yaml: string, workers: readonly string[]) {
-  const list = workers.map(
+export async function scriptedFleet(yaml: string, workers: readonly string[], roomSeed?: number) {
+  const rows = workers.map(
     (keys, at) =>
       `  - { id: ${at + 1}, url: "http://127.0.0.1:${9001 + at}", dialect: sim${keys === '' ? '' : `, ${keys}`} }`,
   );
+  const list = rows.length === 0 ? ' []' : `\n${rows.join('\n')}`;
   const { config, source } = parseConfig(
-    `models: { tiny: { block_size: 16, tokens: { source: estimate } } }\nworkers:\n${list.join('\n')}\n${yaml}`,
+    `models: { tiny: { block_size: 16, tokens: { source: estimate } } }\nworkers:${list}\n${yaml}`,
     'router.yaml',
   );
   const clock = new ManualClock(1000);
   const metrics = createMetrics();
   let dispatched: EngineSink | null = null;
+  const legs: SentLeg[] = [];
   const core = await composeRouter({
     config,
     source,
     clock,
     metrics,
     log: NO_LOG,
+    ...(roomSeed === undefined ? {} : { roomSeed }),
     seed: config.router.seed === 0 ? 1 : config.router.seed,
     transportFor: () => ({
-      dispatch(_, sink) {
+      dispatch(request, sink) {
         dispatched = sink;
-        return { abort() {}, pause() {}, resume() {} };
+        const leg = { request, sink, aborts: 0 };
+        legs.push(leg);
+        return {
+          abort() {
+            leg.aborts += 1;
+          },
+          pause() {},
+          resume() {},
+        };
       },
       close() {},
     }),
@@ -111,7 +130,7 @@ export async function scriptedFleet(yaml: string, workers: readonly string[]) {
   /** Requests per worker, idle ones included. */
   const shares = (sent: readonly Sent[]): number[] =>
     workers.map((_, at) => sent.filter(({ worker }) => worker?.workerId === BigInt(at + 1)).length);
-  return { core, clock, metrics, arrive, shares };
+  return { core, clock, metrics, arrive, shares, legs };
 }
 
 /** Constraints of a request that is pinned to a worker. */

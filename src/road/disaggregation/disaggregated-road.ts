@@ -3,7 +3,8 @@
 import type { DisaggregationSettings } from '../../config/index.ts';
 import type { Classification } from '../../host/index.ts';
 import { PointsmanError, type Rng } from '../../plugin/index.ts';
-import type { GatedRequest } from '../gates.ts';
+import { NO_HOLD } from '../first-worker-hold.ts';
+import type { GatedRequest, RequestGate } from '../gates.ts';
 import { createRoad } from '../road.ts';
 import type { RoadDeps } from '../road-deps.ts';
 import type {
@@ -33,10 +34,7 @@ export function createDisaggregatedRoad(deps: RoadDeps, disaggregation: Disaggre
   const routers = new PrefillRouters(deps.fleet);
   const layer = new DisaggregationLayer(road, routers, deps, disaggregation);
   return {
-    arrive: (request, sink) =>
-      request.role === 'aggregated' && routers.divides(request.partition.model)
-        ? layer.arrive(request, sink)
-        : road.arrive(request, sink),
+    arrive: (request, sink) => layer.arrive(request, sink),
     workerGone: (workerId) => road.workerGone(workerId),
     hintOutcome: (event) => road.hintOutcome(event),
     unsettled: () => road.unsettled(),
@@ -66,16 +64,28 @@ class DisaggregationLayer {
   }
 
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
+    const { model } = request.partition;
+    // Whoever carries its requests itself, or names a role, chooses among the two kinds as well.
+    if (request.role !== 'aggregated' || (request.caller ?? null) !== null)
+      return this.#road.arrive(request, sink);
+    const waits = (this.#deps.firstWorkerHold ?? NO_HOLD).waitMs > 0;
+    const divides = this.#routers.divides(model) && !(waits && this.#routers.isDeserted(model));
+    if (!divides && !waits) return this.#road.arrive(request, sink);
     const answered = new AnsweredRequest(sink);
+    const gate: RequestGate = (held, classification) => this.#gated(request, answered, held, classification);
     const ticket = this.#road.arrive(
-      {
-        ...request,
-        role: 'decode',
-        gate: (held, classification) => this.#gated(request, answered, held, classification),
-      },
+      divides
+        ? { ...request, role: 'decode', gate }
+        : { ...request, divided: { gate, isOpen: () => this.#isOpen(model) } },
       answered,
     );
     return answered.ticketOf(ticket);
+  }
+
+  /** Whether a request that waited for its first worker can be served by two. */
+  #isOpen(model: string): boolean {
+    const hasPrefill = this.#routers.stateOf(model) === 'active' || this.#own.settings().decodeFallback;
+    return hasPrefill && this.#routers.decodes(model);
   }
 
   /** Decides who computes the prompt. */
@@ -152,7 +162,7 @@ class AnsweredRequest implements ResponseSink {
   readonly #sink: ResponseSink;
   #split: SplitRequest | null = null;
   #ticket: RoadTicket | null = null;
-  #head = false;
+  #begun = false;
   #over = false;
   /** The client left, and the decode leg goes on until it has taken the blocks. */
   #leaves = false;
@@ -180,25 +190,25 @@ class AnsweredRequest implements ResponseSink {
 
   booked(...booked: Parameters<ResponseSink['booked']>): void {
     this.#split?.decodeBooked(...booked);
-    if (!this.#leaves) this.#sink.booked(...booked);
+    this.#tell(() => this.#sink.booked(...booked));
   }
 
   dispatched(): void {
-    if (!this.#leaves) this.#sink.dispatched?.();
+    this.#tell(() => this.#sink.dispatched?.());
   }
 
   head(...head: Parameters<ResponseSink['head']>): void {
-    this.#head = true;
-    if (this.#leaves) this.#ticket?.abort();
-    else this.#sink.head(...head);
+    this.#tell(() => this.#sink.head(...head));
   }
 
   data(bytes: Uint8Array): void {
-    if (!this.#leaves) this.#sink.data(bytes);
+    this.#begins();
+    this.#tell(() => this.#sink.data(bytes));
   }
 
   tokens(count: number): void {
-    if (!this.#leaves) this.#sink.tokens(count);
+    this.#begins();
+    this.#tell(() => this.#sink.tokens(count));
   }
 
   finished(...finished: Parameters<ResponseSink['finished']>): void {
@@ -217,9 +227,29 @@ class AnsweredRequest implements ResponseSink {
     return !this.#leaves && (this.#sink.waits?.() ?? false);
   }
 
+  /** A door that throws ends its request, and is told of no end. */
+  #tell(tell: () => void): void {
+    if (this.#leaves) return;
+    try {
+      tell();
+    } catch (thrown) {
+      this.#over = true;
+      this.#split?.ended(false);
+      throw thrown;
+    }
+  }
+
+  /** There is output, so the blocks are taken. A head says nothing: engines send that of a stream before they begin. */
+  #begins(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.#split?.decodeBegun();
+    if (this.#leaves) this.#ticket?.abort();
+  }
+
   #abort(ticket: RoadTicket): void {
     if (this.#over || this.#leaves) return;
-    if (this.#split?.computed === true && !this.#head) {
+    if (this.#split?.computed === true && !this.#begun) {
       this.#leaves = true;
       ticket.resume();
       return;

@@ -4,8 +4,8 @@ import { type EngineReport, type EngineSink, streamedAnswer } from '../../engine
 import { PointsmanError } from '../../plugin/index.ts';
 import type { RoadRequest } from '../types.ts';
 
-/** More of an answer of one token is not kept. */
-const MAX_BYTES = 1024 * 1024;
+/** Most of an answer of one token that is kept: it may hold log probabilities of a long prompt. */
+const MAX_BYTES = 8 * 1024 * 1024;
 
 /** Keeps the answer until it is known what it is. */
 export class PrefillAnswer {
@@ -31,6 +31,11 @@ export class PrefillAnswer {
     return report.finishReason !== null && report.finishReason !== 'length';
   }
 
+  /** Whether all of it is here. */
+  get isKept(): boolean {
+    return this.#bytes <= MAX_BYTES;
+  }
+
   /** Gives it to the client, as a stream where one was asked for. */
   passOn(
     to: Pick<EngineSink, 'head' | 'data' | 'finished'>,
@@ -54,6 +59,14 @@ export class PrefillAnswer {
     return new PointsmanError(
       'PM_DISAGG_HANDOFF',
       `prefill worker ${workerId} computed the prompt and did not say where its KV lies (kv_transfer_params); is its KV connector configured?`,
+      { details: { worker_id: String(workerId) } },
+    );
+  }
+  /** Why the client cannot get it. */
+  tooLong(workerId: bigint): PointsmanError {
+    return new PointsmanError(
+      'PM_ENGINE_FAILED',
+      `prefill worker ${workerId} ended the request with an answer of ${this.#bytes} bytes, and ${MAX_BYTES} are kept; ask for fewer log probabilities`,
       { details: { worker_id: String(workerId) } },
     );
   }

@@ -19,8 +19,8 @@ export class PrefillRouters {
 
   constructor(fleet: Fleet) {
     this.#fleet = fleet;
-    const look = ({ spec }: Worker): void => {
-      if (spec.role === 'prefill' || spec.role === 'decode') this.#look(spec.model);
+    const look = (worker: Worker): void => {
+      if (divides(worker)) this.#look(worker.spec.model);
     };
     for (const worker of fleet.workers()) look(worker);
     fleet.listen({ added: look, stateChanged: look, removed: look });
@@ -35,6 +35,13 @@ export class PrefillRouters {
     return this.#models.get(model)?.state ?? 'pending';
   }
 
+  /** Whether all workers of a model are gone, of whatever kind; also when there are none. */
+  isDeserted(model: string): boolean {
+    return this.#fleet
+      .workers()
+      .every(({ spec, state }) => spec.model !== model || spec.registered === true || state === 'gone');
+  }
+
   /** Whether a decode worker is ready. */
   decodes(model: string): boolean {
     return (this.#models.get(model)?.readyDecode ?? 0) > 0;
@@ -44,13 +51,14 @@ export class PrefillRouters {
     const before = this.#models.get(model)?.state ?? 'pending';
     const found: ModelWorkers = { state: before, prefill: 0, decode: 0, readyDecode: 0 };
     let readyPrefill = 0;
-    for (const { spec, state } of this.#fleet.workers()) {
-      if (spec.model !== model) continue;
+    for (const worker of this.#fleet.workers()) {
+      const { spec, state } = worker;
+      if (spec.model !== model || !divides(worker)) continue;
       const ready = state === 'ready' ? 1 : 0;
       if (spec.role === 'prefill') {
         found.prefill += 1;
         readyPrefill += ready;
-      } else if (spec.role === 'decode') {
+      } else {
         found.decode += 1;
         found.readyDecode += ready;
       }
@@ -61,4 +69,9 @@ export class PrefillRouters {
     if (found.prefill + found.decode === 0) this.#models.delete(model);
     else this.#models.set(model, found);
   }
+}
+
+/** Whoever registered a worker sends requests to it, and chooses among the two kinds as well. */
+function divides({ spec }: Worker): boolean {
+  return (spec.role === 'prefill' || spec.role === 'decode') && spec.registered !== true;
 }

@@ -2,7 +2,7 @@
 // gate the prompt is computed by a prefill leg with a booking and hints of its own. Whichever leg fails first ends the other at once.
 //
 // A client that leaves after the prefill has ended and before the decode engine has begun would leave blocks behind that nobody takes:
-// then the decode leg goes on for nobody until its head has come, as the blocks are taken by then, and is aborted.
+// then the decode leg goes on for nobody until its first output has come, as the blocks are taken by then, and is aborted.
 import type { EngineHandoff, EngineReport } from '../../engines/index.ts';
 import type { Fleet, Worker } from '../../fleet/index.ts';
 import type { Classification } from '../../host/index.ts';
@@ -41,6 +41,8 @@ export class SplitRequest {
   #computed = false;
   #cachedTokens: number | null = null;
   #opened = false;
+  /** The decode leg has the blocks: whatever becomes of the prefill leg now, the answer is not wrong for it. */
+  #taken = false;
   #over = false;
 
   constructor(ports: SplitPorts, request: RoadRequest, held: GatedRequest) {
@@ -74,6 +76,11 @@ export class SplitRequest {
   /** The decode leg is booked. */
   decodeBooked(chosen: WorkerRank, decisionId: string): void {
     this.#prefillRecord.other = linkTo(chosen, decisionId);
+  }
+
+  /** The decode leg has output. */
+  decodeBegun(): void {
+    this.#taken = true;
   }
 
   /** The request ended, or its client left: a prefill leg under way is of no use. `well` = it has all its output. */
@@ -116,6 +123,7 @@ export class SplitRequest {
       tokens: () => undefined,
       finished: (report) => this.#prefilled(report),
       failed: (error) => {
+        if (this.#taken) return;
         this.#countFailure('prefill');
         this.#fail(error);
       },
@@ -132,14 +140,20 @@ export class SplitRequest {
       this.#open({ shape: 'vllm', params: handoff });
       return;
     }
+    const workerId = this.#decodeRecord.other?.worker_id ?? 0n;
     if (this.#answer.isWhole(report)) {
-      this.#over = true;
-      this.#count('terminal');
-      this.#answer.passOn(this.#held.answer, this.#request, report);
+      if (this.#answer.isKept) {
+        this.#over = true;
+        this.#count('terminal');
+        this.#answer.passOn(this.#held.answer, this.#request, report);
+        return;
+      }
+      this.#countFailure('prefill');
+      this.#fail(this.#answer.tooLong(workerId));
       return;
     }
     this.#countFailure('prefill');
-    this.#fail(this.#answer.missingHandoff(this.#decodeRecord.other?.worker_id ?? 0n));
+    this.#fail(this.#answer.missingHandoff(workerId));
   }
 
   #open(handoff: EngineHandoff): void {

@@ -16,7 +16,7 @@ export function constrainedTo(
   const rule = prefill.spec.kvTransfer ?? null;
   if (rule === null) return constraints;
   const { id, topology } = prefill.spec;
-  const value = topology[rule.domain];
+  const value = Object.hasOwn(topology, rule.domain) ? topology[rule.domain] : undefined;
   const required = rule.enforcement === 'required';
   if (value === undefined) {
     if (!required) return constraints;
