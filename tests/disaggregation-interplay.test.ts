@@ -361,6 +361,22 @@ describe('what the legs tell, and when', () => {
     }
   });
 
+  it('prompt and cached tokens are counted once, from the leg that computed the prompt', async () => {
+    for (const kind of [DIVIDED, BOOTSTRAP]) {
+      const fleet = await scriptedFleet('', kind);
+      fleet.arrive();
+      const report = { ...ANSWERED, cachedTokens: 16, finishReason: 'length', handoff: HANDOFF };
+      fleet.legs[0]?.sink.finished(report);
+      fleet.legs[1]?.sink.tokens(1);
+      fleet.legs[1]?.sink.finished({ ...ANSWERED, cachedTokens: 32 });
+      expect(await gauge(fleet, 'pointsman_prompt_tokens_total')).toBe(32);
+      expect(await gauge(fleet, 'pointsman_reported_cached_tokens_total')).toBe(16);
+      const [prefill, decode] = fleet.core.decisions?.ofRequest('r1') ?? [];
+      expect([prefill?.report?.cached_tokens, decode?.report?.cached_tokens]).toEqual([16, 32]);
+      expect(await gauge(fleet, 'pointsman_time_to_first_token_seconds_count')).toBe(1);
+    }
+  });
+
   it('a prefill leg that fails after the answer has begun takes nothing from it', async () => {
     for (const began of [true, false]) {
       const fleet = await scriptedFleet('', BOOTSTRAP);

@@ -72,7 +72,7 @@ export const INCOMING_RULES: ContractSection = {
         STAGE,
         'a trusted caller’s envelope > comes first, is renumbered, counts toward the cap and keeps its message id',
       ),
-      fault(STAGE_SOURCE, 'kept ? incoming.message_id : booking.requestId', 'booking.requestId'),
+      fault(STAGE_SOURCE, 'kept ? incoming.message_id : own', 'own'),
     ),
     rule(
       'incoming-gate',
