@@ -61,6 +61,7 @@ const CAPABLE = {
   ...ADVERTISED,
   ranks: new Map([[0, { routerHint: true, actions: null, sourceControlEndpoint: null }]]),
 };
+const DIVIDED = [workerFixture({ role: 'prefill' }), workerFixture({ id: 2n, role: 'decode' })];
 const lost: Worker = { ...workerFixture(), state: 'gone' };
 
 test('a router with a ready worker, connected events and equal block sizes has nothing to say', () => {
@@ -72,6 +73,15 @@ test('a router with a ready worker, connected events and equal block sizes has n
   expect(readinessOf(facts({ feed: () => null, unheard: () => 2 })).warnings).toEqual([]);
   const capable = [{ ...workerFixture(), capabilities: CAPABLE }];
   expect(readinessOf(facts({ workers: capable, roles: HINTS })).warnings).toEqual([]);
+});
+
+test('prefill and decode workers serve together, and decode workers alone where they may', () => {
+  expect(readinessOf(facts({ workers: DIVIDED }))).toEqual({ reasons: [], warnings: [] });
+  const config = routerConfigFixture();
+  const disaggregation = { ...config.router.disaggregation, decodeFallback: true };
+  const may = { ...config, router: { ...config.router, disaggregation } };
+  const [, decode = lost] = DIVIDED;
+  expect(readinessOf(facts({ config: may, workers: [decode] }))).toEqual({ reasons: [], warnings: [] });
 });
 
 test('a model whose policies cannot be created is told of, and stops the router only where no other is served', () => {
@@ -104,8 +114,21 @@ test.each<[Partial<ReadinessFacts>, string]>([
     'none of the 3 workers is ready (2 gone, 1 suspect)',
   ],
   [
-    { workers: [{ ...workerFixture({ role: 'decode' }), state: 'gone' }] },
-    'none of the 1 workers has role aggregated, and this version sends requests to no other',
+    { workers: [workerFixture({ role: 'encode' })] },
+    'none of the 1 workers gets requests: it has role encode',
+  ],
+  [
+    { workers: [workerFixture({ role: 'decode' })] },
+    'model tiny is served by prefill and decode workers, and no prefill worker is ready; router.decode_fallback: true lets decode workers compute prompts',
+  ],
+  [
+    {
+      workers: [
+        workerFixture({ role: 'prefill' }),
+        { ...lost, spec: { ...lost.spec, id: 2n, role: 'decode' } },
+      ],
+    },
+    'model tiny is served by prefill and decode workers, and no decode worker is ready',
   ],
 ])('is not ready and says why (%#)', (over, reason) => {
   expect(readinessOf(facts(over)).reasons).toEqual([reason]);
@@ -192,7 +215,19 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
   [
     { workers: [workerFixture(), workerFixture({ id: 2n, role: 'prefill' })] },
-    'worker 2 has role prefill: this version sends it no requests',
+    'worker 2 has role prefill: its model tiny has no decode worker, and aggregated workers serve it',
+  ],
+  [
+    { workers: [workerFixture(), workerFixture({ id: 2n, role: 'encode' })] },
+    'worker 2 has role encode: this version sends it no requests',
+  ],
+  [
+    { workers: [workerFixture({ id: 3n }), ...DIVIDED] },
+    'worker 3 has role aggregated: its model tiny has decode workers, and they serve each request with a prefill worker',
+  ],
+  [
+    { workers: DIVIDED, roles: [{ ...HINTS[0]!, role: 'decode' }] },
+    'nobody reads the hints of mark: no ready worker of role decode advertises router_hint, so these policies never run',
   ],
   [
     { workers: [{ ...workerFixture(), capabilities: { ...ADVERTISED, blockSize: 32 } }] },

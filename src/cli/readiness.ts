@@ -6,8 +6,10 @@ import type { Worker, WorkerState } from '../fleet/index.ts';
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
+import type { Role } from '../plugin/index.ts';
 import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
+import { missingRoles, servedRoles, servingOf, unservedReason } from './served-roles.ts';
 
 /** What is looked at. */
 export interface ReadinessFacts {
@@ -31,8 +33,6 @@ export interface ReadinessFacts {
 
 /** More sentences would not be read. */
 const MAX_SENTENCES = 100;
-/** The role that every request is sent to; prefill and decode apart are not built yet. */
-const SERVED_ROLE = 'aggregated';
 
 /** The state of a router. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
@@ -59,27 +59,49 @@ function fleetReasons(facts: ReadinessFacts): string[] {
   if (workers.length === 0) return ['there are no workers'];
   const serving = servingOf(workers);
   if (serving.length === 0) {
+    const one = workers.length === 1;
     return [
-      `none of the ${workers.length} workers has role ${SERVED_ROLE}, and this version sends requests to no other`,
+      `none of the ${workers.length} workers gets requests: ${one ? 'it has' : 'they have'} role encode`,
     ];
   }
   const ready = serving.filter((worker) => isReady(worker, facts));
-  if (ready.some(({ spec }) => !failedModels(facts).has(spec.model))) return [];
-  if (ready.length > 0) return failureWarnings(facts);
-  return [`none of the ${serving.length} workers is ready (${statesOf(serving, facts)})`];
+  const models = [...new Set(ready.map(({ spec }) => spec.model))];
+  const served = models.filter((model) => missingOf(model, ready, facts).length === 0);
+  if (served.some((model) => !failedModels(facts).has(model))) return [];
+  if (served.length > 0) return failureWarnings(facts);
+  if (ready.length === 0)
+    return [`none of the ${serving.length} workers is ready (${statesOf(serving, facts)})`];
+  return models.map((model) => halfServed(model, missingOf(model, ready, facts)));
 }
 
-function failureWarnings({ failures }: ReadinessFacts): string[] {
-  return failures.filter(({ role }) => role === SERVED_ROLE).map(({ reason }) => reason);
+function missingOf(model: string, ready: readonly Worker[], { config, workers }: ReadinessFacts) {
+  return missingRoles(model, workers, ready, config.router.disaggregation.decodeFallback);
+}
+
+function halfServed(model: string, [missing]: readonly Role[]): string {
+  const remedy =
+    missing === 'prefill' ? '; router.decode_fallback: true lets decode workers compute prompts' : '';
+  return `model ${model} is served by prefill and decode workers, and no ${missing} worker is ready${remedy}`;
+}
+
+function failureWarnings({ failures, workers }: ReadinessFacts): string[] {
+  return failures.filter((one) => isServed(one, workers)).map(({ reason }) => reason);
 }
 
 /**
  * Models that cannot be served, whatever their workers do. One whose pause is over is not among them: only a request tries it again,
  * and none comes to a router that says it cannot serve.
  */
-function failedModels({ failures }: ReadinessFacts): ReadonlySet<string> {
-  const failed = failures.filter(({ due, role }) => role === SERVED_ROLE && !due);
+function failedModels({ failures, workers }: ReadinessFacts): ReadonlySet<string> {
+  const failed = failures.filter((one) => !one.due && isServed(one, workers));
   return new Set(failed.map(({ partition }) => partition.model));
+}
+
+function isServed(
+  { partition, role }: ReadinessFacts['failures'][number],
+  workers: readonly Worker[],
+): boolean {
+  return servedRoles(partition.model, workers).includes(role);
 }
 
 /** While the first questions are open nobody has answered: `starting` says so. */
@@ -87,28 +109,24 @@ function isReady({ state, spec }: Worker, { starting, answered }: ReadinessFacts
   return state === 'ready' && (starting || answered(spec.id));
 }
 
-function servingOf(workers: readonly Worker[]): readonly Worker[] {
-  return workers.filter((worker) => worker.spec.role === SERVED_ROLE);
-}
-
 function roleWarnings({ workers }: ReadinessFacts): string[] {
-  return workers
-    .filter(({ spec }) => spec.role !== SERVED_ROLE)
-    .map(({ spec }) => `worker ${spec.id} has role ${spec.role}: this version sends it no requests`);
+  return workers.flatMap((worker) => unservedReason(worker, workers) ?? []);
 }
 
 function modelWarnings(facts: ReadinessFacts): string[] {
   const { config, workers } = facts;
   const serving = servingOf(workers);
   if (serving.length === 0) return [];
-  return [...config.models.keys()]
-    .map((model) => ({ model, of: serving.filter((worker) => worker.spec.model === model) }))
-    .filter(({ of }) => !of.some((worker) => isReady(worker, facts)))
-    .map(({ model, of }) =>
-      of.length === 0
-        ? `model ${model} has no worker`
-        : `model ${model} has no ready worker (${statesOf(of, facts)})`,
-    );
+  const ready = serving.filter((worker) => isReady(worker, facts));
+  return [...config.models.keys()].flatMap((model) => {
+    const of = serving.filter((worker) => worker.spec.model === model);
+    if (of.length === 0) return [`model ${model} has no worker`];
+    const missing = missingOf(model, ready, facts);
+    if (missing.length === 0) return [];
+    return ready.some(({ spec }) => spec.model === model)
+      ? [halfServed(model, missing)]
+      : [`model ${model} has no ready worker (${statesOf(of, facts)})`];
+  });
 }
 
 /** Lost because nobody knows how to talk to it: "gone" alone would send people looking for a dead engine. */
@@ -246,14 +264,16 @@ function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
 function hintWarnings(facts: ReadinessFacts): string[] {
   const { starting, workers, roles } = facts;
   const ready = servingOf(workers).filter((worker) => isReady(worker, facts));
-  if (starting || ready.length === 0) return [];
-  const hints = roles.find(({ role }) => role === SERVED_ROLE)?.hints ?? [];
-  const isRead = ready.some(({ capabilities }) =>
-    [...(capabilities?.ranks.values() ?? [])].some((rank) => rank.routerHint),
-  );
-  if (hints.length === 0 || isRead) return [];
-  const names = hints.map(({ name }) => name).join(', ');
-  return [
-    `nobody reads the hints of ${names}: no ready worker of role ${SERVED_ROLE} advertises router_hint, so these policies never run`,
-  ];
+  if (starting) return [];
+  return roles.flatMap(({ role, hints }) => {
+    const ofRole = ready.filter(({ spec }) => spec.role === role);
+    const isRead = ofRole.some(({ capabilities }) =>
+      [...(capabilities?.ranks.values() ?? [])].some((rank) => rank.routerHint),
+    );
+    if (hints.length === 0 || ofRole.length === 0 || isRead) return [];
+    const names = hints.map(({ name }) => name).join(', ');
+    return [
+      `nobody reads the hints of ${names}: no ready worker of role ${role} advertises router_hint, so these policies never run`,
+    ];
+  });
 }

@@ -7,6 +7,7 @@ export type PrefillRouterState = 'pending' | 'active' | 'unavailable';
 
 interface ModelWorkers {
   state: PrefillRouterState;
+  aggregated: number;
   prefill: number;
   decode: number;
   readyDecode: number;
@@ -20,15 +21,19 @@ export class PrefillRouters {
   constructor(fleet: Fleet) {
     this.#fleet = fleet;
     const look = (worker: Worker): void => {
-      if (divides(worker)) this.#look(worker.spec.model);
+      if (worker.spec.registered !== true) this.#look(worker.spec.model);
     };
     for (const worker of fleet.workers()) look(worker);
     fleet.listen({ added: look, stateChanged: look, removed: look });
   }
 
-  /** Whether a model has prefill or decode workers, in whatever state. */
+  /**
+   * Whether a model's requests are served by two workers: it has decode workers, or prefill workers and none that serves whole requests,
+   * in whatever state. Workers that serve whole requests get none beside decode workers.
+   */
   divides(model: string): boolean {
-    return this.#models.has(model);
+    const found = this.#models.get(model);
+    return found !== undefined && (found.decode > 0 || found.aggregated === 0);
   }
 
   stateOf(model: string): PrefillRouterState {
@@ -49,16 +54,18 @@ export class PrefillRouters {
 
   #look(model: string): void {
     const before = this.#models.get(model)?.state ?? 'pending';
-    const found: ModelWorkers = { state: before, prefill: 0, decode: 0, readyDecode: 0 };
+    const found: ModelWorkers = { state: before, aggregated: 0, prefill: 0, decode: 0, readyDecode: 0 };
     let readyPrefill = 0;
     for (const worker of this.#fleet.workers()) {
       const { spec, state } = worker;
-      if (spec.model !== model || !divides(worker)) continue;
+      // Whoever registered a worker sends requests to it, and chooses among the kinds as well.
+      if (spec.model !== model || spec.registered === true) continue;
       const ready = state === 'ready' ? 1 : 0;
-      if (spec.role === 'prefill') {
+      if (spec.role === 'aggregated') found.aggregated += 1;
+      else if (spec.role === 'prefill') {
         found.prefill += 1;
         readyPrefill += ready;
-      } else {
+      } else if (spec.role === 'decode') {
         found.decode += 1;
         found.readyDecode += ready;
       }
@@ -69,9 +76,4 @@ export class PrefillRouters {
     if (found.prefill + found.decode === 0) this.#models.delete(model);
     else this.#models.set(model, found);
   }
-}
-
-/** Whoever registered a worker sends requests to it, and chooses among the two kinds as well. */
-function divides({ spec }: Worker): boolean {
-  return (spec.role === 'prefill' || spec.role === 'decode') && spec.registered !== true;
 }
