@@ -93,8 +93,8 @@ export function decayedTierCosts(
 }
 
 /**
- * Writes the costs. The answer is row × 4, row −1 where no cost is a number below infinity, + 2 when a later row costs the same, + 1 when
- * all costs are finite and their sum does not overflow.
+ * Writes the costs. The answer is row × 4, row −1 where no cost is a number below infinity, + 2 when a row equalled the lowest of those
+ * before it, + 1 when all costs are finite and their sum does not overflow.
  */
 @inline
 function scan(
@@ -165,7 +165,6 @@ function scan(
         if (cost < least) {
           least = cost;
           leastRow = row + next;
-          tied = 0;
         } else if (cost == least) tied = 2;
       }
       leasts = f64x2.splat(least);
@@ -183,12 +182,11 @@ function scan(
       if (cost < least) {
         least = cost;
         leastRow = next;
-        tied = 0;
       } else if (cost == least) tied = 2;
     }
     at += 16;
   }
-  return (leastRow << 2) | (leastRow < 0 ? 0 : tied) | (sum - sum == 0 ? 1 : 0);
+  return (leastRow << 2) | tied | (sum - sum == 0 ? 1 : 0);
 }
 
 /** The costs of the rows at `at` and behind it. `pmax(a, b)` is `a < b ? b : a`, as the plain loops say it. */
@@ -250,18 +248,4 @@ function leastOf(column: usize, count: i32): f64 {
     column += 8;
   }
   return least;
-}
-
-/** Costs from `row` to the end that equal that of `row`. */
-export function tiesFrom(costs: usize, row: i32, count: i32): i32 {
-  const least = v128.load64_splat(costs + ((row as usize) << 3));
-  let ties = i64x2.splat(0);
-  let at = costs + ((row as usize) << 3);
-  for (; row + 2 <= count; row += 2) {
-    ties = i64x2.sub(ties, f64x2.eq(v128.load(at), least));
-    at += 16;
-  }
-  let sum = (i64x2.extract_lane(ties, 0) + i64x2.extract_lane(ties, 1)) as i32;
-  if (row < count && load<f64>(at) == f64x2.extract_lane(least, 0)) sum += 1;
-  return sum;
 }

@@ -115,11 +115,6 @@ export class CostScan {
     return { row, ties, draw };
   }
 
-  /** How many costs, that of `row` among them, equal it from there on. */
-  tiesFrom(row: number, count: number): number {
-    return this.#kernel.tiesFrom(BASE + this.#stride * COSTS, row, count);
-  }
-
   #run(weights: CostWeights, table: CandidateTable, facts: CostFacts): number {
     const kernel = this.#kernel;
     const stride = this.#stride;

@@ -7,8 +7,13 @@ import { firstLowest } from './row-choice.ts';
 function naively(parts: readonly Float64Array[], count: number) {
   const totals = new Float64Array(count);
   for (const part of parts) for (let row = 0; row < count; row += 1) totals[row]! += part[row]!;
-  const { row, ties } = firstLowest(totals, count);
-  return { totals, finite: totals.every(Number.isFinite), lowest: { row, ties, tied: ties > 1 } };
+  let tied = false;
+  let least = Number.POSITIVE_INFINITY;
+  for (const total of totals) {
+    tied ||= total === least;
+    least = Math.min(least, total);
+  }
+  return { totals, finite: totals.every(Number.isFinite), lowest: { ...firstLowest(totals, count), tied } };
 }
 
 const cost = fc.oneof(

@@ -84,7 +84,6 @@ function noteLowest(
       least = total;
       lowest.row = row;
       lowest.ties = 1;
-      lowest.tied = false;
     } else if (total === least) {
       lowest.ties += 1;
       lowest.tied = true;

@@ -18,7 +18,7 @@ export interface RowChoice {
 export interface LowestRow {
   /** First row that has it; −1 when no cost is a number below infinity. */
   row: number;
-  /** Whether a later row has it too. */
+  /** Whether {@link chooseLowest} would draw: a row equalled the lowest of those before it. */
   tied: boolean;
 }
 
@@ -32,11 +32,10 @@ export function lowestRow(costs: Float64Array, count: number, lowest: LowestRow)
     if (cost < least) {
       least = cost;
       row = at;
-      tied = false;
     } else if (cost === least) tied = true;
   }
   lowest.row = row;
-  lowest.tied = tied && row >= 0;
+  lowest.tied = tied;
 }
 
 /** Whether every cost is finite: looked at one by one where a sum of them is not, as sums of very large costs overflow. */
@@ -45,31 +44,32 @@ export function allFinite(costs: Float64Array, count: number): boolean {
   return true;
 }
 
-/** What {@link chooseLowest} chooses, with the same draw, when the lowest row of the same costs is known. */
+/** What {@link chooseLowest} chooses, with the same draws, when the lowest row of the same costs is known. */
 export function breakTies(costs: Float64Array, count: number, lowest: LowestRow, rng: Rng): RowChoice {
-  const { row } = lowest;
-  if (!lowest.tied) return { row, ties: row < 0 ? 0 : 1, draw: null };
-  const least = costs[row]!;
-  let ties = 1;
-  for (let at = row + 1; at < count; at += 1) if (costs[at] === least) ties += 1;
-  return { row: tiedRow(costs, count, costs[row]!, rng.integer(ties)), ties, draw: null };
+  if (lowest.tied) return chooseLowest(costs, count, rng);
+  return { row: lowest.row, ties: lowest.row < 0 ? 0 : 1, draw: null };
 }
 
 /**
- * Lowest cost; among exactly equal ones uniformly at random by one draw, which counts from the last. Counted first, as a draw per tie
- * would cost more than all the rest where a fleet is idle and every worker ties. NaN never wins. Row −1 when no cost is a number.
+ * Lowest cost; among exactly equal ones uniformly at random by reservoir: the k-th tie replaces the choice with probability 1/k.
+ * NaN never wins. Row −1 when no cost is a number.
  */
 export function chooseLowest(costs: Float64Array, count: number, rng: Rng): RowChoice {
-  const lowest = { row: -1, tied: false };
-  lowestRow(costs, count, lowest);
-  return breakTies(costs, count, lowest, rng);
-}
-
-/** The row of cost `least` that so many others of it follow. */
-function tiedRow(costs: Float64Array, count: number, least: number, behind: number): number {
-  let row = count - 1;
-  for (let left = behind; costs[row] !== least || left > 0; row -= 1) if (costs[row] === least) left -= 1;
-  return row;
+  let row = -1;
+  let lowest = Number.POSITIVE_INFINITY;
+  let ties = 0;
+  for (let at = 0; at < count; at += 1) {
+    const cost = costs[at]!;
+    if (cost < lowest) {
+      lowest = cost;
+      row = at;
+      ties = 1;
+    } else if (cost === lowest && row >= 0) {
+      ties += 1;
+      if (rng.integer(ties) === 0) row = at;
+    }
+  }
+  return { row, ties, draw: null };
 }
 
 /** Lowest cost, the first row of it, without a draw: for pins, which must not move the random sequence. */
@@ -143,15 +143,9 @@ export function chooseFromTable(
   rng: Rng,
   scratch: Float64Array,
 ): RowChoice {
-  const scanned = scan !== null && count >= SCAN_FROM;
-  if (temperature > 0) {
-    return scanned
-      ? scan.sample(count, temperature, rng.next())
-      : chooseSampled(costs, count, temperature, rng, scratch);
-  }
-  if (!scanned || !lowest.tied) return breakTies(costs, count, lowest, rng);
-  const ties = scan.tiesFrom(lowest.row, count);
-  return { row: tiedRow(costs, count, costs[lowest.row]!, rng.integer(ties)), ties, draw: null };
+  if (!(temperature > 0)) return breakTies(costs, count, lowest, rng);
+  if (scan !== null && count >= SCAN_FROM) return scan.sample(count, temperature, rng.next());
+  return chooseSampled(costs, count, temperature, rng, scratch);
 }
 
 /** Samples a row by softmax at `temperature` > 0 with one draw: the first row whose cumulative probability reaches it. */

@@ -37,7 +37,6 @@ export interface ScanKernel {
     count: number,
     temperature: number,
   ): number;
-  tiesFrom(costs: number, row: number, count: number): number;
   drawnRow(weights: number, masses: number, count: number, target: number): number;
 }
 

@@ -37,12 +37,11 @@ export function deviceCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
-        tied = false;
       } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.tied = tied && leastRow >= 0;
+  lowest.tied = tied;
   return sum;
 }
 
@@ -82,11 +81,10 @@ export function tierCosts(
       if (cost < least) {
         least = cost;
         leastRow = row;
-        tied = false;
       } else tied = true;
     }
   }
   lowest.row = leastRow;
-  lowest.tied = tied && leastRow >= 0;
+  lowest.tied = tied;
   return sum;
 }

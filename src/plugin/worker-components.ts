@@ -151,7 +151,7 @@ export function pickWorker<
   });
 }
 
-/** The usual picker: the lowest cost, ties uniformly at random by one draw from `rng`, which counts them from the last. */
+/** The usual picker: the lowest cost, ties uniformly at random from `rng` (the k-th tie replaces the choice with probability 1/k). */
 export function pickLowestCost(rng: Rng): WorkerPicker {
   const picker = pickWorker({
     pick({ count, costs }) {
@@ -164,15 +164,12 @@ export function pickLowestCost(rng: Rng): WorkerPicker {
           best = row;
           least = cost;
           ties = 1;
-        } else if (cost === least) ties += 1;
+        } else if (cost === least) {
+          ties += 1;
+          if (rng.integer(ties) === 0) best = row;
+        }
       }
-      // Counted first: a draw per tie would cost more than all the rest where a fleet is idle and every worker ties.
-      if (ties === 1) return best;
-      let row = count - 1;
-      for (let left = rng.integer(ties); costs[row] !== least || left > 0; row -= 1) {
-        if (costs[row] === least) left -= 1;
-      }
-      return row;
+      return best;
     },
   });
   // Tells the host, which knows the lowest cost from summing, that asking is needed for ties alone. On the function, so that a
