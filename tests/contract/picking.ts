@@ -170,13 +170,13 @@ export const PICKING_RULES: ContractSection = {
         'src/host/row-choice.test.ts',
         'choosing the lowest cost > spreads ties uniformly: chi-square over 5 equal rows stays below the 0.1 % bound',
       ),
-      fault('src/host/row-choice.ts', 'costs[row]!, rng.integer(ties)', 'costs[row]!, 0'),
+      fault('src/host/row-choice.ts', 'if (rng.integer(ties) === 0) row = at;', 'row = at;'),
     ),
     rule(
       'pick-ties-picker',
       'So they do with `pickLowestCost`.',
       test('src/policies/least-loaded/policy.test.ts', 'reaches every one of several equals'),
-      fault('src/plugin/worker-components.ts', 'let left = rng.integer(ties)', 'let left = 0'),
+      fault('src/plugin/worker-components.ts', 'if (rng.integer(ties) === 0) best = row;', ''),
     ),
     rule(
       'pick-sampling',
