@@ -11,7 +11,7 @@ const MIB = 2 ** 20;
 const MOST_COLLECTIONS = 64;
 
 // Taken before a plugin is loaded, which may replace what others import.
-const { min, round } = Math;
+const { ceil, min } = Math;
 const { NODE_PERFORMANCE_GC_MAJOR } = constants;
 
 /** V8's readings around one collection, as far as they are looked at; bytes. */
@@ -47,7 +47,7 @@ export function watchMemory(limitMib: number, exceeded: (why: string) => void): 
       const heldMib = record === undefined ? 0 : take(record) / MIB;
       if (heldMib <= limitMib) continue;
       isOver = true;
-      exceeded(`it holds ${round(heldMib)} MiB, more than the ${limitMib} MiB a thread may`);
+      exceeded(`it holds ${ceil(heldMib)} MiB, more than the ${limitMib} MiB a thread may`);
     }
   });
   start();
