@@ -3,7 +3,7 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const ROAD = 'src/road/road.js';
+const ROAD = 'src/road/walk.js';
 const STAGE = [
   '        if (commit === null && hasNothingToRun(runtime, request, decision))',
   '            return null;',
