@@ -171,7 +171,11 @@ const HELD: readonly (readonly [statement: string, file: string, title: string])
     'tests/await-cancellation.test.ts',
     'leaves nothing behind, at whichever await of a door it does',
   ],
-  ['at every await of the selection service', 'tests/selection-aborts.test.ts', 'await'],
+  [
+    'at every await of the selection service',
+    'tests/selection-aborts.test.ts',
+    'leaves no booking and no claim, at whichever await of the service it does',
+  ],
   [
     'between tries',
     'src/road/retry.property.test.ts',
@@ -235,7 +239,11 @@ const HELD: readonly (readonly [statement: string, file: string, title: string])
     'src/policies/round-robin/policy.test.ts',
     'gives every worker its turn in order and asks for nothing',
   ],
-  ['counters return to zero', 'tests/known-scheduling-faults.test.ts', '#8551'],
+  [
+    'counters return to zero, and every worker has its share',
+    'tests/known-scheduling-faults.test.ts',
+    '#8551 gives every backend its share in mode %s, also when the set changes',
+  ],
 ];
 
 it.each(HELD)('%s', (_statement, file, title) => {
