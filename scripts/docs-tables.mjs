@@ -9,13 +9,14 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
  * The tables, read from the sources, so that no build has to come first.
- * @returns {Promise<{ errors: Record<string, any>, metrics: Record<string, any> }>}
+ * @returns {Promise<Record<'errors' | 'wireCodes' | 'streamEndCodes' | 'metrics', Record<string, any>>>}
  */
 export async function readTables() {
   const jiti = createJiti(import.meta.url);
   const { ERROR_CODES } = await jiti.import('../src/plugin/error-codes.ts');
+  const { STREAM_END_CODES, WIRE_CODES } = await jiti.import('../src/gateway/wire-codes.ts');
   const { METRICS } = await jiti.import('../src/observe/metric-table.ts');
-  return { errors: ERROR_CODES, metrics: METRICS };
+  return { errors: ERROR_CODES, wireCodes: WIRE_CODES, streamEndCodes: STREAM_END_CODES, metrics: METRICS };
 }
 
 /**
@@ -23,17 +24,17 @@ export async function readTables() {
  * @returns {Promise<Record<string, string>>}
  */
 export async function generatedPages() {
-  const { errors, metrics } = await readTables();
+  const { errors, metrics, streamEndCodes, wireCodes } = await readTables();
   const { configJsonSchema } = await createJiti(import.meta.url).import('../src/config/json-schema.ts');
   return {
-    'docs/errors.md': errorsPage(errors),
+    'docs/errors.md': errorsPage(errors, wireCodes, streamEndCodes),
     'docs/metrics.md': metricsPage(metrics),
     'docs/plugin-contract.md': contractPage(await readContract(), await readLater()),
     'docs/router.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
   };
 }
 
-function errorsPage(errors) {
+function errorsPage(errors, wireCodes, streamEndCodes) {
   const rows = Object.entries(errors).map(([code, { meaning, retryable, status }]) => {
     return [`\`${code}\``, meaning, String(status), retryable ? 'yes' : 'no'];
   });
@@ -43,6 +44,26 @@ function errorsPage(errors) {
     'part where no request is involved. "Retry" says whether the same request, sent again, can succeed.',
     '',
     table(['code', 'meaning', 'status', 'retry'], rows),
+    '',
+    '## What clients are answered with',
+    '',
+    'Clients of the OpenAI doors get `{"error": {"message", "type", "param", "code"}}`, with `details` where there are any. `code` is the',
+    'code above, or, where the API has a name of its own for the error, that one. The status is that of the table above, but for three cases:',
+    'what an engine refused (`PM_ENGINE_REFUSED`) has the status of the engine, a 503 of an engine (`PM_ENGINE_FAILED`) stays 503, and 429',
+    'is `limits.overload_status` where the router refuses because of load.',
+    '',
+    table(
+      ['code', 'on the wire', 'status'],
+      Object.entries(wireCodes).map(([code, wire]) => [
+        `\`${code}\``,
+        `\`${wire}\``,
+        String(errors[code].status),
+      ]),
+    ),
+    '',
+    'Once bytes of a stream have gone out, the status is sent and no other worker is tried: the stream ends with one more event,',
+    '`data: {"error": …}`, and without `[DONE]`. Its `code` is ' +
+      `\`${streamEndCodes.other}\`, or \`${streamEndCodes.stopping}\` where the router stops.`,
   ]);
 }
 

@@ -49,7 +49,7 @@ export function oneDecision(decisions: DecisionReader, id: string): unknown {
   if (record !== null) return record;
   throw new PointsmanError(
     'PM_ADMIN_NOT_FOUND',
-    `no decision has the id "${id.slice(0, 80)}"; the ring holds the newest within limits.decision_bytes`,
+    `no decision has the id "${id.slice(0, 80)}"; the ring holds the newest within limits.decision_bytes, and requests refused before a worker was booked have none`,
   );
 }
 

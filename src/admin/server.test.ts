@@ -212,7 +212,7 @@ test.each([
     '/decisions/d-9',
     404,
     'PM_ADMIN_NOT_FOUND',
-    'no decision has the id "d-9"; the ring holds the newest within limits.decision_bytes',
+    'no decision has the id "d-9"; the ring holds the newest within limits.decision_bytes, and requests refused before a worker was booked have none',
   ],
   ['/events', 404, 'PM_ADMIN_NOT_FOUND', 'the admin API has no GET /events; GET / lists what it has'],
   ['/%zz', 404, 'PM_ADMIN_NOT_FOUND', 'the admin API has no GET /%zz; GET / lists what it has'],

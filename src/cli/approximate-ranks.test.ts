@@ -168,7 +168,7 @@ describe('a rank', () => {
         'what a worker rank has cached is estimated from what is sent to it',
         { worker: id, rank: 0, why: 'nobody said where it publishes KV events' },
       ]),
-      ['what a worker rank has cached is known from its KV events again', { worker, rank: 0 }],
+      ['what a worker rank has cached is known from its KV events from now on', { worker, rank: 0 }],
     ]);
   });
 

@@ -123,7 +123,7 @@ export class ApproximateRanks implements Beliefs {
     if (reason === null) {
       this.#estimated.delete(slot);
       residency.forget(slot);
-      log.info('what a worker rank has cached is known from its KV events again', { worker: id, rank });
+      log.info('what a worker rank has cached is known from its KV events from now on', { worker: id, rank });
     } else {
       this.#estimated.add(slot);
       // Who was silent from the start is told at the start; who falls back later is worth a warning.

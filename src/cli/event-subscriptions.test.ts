@@ -3,7 +3,11 @@ import { workerFixture } from '../../tests/gateway-fixtures.ts';
 import type { ZmqReplayOptions, ZmqSubscription } from '../events/index.ts';
 import { Fleet, type WorkerCapabilities } from '../fleet/index.ts';
 import { type LogFields, ManualClock, NO_LOG, PointsmanError } from '../plugin/index.ts';
-import { EventSubscriptions, type EventSubscriptionsOptions } from './event-subscriptions.ts';
+import {
+  EventSubscriptions,
+  type EventSubscriptionsOptions,
+  unconnectedStreams,
+} from './event-subscriptions.ts';
 
 interface Opened extends ZmqSubscription {
   closed: boolean;
@@ -22,12 +26,13 @@ function setUp() {
     askAt: (owner, replay) => told.push(`${owner} ${replay === null ? 'asks nowhere' : 'can ask'}`),
     onConnection: (owner, connected) => told.push(`${owner} ${connected ? 'connected' : 'cut'}`),
   };
+  const clock = new ManualClock(0);
   let changes = 0;
   const cuts: bigint[] = [];
   const subscriptions = new EventSubscriptions({
     fleet,
     sink,
-    clock: new ManualClock(0),
+    clock,
     replay(options) {
       replays.push(options);
       return { replay: () => () => undefined };
@@ -54,6 +59,7 @@ function setUp() {
   });
   return {
     fleet,
+    clock,
     opened,
     delivered,
     errors,
@@ -120,6 +126,28 @@ test('an engine that comes back with another endpoint is followed there, and the
   old?.sink.onBatch(0, 5, NO_BYTES);
   current?.sink.onBatch(0, 0, NO_BYTES);
   expect(delivered).toEqual(['0:0']);
+});
+
+test('a stream that does not connect within five seconds is told of once, and named while it does not', () => {
+  const { fleet, opened, subscriptions, clock, warnings } = setUp();
+  const kvEvents = new Map([
+    [0, endpoint('tcp://a:1')],
+    [1, endpoint('tcp://a:2')],
+  ]);
+  fleet.add(workerFixture({ id: 1n, ranks: { first: 0, count: 2 }, kvEvents }).spec);
+  subscriptions.start();
+  opened[0]?.onConnection?.(true);
+  clock.advanceTo(4_999);
+  expect(warnings).toEqual([]);
+  clock.advanceTo(20_000);
+  expect(warnings).toEqual([{ worker: 1n, endpoint: 'tcp://a:2' }]);
+  const sentence = 'the KV events of worker 1 rank 1 at tcp://a:2 are not connected';
+  expect(unconnectedStreams(subscriptions)).toEqual([sentence]);
+  opened[1]?.onConnection?.(true);
+  expect(unconnectedStreams(subscriptions)).toEqual([]);
+  expect(unconnectedStreams(null)).toEqual([]);
+  fleet.remove(1n);
+  expect(clock.nextTimerAt()).toBeNull();
 });
 
 test('connection and loss show in the status and are told', () => {

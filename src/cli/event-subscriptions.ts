@@ -43,6 +43,9 @@ export interface EventSubscriptionsOptions {
   readonly onCut?: (worker: WorkerId) => void;
 }
 
+/** How long a stream may take to connect before the log says that it does not, in ms. */
+const CONNECT_MS = 5_000;
+
 interface Stream {
   readonly endpoint: KvEventEndpoints;
   source: KvEventSource | null;
@@ -50,6 +53,8 @@ interface Stream {
   closed: boolean;
   /** Messages that were no KV event messages. */
   badMessages: number;
+  /** Takes back what will be said of a stream that does not connect. */
+  settle: () => void;
 }
 
 /** The subscriptions of a fleet. */
@@ -115,8 +120,19 @@ export class EventSubscriptions {
 
   #open(slot: OwnerSlot, endpoint: KvEventEndpoints, worker: bigint): void {
     const { sink, log, subscribe = subscribeZmq, replay = zmqReplay, clock, onChange, onCut } = this.#options;
-    const stream: Stream = { endpoint, source: null, connected: false, closed: false, badMessages: 0 };
+    const stream: Stream = {
+      endpoint,
+      source: null,
+      connected: false,
+      closed: false,
+      badMessages: 0,
+      settle() {},
+    };
     this.#streams.set(slot, stream);
+    stream.settle = clock.schedule(CONNECT_MS, () => {
+      const address = endpoint.address;
+      log.warn(NOT_CONNECTED, { worker, endpoint: address });
+    });
     const onError = (error: PointsmanError): void => {
       // The 1st, 2nd, 4th, 8th, …: a publisher of something else must not drown the log.
       const messages = ++stream.badMessages;
@@ -139,6 +155,7 @@ export class EventSubscriptions {
         if (stream.closed) return;
         const cut = stream.connected && !connected;
         stream.connected = connected;
+        if (connected) stream.settle();
         sink.onConnection(slot, connected);
         onChange?.();
         if (cut) onCut?.(worker);
@@ -157,11 +174,27 @@ export class EventSubscriptions {
     if (stream === undefined) return;
     this.#streams.delete(slot);
     stream.closed = true;
+    stream.settle();
     stream.source?.close();
     this.#options.sink.onConnection(slot, false);
     this.#options.sink.askAt(slot, null);
   }
 }
+
+/** Ranks whose events should be heard and are not connected, in words. */
+export function unconnectedStreams(subscriptions: Pick<EventSubscriptions, 'status'> | null): string[] {
+  return (subscriptions?.status() ?? []).flatMap(({ connected, endpoint, rank, worker }) =>
+    connected || endpoint === null ? [] : [unconnected(worker, rank, endpoint)],
+  );
+}
+
+/** A stream that is not connected, in words. */
+export function unconnected(worker: WorkerId, rank: number, endpoint: string): string {
+  return `the KV events of worker ${worker} rank ${rank} at ${endpoint} are not connected`;
+}
+
+const NOT_CONNECTED =
+  'the KV events of a worker are not connected: what it has cached is not known; check its address and that its engine publishes them';
 
 /** Where a rank publishes: what configuration says wins over what the engine says, and both over what follows from rank 0. */
 export function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {

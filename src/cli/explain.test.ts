@@ -89,7 +89,7 @@ test('a request nobody remembers exits 1', async () => {
   expect(await explain(['req-9', '--admin', url])).toEqual({
     code: 1,
     out: '',
-    err: `error: the router at ${url} remembers no decision for "req-9"; old ones make room within limits.decision_bytes [PM_DECISION_UNKNOWN]\n`,
+    err: `error: the router at ${url} remembers no decision for "req-9"; a request that was refused before a worker was booked has none, its answer says why, and old ones make room within limits.decision_bytes [PM_DECISION_UNKNOWN]\n`,
   });
 });
 
@@ -163,7 +163,7 @@ test('--last says so when nothing was decided', async () => {
   const { code, err } = await explain(['--last', '--admin', url]);
   expect([code, err]).toEqual([
     1,
-    `error: the router at ${url} has decided nothing yet; send it a request [PM_DECISION_UNKNOWN]\n`,
+    `error: the router at ${url} has booked no worker yet; send it a request (one that is refused leaves no decision) [PM_DECISION_UNKNOWN]\n`,
   ]);
 });
 

@@ -11,13 +11,14 @@ export function register(program: Command, io: CliIo): void {
     .command('explain')
     .description('show one decision: candidates, cost terms, hints, prediction against outcome')
     .argument('[request-id]', 'the x-request-id of an answer, or a decision id (d-…)')
-    .option('--last', 'the newest decision instead')
+    .option('--last', 'the newest decision instead: the last request that got a worker')
     .option('--admin <address>', 'admin API of the router: a url or host:port', DEFAULT_ADMIN)
     .option('--json', 'the records as a JSON list on stdout')
     .addHelpText(
       'after',
       `
-All attempts of the request are shown, oldest first. A token is taken from POINTSMAN_ADMIN_TOKEN.
+All attempts of the request are shown, oldest first. A decision begins when a worker is booked: a request that was
+refused before that has none, and --last shows the newest that was booked, which may be older. A token is taken from POINTSMAN_ADMIN_TOKEN.
 
 Examples:
   $ pointsman explain --last
@@ -43,7 +44,7 @@ async function newestRequest(admin: string, token: string | undefined): Promise<
   if (Array.isArray(newest) && newest.length > 0) return asRecord(newest[0]).request_id;
   throw new PointsmanError(
     'PM_DECISION_UNKNOWN',
-    `the router at ${admin} has decided nothing yet; send it a request`,
+    `the router at ${admin} has booked no worker yet; send it a request (one that is refused leaves no decision)`,
   );
 }
 
@@ -62,7 +63,7 @@ async function fetchRecords(id: string, admin: string, token: string | undefined
   if (one !== null) return [asRecord(one)];
   throw new PointsmanError(
     'PM_DECISION_UNKNOWN',
-    `the router at ${admin} remembers no decision for "${id.slice(0, 80)}"; old ones make room within limits.decision_bytes`,
+    `the router at ${admin} remembers no decision for "${id.slice(0, 80)}"; a request that was refused before a worker was booked has none, its answer says why, and old ones make room within limits.decision_bytes`,
   );
 }
 

@@ -8,7 +8,7 @@ export function selectionOf(
   core: Pick<ComposedRouter, 'fleet' | 'blockSizes' | 'hasher' | 'road' | 'scheduler' | 'index' | 'events'>,
   settings: NonNullable<RouterConfig['services']['selection']>,
   config: RouterConfig,
-  parts: Pick<StartSelectionOptions, 'clock' | 'metrics' | 'log'>,
+  parts: Pick<StartSelectionOptions, 'clock' | 'metrics' | 'log' | 'warnings'>,
 ): Promise<RunningSelection> {
   const { cacheMaxBytes, cacheMaxEntries, cacheTtlMs, host, port, token } = settings;
   const { models, root, threshold } = queueSettingsOf(config);

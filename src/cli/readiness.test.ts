@@ -75,6 +75,24 @@ test('a router with a ready worker, connected events and equal block sizes has n
   expect(readinessOf(facts({ workers: capable, roles: HINTS })).warnings).toEqual([]);
 });
 
+test('a worker that is lost while others serve its model is named, with what that means', () => {
+  const three = [
+    workerFixture(),
+    { ...workerFixture({ id: 2n }), state: 'gone' as const },
+    { ...workerFixture({ id: 3n }), state: 'suspect' as const },
+    { ...workerFixture({ id: 4n }), state: 'draining' as const },
+  ];
+  const { reasons, warnings } = readinessOf(facts({ workers: three }));
+  const { url } = three[1]!.spec;
+  expect([reasons, warnings]).toEqual([
+    [],
+    [
+      `worker 2 of model tiny at ${url} is gone: its health checks fail, so it gets no requests`,
+      `worker 3 of model tiny at ${url} is suspect: it broke a connection, and gets no requests until a health check succeeds`,
+    ],
+  ]);
+});
+
 test('prefill and decode workers serve together, and decode workers alone where they may', () => {
   expect(readinessOf(facts({ workers: DIVIDED }))).toEqual({ reasons: [], warnings: [] });
   const config = routerConfigFixture();

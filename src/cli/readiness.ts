@@ -8,7 +8,7 @@ import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
 import type { Role } from '../plugin/index.ts';
 import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
-import type { SubscriptionStatus } from './event-subscriptions.ts';
+import { type SubscriptionStatus, unconnected } from './event-subscriptions.ts';
 import { missingRoles, servedRoles, servingOf, unservedReason } from './served-roles.ts';
 
 /** What is looked at. */
@@ -122,10 +122,23 @@ function modelWarnings(facts: ReadinessFacts): string[] {
     const of = serving.filter((worker) => worker.spec.model === model);
     if (of.length === 0) return [`model ${model} has no worker`];
     const missing = missingOf(model, ready, facts);
-    if (missing.length === 0) return [];
+    if (missing.length === 0) return lostWarnings(of, facts);
     return ready.some(({ spec }) => spec.model === model)
       ? [halfServed(model, missing)]
       : [`model ${model} has no ready worker (${statesOf(of, facts)})`];
+  });
+}
+
+/** Workers of a model that others still serve; those that never answered, or cannot be talked to, are told of elsewhere. */
+function lostWarnings(workers: readonly Worker[], { answered }: ReadinessFacts): string[] {
+  return workers.flatMap((worker) => {
+    const { spec, state } = worker;
+    if (!answered(spec.id) || dialectProblem(worker) !== null) return [];
+    const who = `worker ${spec.id} of model ${spec.model} at ${spec.url}`;
+    if (state === 'gone') return [`${who} is gone: its health checks fail, so it gets no requests`];
+    if (state === 'suspect')
+      return [`${who} is suspect: it broke a connection, and gets no requests until a health check succeeds`];
+    return [];
   });
 }
 
@@ -164,7 +177,7 @@ function eventWarnings({ subscriptions, workers, answered, feed, unheard }: Read
         `${who} announces no KV events: what it has cached is estimated from what is sent to it; name its endpoint under kv_events`,
       ];
     }
-    if (!connected) return [`the KV events of ${who} at ${endpoint} are not connected`];
+    if (!connected) return [unconnected(id, rank, endpoint)];
     const stream = feed(worker.slots[rank - worker.spec.ranks.first] ?? -1);
     if (stream !== null) return feedWarnings(who, stream);
     // Requests are counted per worker: with several ranks a silent one may simply have had none.

@@ -12,9 +12,10 @@ import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '..
 import { adminFeed } from './admin-feed.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
-import { EventSubscriptions } from './event-subscriptions.ts';
+import { EventSubscriptions, unconnectedStreams } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
+import { fleetLog } from './fleet-log.ts';
 import { snapshotsOf } from './index-snapshots.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
@@ -144,6 +145,7 @@ async function start(
     log,
   });
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
+  fleet.listen(fleetLog(log));
   for (const problem of [...idleRoleWarnings(config), ...untestedWarnings(config), ...core.host.warnings])
     log.warn(source.render(problem), { code: problem.code });
 
@@ -227,7 +229,12 @@ async function start(
   }
   const { selection } = config.services;
   if (selection !== null) {
-    const service = await selectionOf(core, selection, config, { clock, metrics, log });
+    const service = await selectionOf(core, selection, config, {
+      clock,
+      metrics,
+      log,
+      warnings: () => unconnectedStreams(subscriptions),
+    });
     log.info('the selection service is up', { url: service.url });
     onStop(() => service.stop());
   }

@@ -5,7 +5,8 @@ import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '..
 import { type RunningSelection, readWorker } from '../services/index.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
-import { EventSubscriptions } from './event-subscriptions.ts';
+import { EventSubscriptions, unconnectedStreams } from './event-subscriptions.ts';
+import { fleetLog } from './fleet-log.ts';
 import { selectionOf } from './own-selection.ts';
 import { threadModules } from './plugin-modules.ts';
 
@@ -50,12 +51,15 @@ export async function startSelectionRouter(options: SelectionRouterOptions): Pro
   };
   try {
     for (const warning of core.host.warnings) log.warn(source.render(warning), { code: warning.code });
-    if (core.events !== null) {
-      const subscriptions = new EventSubscriptions({ fleet: core.fleet, sink: core.events, clock, log });
-      subscriptions.start();
-      undo.push(() => subscriptions.close());
-    }
-    const service = await selectionOf(core, settings, config, { clock, metrics, log });
+    const subscriptions =
+      core.events === null
+        ? null
+        : new EventSubscriptions({ fleet: core.fleet, sink: core.events, clock, log });
+    subscriptions?.start();
+    undo.push(() => subscriptions?.close());
+    core.fleet.listen(fleetLog(log));
+    const warnings = () => unconnectedStreams(subscriptions);
+    const service = await selectionOf(core, settings, config, { clock, metrics, log, warnings });
     undo.push(() => service.stop());
     for (const worker of config.workers) service.registry.upsert(readWorker(recordOf(worker)));
     return { ...service, core, stop: unwind };

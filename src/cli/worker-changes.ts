@@ -56,7 +56,7 @@ export class WorkerChanges {
 
   /** Takes out who is done, takes in who is missing; comes again while somebody is to leave. */
   #look(): void {
-    const { clock, fleet, log, scheduler } = this.#options;
+    const { clock, fleet, scheduler } = this.#options;
     this.#cancel?.();
     this.#cancel = null;
     for (const [id, { until }] of [...this.#leaving]) {
@@ -64,7 +64,7 @@ export class WorkerChanges {
       const idle = worker?.slots.every((slot) => scheduler.loads.isIdle(slot)) ?? true;
       if (worker !== null && !idle && worker.state !== 'gone' && clock.now() < until) continue;
       this.#leaving.delete(id);
-      if (fleet.remove(id)) log.info('a worker left', { worker: id });
+      fleet.remove(id);
     }
     for (const [id, worker] of this.#wanted) {
       const known = fleet.worker(id);
@@ -86,7 +86,6 @@ export class WorkerChanges {
     try {
       const spec = this.#specOf(worker);
       fleet.add(spec, typeof capabilities === 'string' ? null : parseCapabilities(capabilities));
-      log.info('a worker joined', { worker: spec.id, url });
     } catch (thrown) {
       log.error('a worker could not be added', { url, error: errorText(thrown) });
     }

@@ -1,5 +1,6 @@
 // Errors in the shape of the OpenAI API: `{"error": {message, type, param, code}}`.
 import { PointsmanError } from '../plugin/index.ts';
+import { STREAM_END_CODES, WIRE_CODES } from './wire-codes.ts';
 
 /** An error answer, ready to send. */
 export interface ErrorAnswer {
@@ -8,13 +9,8 @@ export interface ErrorAnswer {
   readonly body: string;
 }
 
-/** Codes that OpenAI clients know by another name; all others go out under Pointsman's own. */
-const API_CODES: Readonly<Record<string, string>> = {
-  PM_MODEL_NOT_FOUND: 'model_not_found',
-  PM_PROMPT_TOO_LONG: 'context_length_exceeded',
-  PM_REQUEST_UNAUTHORIZED: 'invalid_api_key',
-  PM_ENGINE_LOST: 'upstream_disconnected',
-};
+/** Codes that OpenAI clients know by another name. */
+const API_CODES: Readonly<Record<string, string>> = WIRE_CODES;
 
 /** What follows in the log only; a client cannot act on it and it may tell internals. */
 const INTERNAL = new PointsmanError('PM_INTERNAL', 'something failed inside the router');
@@ -44,7 +40,7 @@ export function errorAnswer(error: PointsmanError, overloadStatus: number): Erro
  * answer for complete.
  */
 export function errorEvent(error: PointsmanError): string {
-  const code = error.code === 'PM_SHUTTING_DOWN' ? 'shutting_down' : 'upstream_disconnected';
+  const code = error.code === 'PM_SHUTTING_DOWN' ? STREAM_END_CODES.stopping : STREAM_END_CODES.other;
   return `data: ${errorJson(error, 502, code)}\n\n`;
 }
 

@@ -5,7 +5,13 @@ import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import { type KvCopy, type KvCopyLocations, type KvCopyOwner, PointsmanError } from '../plugin/index.ts';
 import { leastBlocks } from './blocks-asked.ts';
 import { arePeers, isUsableSource } from './copy-peers.ts';
-import { compareByLength, compareSources, type LoadedSource, nearTieFloor } from './source-choice.ts';
+import {
+  compareByLength,
+  compareSources,
+  type LoadedSource,
+  NotedSource,
+  nearTieFloor,
+} from './source-choice.ts';
 import type { CopyCommit, HintBooking } from './types.ts';
 
 /** What the hint stage reads of a worker. */
@@ -29,12 +35,16 @@ const HOST = TIERS.indexOf('host');
 /** Sources whose hashes turn out to be unknown give way to the next; at most this many are asked. */
 const MOST_TRIES = 8;
 
+/** What is looked at and the best so far: in place, as nobody else runs between a look and its use. */
+const LOOKED_AT = new NotedSource();
+const BEST = new NotedSource();
+
 /** The copies possible for one booking, readable until {@link close}. */
 export class BookingCopyLocations implements KvCopyLocations {
   readonly #fleet: HintFleet;
   #booking: HintBooking | null;
   #owners: readonly KvCopyOwner[] | null = null;
-  #ranked: readonly Source[] | null = null;
+  #ranked: readonly LoadedSource[] | null = null;
   #missed = false;
 
   constructor(fleet: HintFleet, booking: HintBooking) {
@@ -79,8 +89,13 @@ export class BookingCopyLocations implements KvCopyLocations {
     const needed = this.localPrefixBlocks + leastBlocks(minAdditional);
     // More blocks than the prompt has hashes for: that match is not of this prompt.
     const most = hashes?.blocks ?? 0;
-    let tries = 0;
-    for (let longest = this.#longest(needed, most); longest > 0; ) {
+    let longest = this.#longest(needed, most);
+    if (longest === 0) return null;
+    // Nearly always it is the first: the others are put in order only where its hashes are not known.
+    const first = this.#first(Math.max(needed, nearTieFloor(longest)), longest);
+    const likely = first === null ? null : this.#copy(first, needed);
+    if (likely !== null) return likely;
+    for (let tries = 0; longest > 0; ) {
       const floor = Math.max(needed, nearTieFloor(longest));
       for (const source of this.#nearTied(floor, longest, MOST_TRIES - tries)) {
         tries += 1;
@@ -123,10 +138,10 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 
   /** Every source, the longest first. */
-  #sources(): readonly Source[] {
+  #sources(): readonly LoadedSource[] {
     const { match } = this.#open();
     if (this.#ranked !== null) return this.#ranked;
-    const sources: Source[] = [];
+    const sources: LoadedSource[] = [];
     for (let row = 0; row < (match?.count ?? 0); row += 1) {
       const source = this.#source(row);
       if (source !== null) sources.push(source);
@@ -142,16 +157,32 @@ export class BookingCopyLocations implements KvCopyLocations {
     let longest = 0;
     for (let row = 0; row < (match?.count ?? 0); row += 1) {
       const blocks = match === null ? 0 : depth(match, DEVICE, row);
-      if (blocks > longest && blocks >= least && blocks <= most && this.#source(row) !== null)
-        longest = blocks;
+      if (blocks > longest && blocks >= least && blocks <= most && this.#looksAt(row)) longest = blocks;
     }
     return longest;
   }
 
-  /** The first sources that hold from `least` to `most` blocks, in the order of asking; with a popular prompt that is half of the fleet. */
-  #nearTied(least: number, most: number, limit: number): readonly Source[] {
+  /** The first source that holds from `least` to `most` blocks, in the order of asking; noted until the next look. */
+  #first(least: number, most: number): NotedSource | null {
     const { match, loadOf } = this.#open();
-    const first: Source[] = [];
+    if (match === null) return null;
+    BEST.clear();
+    for (let row = 0; row < match.count; row += 1) {
+      const blocks = depth(match, DEVICE, row);
+      if (blocks < least || blocks > most) continue;
+      const load = loadOf?.(match.owners[row]!) ?? 0;
+      if (BEST.slot >= 0 && load > BEST.load) continue;
+      if (!this.#looksAt(row)) continue;
+      LOOKED_AT.load = load;
+      BEST.offer(LOOKED_AT);
+    }
+    return BEST.slot < 0 ? null : BEST;
+  }
+
+  /** The first sources that hold from `least` to `most` blocks, in the order of asking; with a popular prompt that is half of the fleet. */
+  #nearTied(least: number, most: number, limit: number): readonly NotedSource[] {
+    const { match, loadOf } = this.#open();
+    const first: NotedSource[] = [];
     for (let row = 0; row < (match?.count ?? 0); row += 1) {
       const blocks = match === null ? 0 : depth(match, DEVICE, row);
       if (blocks < least || blocks > most) continue;
@@ -169,29 +200,36 @@ export class BookingCopyLocations implements KvCopyLocations {
   }
 
   /** The owner of a row as a source for the booked rank, or null when it cannot be one. */
-  #source(row: number): Source | null {
+  #source(row: number): NotedSource | null {
+    if (!this.#looksAt(row)) return null;
+    const source = new NotedSource();
+    source.copy(LOOKED_AT);
+    source.load = this.#open().loadOf?.(source.slot) ?? 0;
+    return source;
+  }
+
+  /** Notes the owner of a row, but for its load, if it can be a source for the booked rank. */
+  #looksAt(row: number): boolean {
     const { match, slot: target } = this.#open();
     const slot = match?.owners[row] ?? target;
     const prefixBlocks = match === null ? 0 : depth(match, DEVICE, row);
-    if (slot === target || prefixBlocks === 0) return null;
+    if (slot === target || prefixBlocks === 0) return false;
     const worker = this.#fleet.workerOfSlot(slot);
     const own = this.#fleet.workerOfSlot(target)?.capabilities;
     const rank = this.#fleet.slotRank(slot);
-    if (!worker?.capabilities || !own || !isUsableSource(worker, rank)) return null;
-    if (!arePeers(worker.capabilities, own)) return null;
-    const endpoint = worker.capabilities.ranks.get(rank)?.sourceControlEndpoint;
-    if (!endpoint) return null;
-    const load = this.#open().loadOf?.(slot) ?? 0;
-    return { slot, workerId: worker.spec.id, rank, endpoint, prefixBlocks, load };
+    if (!worker?.capabilities || !own || !isUsableSource(worker, rank)) return false;
+    if (!arePeers(worker.capabilities, own)) return false;
+    LOOKED_AT.note(slot, worker.spec.id, rank, prefixBlocks, 0);
+    return true;
   }
 
   /** A copy of what the source holds, or null when fewer than `needed` of its hashes are known: the list ends at the first unknown one. */
-  #copy(source: Source, needed: number): KvCopy | null {
+  #copy({ slot, workerId, rank, prefixBlocks: prefix }: NotedSource, needed: number): KvCopy | null {
     const { index, hashes } = this.#open();
-    const { prefixBlocks: prefix, workerId, rank, endpoint } = source;
-    if (index === null || hashes === null) return null;
+    const endpoint = this.#fleet.workerOfSlot(slot)?.capabilities?.ranks.get(rank)?.sourceControlEndpoint;
+    if (index === null || hashes === null || !endpoint) return null;
     const out = new BigUint64Array(prefix);
-    const known = index.externalHashes(source.slot, hashes.sequence, 0, prefix, out);
+    const known = index.externalHashes(slot, hashes.sequence, 0, prefix, out);
     if (known < needed) return null;
     return Object.freeze({
       source: Object.freeze({ workerId, rank }),
@@ -201,11 +239,6 @@ export class BookingCopyLocations implements KvCopyLocations {
       blockHashes: known === prefix ? out : out.slice(0, known),
     });
   }
-}
-
-interface Source extends LoadedSource {
-  readonly slot: OwnerSlot;
-  readonly endpoint: string;
 }
 
 function depth(match: PrefixMatch, tier: number, row: number): number {

@@ -21,16 +21,43 @@ export type AnyHintContext = HintContextBase &
   Partial<Merge<HintInputs[keyof HintInputs]>> &
   Partial<CommittedHintContext>;
 
+/** Which inputs a policy declared, each looked up once. */
+export interface HintReads {
+  readonly cache: boolean;
+  readonly load: boolean;
+  readonly copyLocations: boolean;
+  readonly lineage: boolean;
+  readonly residency: boolean;
+}
+
+/** The inputs in a list. */
+export function readsOf(inputs: readonly string[]): HintReads {
+  return {
+    cache: inputs.includes('cache'),
+    load: inputs.includes('load'),
+    copyLocations: inputs.includes('kv-copy-locations'),
+    lineage: inputs.includes('session-lineage'),
+    residency: inputs.includes('residency'),
+  };
+}
+
 /**
- * Makes the facts that every policy of a booking gets; frozen, so that one policy cannot mislead the next. Frozen parts that are
- * the same from booking to booking are made once.
+ * Makes the contexts of the policies of a role: each gets its own, frozen with all it holds, so that one cannot mislead the next. Parts
+ * that are the same from booking to booking are made once.
  */
-export class BaseContexts {
+export class HintContexts {
   #partition: Readonly<Partition> = Object.freeze({ model: '', routingGroup: '' });
   readonly #workers: (Readonly<WorkerRank> | undefined)[] = [];
 
-  of(booking: HintBooking, capabilities: ReadonlySet<string> | null): Readonly<HintContextBase> {
-    return Object.freeze({
+  /** @param capabilities actions that the rank accepts; null = it did not say */
+  of(
+    { reads, seesCommits }: Pick<CreatedHint, 'reads' | 'seesCommits'>,
+    booking: HintBooking,
+    capabilities: ReadonlySet<string> | null,
+    copyLocations: KvCopyLocations | null,
+    committedKvCopy: CommittedKvCopy | null,
+  ): Readonly<AnyHintContext> {
+    const context: { -readonly [K in keyof AnyHintContext]: AnyHintContext[K] } = {
       requestId: booking.requestId,
       worker: this.#workerOf(booking),
       role: booking.role,
@@ -38,8 +65,16 @@ export class BaseContexts {
       promptTokens: booking.promptTokens,
       blockSize: booking.blockSize,
       session: frozenSession(booking.session),
-      capabilities,
-    });
+      // A copy each: the set in the fleet's record, and what the next policy sees, must survive a policy that writes to it.
+      capabilities: capabilities === null ? null : new Set(capabilities),
+    };
+    if (reads.cache) context.cache = cacheRow(booking);
+    if (reads.load) context.load = loadRow(booking);
+    if (copyLocations !== null && reads.copyLocations) context.copyLocations = copyLocations;
+    if (reads.lineage) context.lineage = booking.lineage ?? null;
+    if (reads.residency) context.residency = booking.residency ?? null;
+    if (seesCommits) context.committedKvCopy = committedKvCopy;
+    return Object.freeze(context);
   }
 
   #workerOf({ slot, workerId, rank }: HintBooking): Readonly<WorkerRank> {
@@ -56,37 +91,6 @@ export class BaseContexts {
     this.#partition = Object.freeze({ model, routingGroup });
     return this.#partition;
   }
-}
-
-/** Adds declared inputs, what a policy could write to, and the committed copy for those who declare the commitment. */
-export function contextFor(
-  base: Readonly<HintContextBase>,
-  { inputs, seesCommits }: Pick<CreatedHint, 'inputs' | 'seesCommits'>,
-  booking: HintBooking,
-  copyLocations: KvCopyLocations | null,
-  committedKvCopy: CommittedKvCopy | null,
-): Readonly<AnyHintContext> {
-  const { capabilities } = base;
-  if (inputs.length === 0 && !seesCommits && capabilities === null) return base;
-  // Member by member: spreading costs several times as much.
-  const context: { -readonly [K in keyof AnyHintContext]: AnyHintContext[K] } = {
-    requestId: base.requestId,
-    worker: base.worker,
-    role: base.role,
-    partition: base.partition,
-    promptTokens: base.promptTokens,
-    blockSize: base.blockSize,
-    session: base.session,
-    // A copy each: the set in the fleet's record, and what the next policy sees, must survive a policy that writes to it.
-    capabilities: capabilities === null ? null : new Set(capabilities),
-  };
-  if (inputs.includes('cache')) context.cache = cacheRow(booking);
-  if (inputs.includes('load')) context.load = loadRow(booking);
-  if (copyLocations !== null && inputs.includes('kv-copy-locations')) context.copyLocations = copyLocations;
-  if (inputs.includes('session-lineage')) context.lineage = booking.lineage ?? null;
-  if (inputs.includes('residency')) context.residency = booking.residency ?? null;
-  if (seesCommits) context.committedKvCopy = committedKvCopy;
-  return Object.freeze(context);
 }
 
 /** What selection saw of the booked rank's cache; zeros where nobody looked. */

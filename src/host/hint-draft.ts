@@ -18,6 +18,9 @@ export const INCOMING = 'incoming';
 /** What a policy's output came to: its actions, or why there are none. */
 export type Verdict = readonly CheckedAction[] | DropReason;
 
+/** Ids of an envelope's actions in their order. */
+const ACTION_IDS: readonly string[] = Array.from({ length: MAX_HINT_ACTIONS }, (_, at) => `a${at + 1}`);
+
 /** Room of an empty envelope. */
 export const WHOLE_ROOM: Pick<OutputLimits, 'room' | 'roomBytes'> = {
   room: MAX_HINT_ACTIONS,
@@ -55,9 +58,10 @@ export class HintComplaints {
 export class HintDraft {
   readonly #metrics: Metrics;
   readonly #complaints: HintComplaints;
-  readonly #actions: KvHintAction[] = [];
-  readonly #actionPolicies: string[] = [];
-  readonly #policies: HintPolicyResult[] = [];
+  // Null = none yet: lists are made with their first entry, as one that begins empty takes room for many.
+  #actions: KvHintAction[] | null = null;
+  #actionPolicies: string[] | null = null;
+  #policies: HintPolicyResult[] | null = null;
   /** Of all payloads so far. */
   #bytes = 0;
 
@@ -68,13 +72,13 @@ export class HintDraft {
 
   /** What the envelope still takes. Written out: spreading costs more than a policy that asks for nothing. */
   limitsFor(declared: ReadonlySet<string> | null, accepted: ReadonlySet<string> | null): OutputLimits {
-    const room = MAX_HINT_ACTIONS - this.#actions.length;
+    const room = MAX_HINT_ACTIONS - this.#taken;
     return { room, roomBytes: MAX_ENVELOPE_BYTES - this.#bytes, declared, accepted };
   }
 
   /** Notes that a policy was not called. */
   skip(name: string, reason: 'tripped' | 'restarting'): void {
-    this.#policies.push({ name, result: 'skipped', reason, us: 0 });
+    this.#note({ name, result: 'skipped', reason, us: 0 });
   }
 
   /**
@@ -85,26 +89,21 @@ export class HintDraft {
     const verdict = typeof judged === 'string' || this.#fits(judged) ? judged : 'no_room';
     if (typeof verdict === 'string') {
       const failed = verdict === 'threw' ? { error_code: 'PM_PLUGIN_THREW' } : {};
-      this.#policies.push({ name, result: 'dropped', reason: verdict, ...failed, us: micros });
+      this.#note({ name, result: 'dropped', reason: verdict, ...failed, us: micros });
       this.#metrics.count('pointsman_hint_outputs_dropped_total', { policy: name, reason: verdict });
       this.#complaints.complain(name, verdict, null);
       return false;
     }
     if (verdict.length === 0) {
-      this.#policies.push(
+      this.#note(
         offered === null
           ? { name, result: 'nothing', us: micros }
           : { name, result: 'nothing', reason: offered, us: micros },
       );
       return false;
     }
-    for (const { type, version, payload, bytes } of verdict) {
-      this.#bytes += bytes;
-      const action = { action_type: type, action_version: version, payload };
-      this.#actions.push({ action_id: `a${this.#actions.length + 1}`, ...action });
-      this.#actionPolicies.push(name);
-    }
-    this.#policies.push({ name, result: 'sent', actions: verdict.length, us: micros });
+    for (const action of verdict) this.#enter(action, name);
+    this.#note({ name, result: 'sent', actions: verdict.length, us: micros });
     this.#metrics.count('pointsman_hint_actions_total', { policy: name }, verdict.length);
     return true;
   }
@@ -121,19 +120,44 @@ export class HintDraft {
 
   /** @param messageId null = nothing is sent, whatever the draft holds. */
   result(messageId: string | null, commit: CommitOutcome | null): HintStageResult {
+    const actions = this.#actions;
     return {
-      hint: messageId !== null && this.#actions.length > 0 ? envelope(messageId, this.#actions) : null,
+      hint:
+        messageId === null || actions === null
+          ? null
+          : { protocol_version: '0.1', message_id: messageId, actions },
       capable: true,
-      policies: this.#policies,
-      actionPolicies: this.#actionPolicies,
+      policies: this.#policies ?? [],
+      actionPolicies: this.#actionPolicies ?? [],
       commit,
     };
+  }
+
+  /** Actions in the envelope so far. */
+  get #taken(): number {
+    return this.#actions?.length ?? 0;
+  }
+
+  #note(result: HintPolicyResult): void {
+    if (this.#policies === null) this.#policies = [result];
+    else this.#policies.push(result);
+  }
+
+  /** Member by member: spreading costs several times as much. */
+  #enter({ type, version, payload, bytes }: CheckedAction, policy: string): void {
+    this.#bytes += bytes;
+    const id = ACTION_IDS[this.#taken]!;
+    const action = { action_id: id, action_type: type, action_version: version, payload };
+    if (this.#actions === null) this.#actions = [action];
+    else this.#actions.push(action);
+    if (this.#actionPolicies === null) this.#actionPolicies = [policy];
+    else this.#actionPolicies.push(policy);
   }
 
   #fits(actions: readonly CheckedAction[]): boolean {
     let bytes = this.#bytes;
     for (const action of actions) bytes += action.bytes;
-    return this.#actions.length + actions.length <= MAX_HINT_ACTIONS && bytes <= MAX_ENVELOPE_BYTES;
+    return this.#taken + actions.length <= MAX_HINT_ACTIONS && bytes <= MAX_ENVELOPE_BYTES;
   }
 }
 
@@ -165,11 +189,3 @@ const NOT_CAPABLE: HintStageResult = Object.freeze({
 
 /** Result for a rank that takes hints when nobody has any. */
 export const NOTHING_TO_RUN: HintStageResult = Object.freeze({ ...NOT_CAPABLE, capable: true, commit: null });
-
-function envelope(messageId: string, actions: readonly KvHintAction[]): KvHint {
-  return Object.freeze({
-    protocol_version: '0.1',
-    message_id: messageId,
-    actions: Object.freeze(actions.map((action) => Object.freeze(action))),
-  });
-}

@@ -1,6 +1,7 @@
 // Judges what one hint policy returned: taken whole or dropped whole.
 import { errorText } from '../plugin/index.ts';
 import { copyPayload, type HintPayload, PayloadFault } from './hint-payload.ts';
+import { type KeepHashes, keepTogether } from './kept-hashes.ts';
 import { absorbPromise, describeValue } from './selection-errors.ts';
 import type { HintPolicyResult } from './types.ts';
 
@@ -45,12 +46,14 @@ const NAME = /^[^\s@]{1,128}$/;
 
 /**
  * The actions of an output, or why it is dropped. Never throws, whatever the output does when read.
- * @param named is told what an output names that is well formed, and what is wrong with one that is not
+ * @param named is told what a refused output names, or what is wrong with one that is not well formed
+ * @param keep where hash lists go
  */
 export function judgeOutput(
   output: unknown,
   limits: OutputLimits,
   named?: NamedActions,
+  keep: KeepHashes = keepTogether,
 ): readonly CheckedAction[] | DropReason {
   if (isThenable(output)) {
     absorbPromise(output);
@@ -66,23 +69,25 @@ export function judgeOutput(
       if (named) named.fault = `${length} actions; the envelope takes ${limits.room} more`;
       return 'no_room';
     }
-    const actions: CheckedAction[] = [];
+    // A list of one has room for one: pushed to, an empty list takes room for many.
+    let actions: CheckedAction[] | null = null;
     let bytes = 0;
     for (at = 0; at < length; at += 1) {
-      const action = takeAction(output[at]);
+      const action = takeAction(output[at], keep);
       bytes += action.bytes;
       if (bytes > limits.roomBytes) {
         if (named)
           named.fault = `payloads of more than ${limits.roomBytes} bytes, which is all the envelope takes`;
         return 'no_room';
       }
-      actions.push(action);
+      if (actions === null) actions = [action];
+      else actions.push(action);
     }
-    const names = actions.map(nameOf);
-    if (named) named.names = names;
-    if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';
-    if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';
-    return actions;
+    if (actions === null) return NOTHING;
+    const reason = outsideOf(actions, limits);
+    if (reason === null) return actions;
+    if (named) named.names = actions.map(nameOf);
+    return reason;
   } catch (thrown) {
     // A getter or proxy that throws, or a payload that is not JSON: all the same to the envelope.
     if (named) named.fault = malformedText(at, thrown);
@@ -90,8 +95,23 @@ export function judgeOutput(
   }
 }
 
+/** Which of the sets lacks an action; null = none does. */
+function outsideOf(
+  actions: readonly CheckedAction[],
+  { declared, accepted }: OutputLimits,
+): DropReason | null {
+  if (declared !== null && isOutside(actions, declared)) return 'undeclared_action';
+  if (accepted !== null && isOutside(actions, accepted)) return 'unsupported_action';
+  return null;
+}
+
+function isOutside(actions: readonly CheckedAction[], set: ReadonlySet<string>): boolean {
+  for (const action of actions) if (!set.has(nameOf(action))) return true;
+  return false;
+}
+
 /** The name made last: nearly every action is of the same type as the one before, and a text made anew must be hashed anew. */
-const lastNamed = { type: '', version: '', name: '@' };
+const lastNamed = { type: 'none', version: '0', name: 'none@0' };
 
 function nameOf({ type, version }: CheckedAction): string {
   if (type !== lastNamed.type || version !== lastNamed.version) {
@@ -133,15 +153,15 @@ export function refusalText(
 /** Also for a text that cannot be a name. */
 const NO_NAME = ', not a text of 1 to 128 characters without blanks and @';
 
-function takeAction(action: unknown): CheckedAction {
+function takeAction(action: unknown, keep: KeepHashes): CheckedAction {
   if (typeof action !== 'object' || action === null) throw new PayloadFault(`it is ${describeValue(action)}`);
   const type: unknown = Reflect.get(action, 'type');
   const version: unknown = Reflect.get(action, 'version');
-  if (typeof type !== 'string' || !NAME.test(type))
+  if (typeof type !== 'string' || !(type === lastNamed.type || NAME.test(type)))
     throw new PayloadFault(`its type is ${describeValue(type)}${NO_NAME}`);
-  if (typeof version !== 'string' || !NAME.test(version))
+  if (typeof version !== 'string' || !(version === lastNamed.version || NAME.test(version)))
     throw new PayloadFault(`its version is ${describeValue(version)}${NO_NAME}`);
-  const spent = { bytes: 0 };
+  const spent = { bytes: 0, keep };
   const payload = copyPayload(Reflect.get(action, 'payload'), spent);
   return { type, version, payload, bytes: spent.bytes };
 }

@@ -1,6 +1,7 @@
 // Takes a payload out of a policy's hands: checks that it is JSON plus exact integers and copies it, so that nothing the policy does
 // later changes what is sent.
 import type { HintJson } from '../plugin/index.ts';
+import { type KeepHashes, keepTogether } from './kept-hashes.ts';
 
 /** A payload may nest this deep, itself included. */
 export const MAX_PAYLOAD_DEPTH = 16;
@@ -29,9 +30,10 @@ export type HintPayload = { readonly [key: string]: HintJson };
 /** Thrown inside a copy; what was wrong stands in the message and goes no further than the log. */
 export class PayloadFault extends Error {}
 
-/** What a copy has cost so far. */
+/** What a copy has cost so far, and where its hash lists go. */
 export interface PayloadBudget {
   bytes: number;
+  readonly keep: KeepHashes;
 }
 
 /**
@@ -39,7 +41,10 @@ export interface PayloadBudget {
  * @param budget fresh; holds the payload's bytes afterwards.
  * @throws PayloadFault when it is not one.
  */
-export function copyPayload(payload: unknown, budget: PayloadBudget = { bytes: 0 }): HintPayload {
+export function copyPayload(
+  payload: unknown,
+  budget: PayloadBudget = { bytes: 0, keep: keepTogether },
+): HintPayload {
   if (!isPlainObject(payload)) throw new PayloadFault('the payload is not an object');
   return copyObject(payload, 1, budget);
 }
@@ -81,9 +86,9 @@ function copyReference(value: object | null, depth: number, budget: PayloadBudge
   }
   if (value instanceof BigUint64Array) {
     // Before the copy, and by the bytes there really are: a subclass may say anything of its length.
-    spend(budget, (byteLengthOf(value) / 8) * BYTES_PER_U64 + 3);
-    // Through the constructor: a subclass could make its own `slice` return memory it keeps.
-    return new BigUint64Array(value);
+    const count = byteLengthOf(value) / 8;
+    spend(budget, count * BYTES_PER_U64 + 3);
+    return budget.keep(value, count);
   }
   if (depth >= MAX_PAYLOAD_DEPTH)
     throw new PayloadFault(`the payload nests deeper than ${MAX_PAYLOAD_DEPTH}`);
@@ -126,6 +131,8 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return (
-    prototype === null || (typeof prototype === 'object' && Object.getPrototypeOf(prototype ?? {}) === null)
+    prototype === Object.prototype ||
+    prototype === null ||
+    (typeof prototype === 'object' && Object.getPrototypeOf(prototype ?? {}) === null)
   );
 }

@@ -165,7 +165,7 @@ describe('the envelope', () => {
     kept.hashes[0] = 6n;
     kept.list.length = 0;
     expect(hint?.actions[0]?.payload).toEqual({ block_hashes: BigUint64Array.of(5n) });
-    expect(Object.isFrozen(hint?.actions)).toBe(true);
+    expect(hint?.actions).toHaveLength(1);
   });
 });
 

@@ -2,15 +2,9 @@
 // actions, never the booking.
 import type { RankCapabilities } from '../fleet/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import {
-  type Clock,
-  type CommittedKvCopy,
-  errorText,
-  type HintContextBase,
-  type Logger,
-} from '../plugin/index.ts';
+import { type Clock, type CommittedKvCopy, errorText, type Logger } from '../plugin/index.ts';
 import { BookingCopyLocations, type HintFleet } from './copy-locations.ts';
-import { BaseContexts, contextFor } from './hint-context.ts';
+import { HintContexts } from './hint-context.ts';
 import {
   failedCommit,
   HintComplaints,
@@ -40,7 +34,6 @@ interface StageRun {
   readonly draft: HintDraft;
   /** Null where nobody reads them. */
   readonly copyLocations: BookingCopyLocations | null;
-  readonly base: Readonly<HintContextBase>;
 }
 
 /** The stage of one role in one partition. */
@@ -48,12 +41,12 @@ export class RoleHintStage implements HintStage {
   readonly #hints: readonly InProcessHint[];
   readonly #ports: HintStagePorts;
   readonly #complaints: HintComplaints;
-  readonly #contexts = new BaseContexts();
+  readonly #contexts = new HintContexts();
   readonly #readsCopies: boolean;
 
   constructor(hints: readonly InProcessHint[], ports: HintStagePorts) {
     this.#hints = hints;
-    this.#readsCopies = hints.some(({ inputs }) => inputs.includes('kv-copy-locations'));
+    this.#readsCopies = hints.some(({ reads }) => reads.copyLocations);
     this.#ports = ports;
     this.#complaints = new HintComplaints(ports.log);
   }
@@ -70,8 +63,7 @@ export class RoleHintStage implements HintStage {
     const draft = new HintDraft(this.#ports.metrics, this.#complaints);
     const copyLocations =
       commit !== null || this.#readsCopies ? new BookingCopyLocations(this.#ports.fleet, booking) : null;
-    const base = this.#contexts.of(booking, rank.actions);
-    const run: StageRun = { booking, rank, draft, copyLocations, base };
+    const run: StageRun = { booking, rank, draft, copyLocations };
     let sender: InProcessHint | null = null;
     let outcome: CommitOutcome | null = null;
     if (commit !== null) {
@@ -102,7 +94,7 @@ export class RoleHintStage implements HintStage {
   /** Runs one policy; answers why nothing of it is in the envelope, or null when something is. */
   #runPolicy(
     hint: InProcessHint,
-    { booking, rank, draft, copyLocations, base }: StageRun,
+    { booking, rank, draft, copyLocations }: StageRun,
     committed: CommittedKvCopy | null,
   ): DropReason | 'nothing' | 'tripped' | null {
     const { clock } = this.#ports;
@@ -114,7 +106,7 @@ export class RoleHintStage implements HintStage {
     const limits = draft.limitsFor(hint.actions, rank.actions);
     const startedAt = clock.now();
     const guardStartedAt = guard?.begin() ?? 0;
-    const context = contextFor(base, hint, booking, copyLocations, committed);
+    const context = this.#contexts.of(hint, booking, rank.actions, copyLocations, committed);
     let verdict: Verdict;
     try {
       const output: unknown = hint.policy.buildHints(context as never);

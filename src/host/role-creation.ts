@@ -13,6 +13,7 @@ import {
 import type { GenerationHold } from './booking-hold.ts';
 import { BUILT_IN_VERSION, type Prepared } from './catalog.ts';
 import { type CreatedSelection, checkHintPolicy, checkSelection } from './created-policy.ts';
+import { type HintReads, readsOf } from './hint-context.ts';
 import type { IsolatedPolicy, ThreadSite } from './isolation/isolated-policy.ts';
 import type { PolicyThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import { pluginClock } from './plugin-clock.ts';
@@ -68,6 +69,7 @@ interface HintFacts {
   readonly name: string;
   readonly type: string;
   readonly inputs: readonly string[];
+  readonly reads: HintReads;
   readonly actions: ReadonlySet<string> | null;
   /** Whether its context has `committedKvCopy`. */
   readonly seesCommits: boolean;
@@ -113,7 +115,7 @@ export function createRole(resolved: ResolvedRole, site: CreationSite, ports: Cr
       const label = `hint policy ${name}`;
       const guard = guardOf(prepared, 'hint', name, resolved, ports);
       const { type, inputs, actions, seesCommits, sends } = prepared;
-      const facts = { name, type, inputs, actions, seesCommits, sends, guard };
+      const facts = { name, type, inputs, reads: readsOf(inputs), actions, seesCommits, sends, guard };
       if (thread !== null && ports.threads !== undefined) {
         const policy = createInThread(prepared, thread, hintPart(name), resolved, site, ports, ports.threads);
         if (prepared.scope === 'partition') disposers.unshift(() => policy.dispose());

@@ -2,15 +2,9 @@
 // is made, in the booking's synchronous step; then the booking waits for the answers, which are entered in list order whatever the
 // order they come in. A role without such policies has hint-stage.ts.
 import type { RankCapabilities } from '../fleet/index.ts';
-import {
-  type CommittedKvCopy,
-  errorText,
-  type HintContextBase,
-  type KvCopyLocations,
-  MAX_HINT_ACTIONS,
-} from '../plugin/index.ts';
+import { type CommittedKvCopy, errorText, type KvCopyLocations, MAX_HINT_ACTIONS } from '../plugin/index.ts';
 import { BookingCopyLocations } from './copy-locations.ts';
-import { type AnyHintContext, BaseContexts, contextFor } from './hint-context.ts';
+import { type AnyHintContext, HintContexts } from './hint-context.ts';
 import {
   failedCommit,
   HintComplaints,
@@ -40,7 +34,7 @@ export class WaitingHintStage implements ThreadedHintStage {
   readonly #hints: readonly CreatedHint[];
   readonly #ports: HintStagePorts;
   readonly #complaints: HintComplaints;
-  readonly #contexts = new BaseContexts();
+  readonly #contexts = new HintContexts();
 
   constructor(hints: readonly CreatedHint[], ports: HintStagePorts) {
     this.#hints = hints;
@@ -51,8 +45,9 @@ export class WaitingHintStage implements ThreadedHintStage {
   start(booking: HintBooking, hinted: (result: HintStageResult) => void): HintStageResult | PendingHints {
     const rank = rankCapabilities(this.#ports.fleet, booking);
     if (rank?.routerHint !== true) return notCapable(booking.commit ?? null);
-    const base = this.#contexts.of(booking, rank.actions);
-    return new StageRun(this.#hints, this.#ports, this.#complaints, booking, rank, base).start(hinted);
+    return new StageRun(this.#hints, this.#ports, this.#complaints, booking, rank, this.#contexts).start(
+      hinted,
+    );
   }
 }
 
@@ -81,7 +76,7 @@ class StageRun implements PendingHints {
   readonly #complaints: HintComplaints;
   readonly #booking: HintBooking;
   readonly #rank: RankCapabilities;
-  readonly #base: Readonly<HintContextBase>;
+  readonly #contexts: HintContexts;
   readonly #draft: HintDraft;
   readonly #outcomes = new Map<CreatedHint, Outcome>();
   /** Calls whose answers are not there yet. */
@@ -100,14 +95,14 @@ class StageRun implements PendingHints {
     complaints: HintComplaints,
     booking: HintBooking,
     rank: RankCapabilities,
-    base: Readonly<HintContextBase>,
+    contexts: HintContexts,
   ) {
     this.#hints = hints;
     this.#ports = ports;
     this.#complaints = complaints;
     this.#booking = booking;
     this.#rank = rank;
-    this.#base = base;
+    this.#contexts = contexts;
     this.#draft = new HintDraft(ports.metrics, complaints);
   }
 
@@ -150,7 +145,7 @@ class StageRun implements PendingHints {
     locations: KvCopyLocations,
     committed: CommittedKvCopy | null,
   ): Readonly<AnyHintContext> {
-    return contextFor(this.#base, hint, this.#booking, locations, committed);
+    return this.#contexts.of(hint, this.#booking, this.#rank.actions, locations, committed);
   }
 
   /** Calls a policy, here or in its thread. */

@@ -47,6 +47,7 @@ export function decisionInput(
     requestId: 'req-1',
     attempt: 1,
     atMs: 1000,
+    arrivedMs: 1000,
     door: 'gateway',
     model: 'tiny',
     routingGroup: 'default',

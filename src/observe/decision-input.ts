@@ -35,7 +35,10 @@ export interface DecisionInput {
   readonly requestId: string;
   /** 1 = the request's first booking. */
   readonly attempt: number;
+  /** When it was booked. */
   readonly atMs: number;
+  /** When the request arrived, before it was classified or waited for anything; a second try's is that of the first. */
+  readonly arrivedMs: number;
   readonly door: string;
   readonly model: string;
   readonly routingGroup: string;

@@ -210,8 +210,9 @@ export interface DecisionRecord {
   readonly outcome: {
     readonly status: number;
     readonly finish: string | null;
-    /** From booking to the first output token; null when none came, or when the answer came as a whole, so that nobody saw it. */
+    /** From arrival, waits included, to the first output token; null when none came, or when the answer came as a whole, so that nobody saw it. */
     readonly ttft_ms: number | null;
+    /** From the same arrival to the end. */
     readonly e2e_ms: number;
     readonly retries: number;
   } | null;

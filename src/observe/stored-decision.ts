@@ -134,7 +134,7 @@ export class StoredDecision {
 
   /** The first output token was relayed. */
   firstToken(atMs: number): void {
-    this.#ttftMs ??= atMs - this.#input.atMs;
+    this.#ttftMs ??= atMs - this.#input.arrivedMs;
   }
 
   /** The booking ended. */
@@ -151,7 +151,7 @@ export class StoredDecision {
       status: end.status,
       finish: end.finish,
       ttft_ms: this.#ttftMs,
-      e2e_ms: end.endMs - this.#input.atMs,
+      e2e_ms: end.endMs - this.#input.arrivedMs,
       retries: end.retries ?? 0,
     };
   }

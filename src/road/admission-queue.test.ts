@@ -104,6 +104,17 @@ describe('a request for busy workers', () => {
       2,
     ]);
     for (const at of [0, 1, 2]) on.end(at);
+    // From arrival, the wait included; what the booking was held is told apart.
+    expect(
+      [first, second].map(({ record }) => [
+        record()?.outcome?.ttft_ms,
+        record()?.outcome?.e2e_ms,
+        record()?.booking.held_ms,
+      ]),
+    ).toEqual([
+      [250, 300, 300],
+      [300, 300, 50],
+    ]);
     expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([{ value: 0 }]);
     expect([on.gauge('pointsman_queue_kept_bytes'), on.clock.nextTimerAt()]).toEqual([0, null]);
     on.expectIdle();

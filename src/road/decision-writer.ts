@@ -38,6 +38,8 @@ export interface BookingFacts {
   /** How it passed the queue; null = its model has none. */
   readonly admitted: QueueFacts | null;
   readonly atMs: number;
+  /** When the request arrived, ms of the clock. */
+  readonly arrivedMs: number;
   /** Wall clock, in µs. */
   readonly nowMicros: number;
 }
@@ -80,6 +82,7 @@ export class DecisionWriter {
       heldSince,
       admitted,
       atMs,
+      arrivedMs,
       nowMicros,
     } = facts;
     const { runtime, hashes, match } = lookup;
@@ -89,6 +92,7 @@ export class DecisionWriter {
       requestId: request.requestId,
       attempt,
       atMs,
+      arrivedMs,
       door: request.door,
       model: request.partition.model,
       routingGroup: request.partition.routingGroup,

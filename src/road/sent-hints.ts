@@ -14,8 +14,8 @@ export class SentHints {
   /** Ids and `type@version`s of the actions, few in an envelope; not the actions, whose payloads may be large. */
   readonly #ids: readonly string[];
   readonly #types: readonly string[];
-  /** Whether somebody reported on each. */
-  readonly #reported: boolean[];
+  /** Bit n: somebody reported on action n. An envelope has no more than a word has bits. */
+  #reported = 0;
 
   constructor(hint: KvHint, decision: StoredDecision | null, metrics: Metrics) {
     this.messageId = hint.message_id;
@@ -23,7 +23,6 @@ export class SentHints {
     this.#metrics = metrics;
     this.#ids = hint.actions.map((action) => action.action_id);
     this.#types = hint.actions.map(typeOf);
-    this.#reported = hint.actions.map(() => false);
   }
 
   /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
@@ -36,7 +35,7 @@ export class SentHints {
     const at = this.#ids.indexOf(actionId);
     const type = this.#types[at];
     if (type === undefined) return;
-    this.#reported[at] = true;
+    this.#reported |= 1 << at;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
   }
@@ -49,8 +48,8 @@ export class SentHints {
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */
   ended(): void {
-    for (const [at, id] of this.#ids.entries()) {
-      if (this.#reported[at] !== true) this.report(id, 'unreported', null, null);
+    for (let at = 0; at < this.#ids.length; at += 1) {
+      if ((this.#reported & (1 << at)) === 0) this.report(this.#ids[at]!, 'unreported', null, null);
     }
   }
 }
@@ -58,9 +57,10 @@ export class SentHints {
 /** Envelopes by message id, those of ended requests among them for a while, because engines report late. */
 export class HintOutcomes {
   readonly #byMessage = new Map<string, SentHints>();
-  /** Ended envelopes, oldest first. */
-  readonly #ended = new Set<SentHints>();
+  /** The envelopes that ended last, in a ring: a set would look through the places of all it let go of for its oldest. */
+  readonly #ended: (SentHints | undefined)[] = [];
   readonly #endedLimit: number;
+  #next = 0;
 
   /** @param endedLimit how many envelopes of ended requests can still be reported on. */
   constructor(endedLimit = 1024) {
@@ -74,8 +74,6 @@ export class HintOutcomes {
 
   /** An envelope goes out. Of two with the same message id the newer gets the reports. */
   sent(hints: SentHints): void {
-    const older = this.#byMessage.get(hints.messageId);
-    if (older !== undefined) this.#ended.delete(older);
     this.#byMessage.set(hints.messageId, hints);
   }
 
@@ -83,13 +81,11 @@ export class HintOutcomes {
   ended(hints: SentHints): void {
     hints.ended();
     if (this.#byMessage.get(hints.messageId) !== hints) return;
-    this.#ended.add(hints);
-    if (this.#ended.size <= this.#endedLimit) return;
-    for (const oldest of this.#ended) {
-      this.#ended.delete(oldest);
+    const oldest = this.#ended[this.#next];
+    if (oldest !== undefined && this.#byMessage.get(oldest.messageId) === oldest)
       this.#byMessage.delete(oldest.messageId);
-      return;
-    }
+    this.#ended[this.#next] = hints;
+    this.#next = (this.#next + 1) % this.#endedLimit;
   }
 
   /** Takes a late report. */

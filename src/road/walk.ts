@@ -198,6 +198,7 @@ export class Walker {
       predictedTokens: predicted,
       predictedHostTokens,
       atMs: this.#deps.clock.now(),
+      arrivedMs: exchange.arrivedAt,
       nowMicros: this.#deps.wallMicros(),
     });
     const hold = runtime.hold ?? null;

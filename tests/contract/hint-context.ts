@@ -90,8 +90,8 @@ export const CONTEXT_RULES: ContractSection = {
       test(STAGE, 'the capability gate > sends everything to a rank that advertises no list'),
       fault(
         'src/host/hint-output.ts',
-        'limits.accepted?.has(name) === false)) return',
-        'limits.accepted?.has(name) !== true)) return',
+        'if (accepted !== null && isOutside(actions, accepted)) return',
+        'if (accepted === null || isOutside(actions, accepted)) return',
       ),
     ),
     rule(

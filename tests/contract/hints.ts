@@ -118,8 +118,8 @@ export const STAGE_RULES: ContractSection = {
       whole('20 + 13 + 12: the second is dropped, the third kept'),
       fault(
         DRAFT_SOURCE,
-        'const room = MAX_HINT_ACTIONS - this.#actions.length;',
-        "const dropped = this.#policies.some(({ result }) => result === 'dropped');\n    const room = dropped ? 0 : MAX_HINT_ACTIONS - this.#actions.length;",
+        'const room = MAX_HINT_ACTIONS - this.#taken;',
+        "const dropped = this.#policies?.some(({ result }) => result === 'dropped');\n    const room = dropped ? 0 : MAX_HINT_ACTIONS - this.#taken;",
       ),
     ),
     rule(
@@ -152,7 +152,7 @@ export const STAGE_RULES: ContractSection = {
       ),
       fault(
         OUTPUT_SOURCE,
-        "if (names.some((name) => limits.declared?.has(name) === false)) return 'undeclared_action';",
+        "if (declared !== null && isOutside(actions, declared)) return 'undeclared_action';",
         '',
       ),
     ),
@@ -165,7 +165,7 @@ export const STAGE_RULES: ContractSection = {
       ),
       fault(
         OUTPUT_SOURCE,
-        "if (names.some((name) => limits.accepted?.has(name) === false)) return 'unsupported_action';",
+        "if (accepted !== null && isOutside(actions, accepted)) return 'unsupported_action';",
         '',
       ),
     ),
@@ -183,13 +183,13 @@ export const STAGE_RULES: ContractSection = {
       'hint-ids',
       'Actions are numbered `a1`, `a2`, … over the envelope, in order and without gaps.',
       ENVELOPE,
-      fault(DRAFT_SOURCE, '`a${this.#actions.length + 1}`', '`a${this.#actions.length}`'),
+      fault(DRAFT_SOURCE, '(_, at) => `a${at + 1}`', '(_, at) => `a${at}`'),
     ),
     rule(
       'hint-none',
       'Without actions there is no envelope.',
       test(STAGE, 'the envelope > does not exist without actions'),
-      fault(DRAFT_SOURCE, 'messageId !== null && this.#actions.length > 0 ?', 'messageId !== null ?'),
+      fault(DRAFT_SOURCE, 'messageId === null || actions === null', 'messageId === null'),
     ),
     rule(
       'hint-envelope',

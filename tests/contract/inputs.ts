@@ -108,7 +108,7 @@ export const INPUTS_RULES: ContractSection = {
       ),
       fault(
         'src/host/hint-context.ts',
-        "if (inputs.includes('cache')) context.cache = cacheRow(booking);",
+        'if (reads.cache) context.cache = cacheRow(booking);',
         'context.cache = cacheRow(booking);',
       ),
     ),

@@ -75,7 +75,7 @@ export const OUTPUT_RULES: ContractSection = {
       'hint-payload-copied',
       'A payload is copied when it is returned: what the policy does to it later changes nothing.',
       test(STAGE, 'the envelope > is out of the policy’s hands once it returned'),
-      fault(PAYLOAD_SOURCE, 'return new BigUint64Array(value);', 'return value;'),
+      fault(PAYLOAD_SOURCE, 'return budget.keep(value, count);', 'return value;'),
     ),
     rule(
       'hint-payload-depth',

@@ -281,7 +281,7 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/host/copy-locations.ts',
-        'const known = index.externalHashes(source.slot, hashes.sequence, 0, prefix, out);',
+        'const known = index.externalHashes(slot, hashes.sequence, 0, prefix, out);',
         'out.set(new BigUint64Array(hashes.sequence.slice(0, 2 * prefix).buffer));\n    const known = prefix;',
       ),
     ),

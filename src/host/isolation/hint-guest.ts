@@ -4,6 +4,7 @@ import type { PreparedHint } from '../catalog.ts';
 import { checkHintPolicy } from '../created-policy.ts';
 import { type DropReason, judgeOutput, type NamedActions, refusalText } from '../hint-output.ts';
 import { MAX_ENVELOPE_BYTES } from '../hint-payload.ts';
+import { keepAlone } from '../kept-hashes.ts';
 import { explainThrown, HINT_MEMBERS } from '../undeclared-input.ts';
 import type { FromThread, ToThread, WireThrown } from './messages.ts';
 import { type CreateMessage, type GuestBase, type GuestKind, wireThrown } from './thread-guest.ts';
@@ -69,7 +70,7 @@ export class HintGuest implements GuestKind {
       accepted: context.capabilities,
     };
     const named: NamedActions = { names: [], fault: '' };
-    const verdict = judgeOutput(output, limits, named);
+    const verdict = judgeOutput(output, limits, named, keepAlone);
     if (typeof verdict === 'string') {
       const text = refusalText(verdict, named, limits);
       return dropped(verdict as Dropped['reason'], { text, code: null, details: {} });

@@ -27,7 +27,8 @@ const STRIDE = 16;
 
 /** Word of a name run's header: its column. */
 const RUN_COLUMN = RUN_OWN;
-const NAME_WORDS = 2;
+/** Words of a name: an engine hash. */
+export const NAME_WORDS = 2;
 const NONE = -1;
 
 /** The bits of a word of tiers for places from `at` on, up to `end` or to the end of the word. */

@@ -34,6 +34,8 @@ export interface StartSelectionOptions {
   readonly clock: Clock;
   readonly metrics: ScrapableMetrics;
   readonly log: Logger;
+  /** What works worse than it should, in words; shown by `/ready`. Absent = nobody looks. */
+  readonly warnings?: () => readonly string[];
 }
 
 /** A running service. */
@@ -56,7 +58,7 @@ export async function startSelection(options: StartSelectionOptions): Promise<Ru
     port,
     token,
     selection: new SelectionRoutes({ ...core, desk }),
-    state: new StateRoutes({ ...core, registry, desk }),
+    state: new StateRoutes({ ...core, registry, desk, warnings: options.warnings ?? (() => []) }),
     hasher: core.hasher,
     metrics,
     clock,

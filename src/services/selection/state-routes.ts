@@ -28,6 +28,8 @@ export interface StateRoutesOptions {
   readonly index: CopyableIndex | null;
   /** Null = no events are heard. */
   readonly events: Pick<KvEventApplier, 'feed'> | null;
+  /** Sentences for `/ready`. */
+  readonly warnings: () => readonly string[];
 }
 
 /** Weights of the published default cost, where a role runs another policy. */
@@ -75,10 +77,13 @@ export class StateRoutes {
   ready(): WireAnswer {
     const { registry } = this.#options;
     const schedulable = registry.schedulable().length;
+    const warnings = this.#options.warnings();
     const value = {
       ready: schedulable > 0,
       schedulable_workers: schedulable,
       workers: registry.list(() => true),
+      // No member of the published answer: it is there only when there is something to say.
+      ...(warnings.length === 0 ? {} : { warnings }),
     };
     return { status: schedulable > 0 ? 200 : 503, value };
   }
