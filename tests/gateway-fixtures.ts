@@ -119,6 +119,7 @@ export const ROUTER: RouterConfig['router'] = {
   engineLoad: 'observe',
   seed: 1,
   enableSessionPrefixIndex: true,
+  sessionAffinity: { mode: 'off', ttlMs: 300_000, groupsSubagents: true, maxSessions: 65_536 },
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
   disaggregation: { decodeFallback: false, conditional: null },

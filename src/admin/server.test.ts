@@ -29,6 +29,7 @@ const record = (id: string, request: string): DecisionRecord => ({
   },
   classification: null,
   handoff: null,
+  affinity: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'none', version: 0, per_worker_age_ms: {}, stale_workers: [] },
   candidates_total: 0,

@@ -25,7 +25,7 @@ import {
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
 import { type ChoosingRoad, createDisaggregatedRoad, type RoadDeps } from '../road/index.ts';
-import { DefaultChoice, Scheduler, throughputModel } from '../scheduling/index.ts';
+import { DefaultChoice, Scheduler, SessionAffinity, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
 import { createIndex, showTiers } from './create-index.ts';
@@ -153,6 +153,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     metrics,
   });
   scheduler.engineLoads.blends = router.engineLoad === 'blend';
+  const affinity = new SessionAffinity({ clock, metrics }, router.sessionAffinity);
   const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics, log }, config);
   const decisions =
     limits.decisionBytes === 0
@@ -214,6 +215,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       return current().router.activeRequestExpirySeconds * 1000;
     },
     queues: queueSettingsOf(config),
+    affinity,
     clock,
     metrics,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
@@ -246,6 +248,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     road.close();
     health.close();
     scheduler.close();
+    affinity.close();
     await host.dispose();
   };
   try {
@@ -281,6 +284,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       scheduler.engineLoads.blends = next.router.engineLoad === 'blend';
       busy.follow(next);
       road.setQueues(queueSettingsOf(next));
+      affinity.set(next.router.sessionAffinity);
       decisions?.setCandidates(next.observe.candidates);
     },
     close,

@@ -7,6 +7,7 @@ import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
+import { buildSessionAffinity } from './session-affinity.ts';
 import type {
   ClassifierEntry,
   ConfigPath,
@@ -95,6 +96,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       engineLoad: router.engine_load,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
+      sessionAffinity: buildSessionAffinity(router.session_affinity),
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
       trustRoutingFieldsFrom: router.trust_routing_fields_from,
       disaggregation: buildDisaggregation(router),

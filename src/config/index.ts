@@ -28,6 +28,7 @@ export {
 export { type ReloadedConfig, reloadedConfig } from './reloaded-config.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
+export type { SessionAffinitySettings } from './session-affinity.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,

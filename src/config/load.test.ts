@@ -195,6 +195,7 @@ test('the defaults are those of an empty file', () => {
       activeRequestExpirySeconds: 300,
       trackOutputBlocks: false,
       prefillLoadModel: 'none',
+      sessionAffinity: { mode: 'off', ttlMs: 300_000, groupsSubagents: true, maxSessions: 65_536 },
       trustIncomingHintsFrom: [],
       trustRoutingFieldsFrom: [],
     },

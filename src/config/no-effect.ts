@@ -36,6 +36,10 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     const message = 'has no effect while router.router_prefill_load_model is none; set it to throughput';
     for (const [name] of paces) warn(['models', name, 'prefill_tokens_per_second'], message);
   }
+  const affinity = writtenAt(written, 'router', 'session_affinity');
+  if (file.router.session_affinity.mode === 'off' && isRecord(affinity) && !Object.hasOwn(affinity, 'mode')) {
+    warn(['router', 'session_affinity'], 'has no effect without mode: soft, or mode: hard');
+  }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
   for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {

@@ -7,6 +7,7 @@ import { routerQueueKeys } from './queue-settings.ts';
 import { model, queueKeys, worker } from './schema-fleet.ts';
 import { hintPolicies, kvHintPolicy, requestClassifier, workerSelection } from './schema-selection.ts';
 import { SELECTION_SERVICE_DEFAULTS as DEFAULTS } from './selection-service.ts';
+import { sessionAffinityKeys } from './session-affinity.ts';
 import type { RouterMode } from './types.ts';
 import {
   decimal,
@@ -118,6 +119,7 @@ export const fileSchema = mapping({
     engine_load: or(word(['observe', 'blend']), 'observe'),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
+    session_affinity: sessionAffinityKeys(),
     trust_incoming_hints_from: list(network(), 'networks'),
     trust_routing_fields_from: list(network(), 'networks'),
   }),

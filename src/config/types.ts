@@ -3,6 +3,7 @@
 import type { ErrorCode, Role } from '../plugin/index.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
+import type { SessionAffinitySettings } from './session-affinity.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -234,6 +235,7 @@ export interface RouterSettings {
   /** 0 = from the system. */
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;
+  readonly sessionAffinity: SessionAffinitySettings;
   /** CIDR networks. */
   readonly trustIncomingHintsFrom: readonly string[];
   readonly trustRoutingFieldsFrom: readonly string[];

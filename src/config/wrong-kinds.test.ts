@@ -94,7 +94,7 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
   [/^(listen|admin)\.port$|^services\.\w+\.port$/, WHOLE],
   [/^limits\.(prompt_tokens|concurrent_requests)$/, WHOLE],
   [/^workers\[0\]\.(id|max_num_batched_tokens|total_kv_blocks|ranks\.first|ranks\.count)$/, WHOLE],
-  [/^models\.tiny\.block_size$|^router\.seed$|^observe\.candidates$/, WHOLE],
+  [/^models\.tiny\.block_size$|^router\.seed$|\.max_sessions$|^observe\.candidates$/, WHOLE],
   [
     /\.(quantum|min_tokens|prefill_busy_threshold)$|_limit_per_worker$|\.breaker\.(failures|overruns)$/,
     WHOLE,

@@ -104,6 +104,20 @@ export interface HandoffRecord {
   } | null;
 }
 
+/** The binding of the request's session to a worker. */
+export interface AffinityRecord {
+  readonly mode: 'hard' | 'soft';
+  /** Where the session was bound when the request was placed; null = nowhere: the request makes the binding. */
+  readonly target: { readonly worker_id: bigint; readonly dp_rank: number | null } | null;
+  /**
+   * `initialised` = the binding is new; `bound` = the request had to go to its worker; `kept` = it went to the preferred worker; `moved` =
+   * it went elsewhere, and the binding with it; `invalidated` = its worker failed it, and the binding is dropped.
+   */
+  readonly outcome: 'initialised' | 'bound' | 'kept' | 'moved' | 'invalidated';
+  /** How long it waited until another request of the session was placed; null = it did not. */
+  readonly waited_ms: number | null;
+}
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
@@ -148,6 +162,8 @@ export interface DecisionRecord {
   readonly classification: ClassificationRecord | null;
   /** Null = one worker serves the whole request, and the fleet is not divided into roles. */
   readonly handoff: HandoffRecord | null;
+  /** Null = the request has no session, or sessions are not bound to workers. */
+  readonly affinity: AffinityRecord | null;
   readonly queue: {
     readonly class: string;
     readonly waited_ms: number;

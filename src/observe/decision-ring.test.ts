@@ -90,6 +90,7 @@ describe('a decision record', () => {
         head_hash: 4294967303n,
       },
       handoff: null,
+      affinity: null,
       classification: null,
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
       index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },

@@ -1,6 +1,7 @@
 // A decision record as text for people: every candidate with every cost term, then what was picked, booked, hinted, predicted
 // and what came of it.
 import type {
+  AffinityRecord,
   CandidateRecord,
   ClassificationRecord,
   DecisionRecord,
@@ -44,6 +45,8 @@ function heading(record: DecisionRecord): string {
   if (classification !== null) lines.push(classified(classification));
   const handoff = record.handoff ?? null;
   if (handoff !== null) lines.push(handedOver(handoff));
+  const affinity = record.affinity ?? null;
+  if (affinity !== null) lines.push(bound(affinity));
   if (session === null) lines.push('session none');
   else {
     const parent = session.parent_hash === null ? '' : `, parent ${session.parent_hash}`;
@@ -103,6 +106,24 @@ function handedOver({ kind, leg, local, other }: HandoffRecord): string {
       ? `no ${opposite} leg was booked`
       : `${opposite} leg on worker ${other.worker_id} rank ${other.dp_rank}, decision ${other.decision_id}`;
   return `leg ${leg}: ${what}, ${how}, ${where}`;
+}
+
+/** What became of a session's binding. */
+const AFFINITY: Readonly<Record<AffinityRecord['outcome'], string>> = {
+  initialised: 'bound by this request',
+  bound: 'the request had to go there',
+  kept: 'the request went there',
+  moved: 'the request went elsewhere, and the binding with it',
+  invalidated: 'the worker failed the request, and the binding is dropped',
+};
+
+/** Where the session of the request was bound, and what the request made of it. */
+function bound({ mode, outcome, target, waited_ms: waitedMs }: AffinityRecord): string {
+  const rank = (target?.dp_rank ?? null) === null ? '' : ` rank ${target?.dp_rank}`;
+  const where =
+    target === null ? 'session bound nowhere' : `session bound to worker ${target.worker_id}${rank}`;
+  const waited = waitedMs === null ? '' : `, waited ${number(waitedMs)} ms for the binding`;
+  return `affinity ${mode}: ${where}, ${AFFINITY[outcome]}${waited}`;
 }
 
 const CANDIDATE_COLUMNS = [

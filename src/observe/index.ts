@@ -1,6 +1,7 @@
 // Decision records, explain, metrics, readiness.
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
 export {
+  type AffinityRecord,
   type CandidateRecord,
   type CostTerms,
   type DecisionReader,

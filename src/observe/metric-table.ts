@@ -108,6 +108,26 @@ export const METRICS = {
     help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker (nobody could take it), aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
     labels: ['model', 'reason', 'outcome'],
   },
+  pointsman_session_bindings: {
+    kind: 'gauge',
+    help: 'Sessions bound to workers, those included that are being bound (router.session_affinity.max_sessions caps them).',
+    labels: [],
+  },
+  pointsman_session_binding_waits: {
+    kind: 'gauge',
+    help: 'Requests that wait until the first request of their session is placed.',
+    labels: [],
+  },
+  pointsman_session_affinity_total: {
+    kind: 'counter',
+    help: 'What became of session bindings, by role: initialised (new), bound (hard: the request had to go there), kept and moved (soft), overtaken (another request changed it meanwhile), waited (until it was made), invalidated (its worker failed or is not there), conflict (a request ran elsewhere although bound), unbound (no room, so the request went on without).',
+    labels: ['model', 'role', 'outcome'],
+  },
+  pointsman_session_bindings_expired_total: {
+    kind: 'counter',
+    help: 'Bindings of sessions that no request used for router.session_affinity.ttl.',
+    labels: [],
+  },
   pointsman_classifications_waiting: {
     kind: 'gauge',
     help: 'Requests that wait for the answer of a request classifier now.',

@@ -23,6 +23,7 @@ const BASE_BYTES = 1024;
 const BYTES_PER_ACTION = 256;
 const BYTES_PER_POLICY = 160;
 const BYTES_PER_CLASSIFICATION = 320;
+const BYTES_PER_AFFINITY = 160;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
 
@@ -80,7 +81,8 @@ export class StoredDecision {
     this.#rank = candidates.ranks[row] ?? 0;
     this.#candidatesTotal = candidates.count + input.excluded.count;
     const classified = input.classification == null ? 0 : BYTES_PER_CLASSIFICATION;
-    this.bytes = BASE_BYTES + classified + 2 * (input.requestId.length + input.eventAges.length * 32);
+    const bound = input.affinity == null ? 0 : BYTES_PER_AFFINITY;
+    this.bytes = BASE_BYTES + classified + bound + 2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
   get sessionIdHash(): string | null {
@@ -183,6 +185,7 @@ export class StoredDecision {
       },
       classification: classificationRecord(input.classification ?? null),
       handoff: input.handoff == null ? null : { ...input.handoff },
+      affinity: input.affinity == null ? null : { ...input.affinity },
       queue: queueRecord(input),
       index: {
         kind: input.indexVersion === null ? 'none' : 'events',

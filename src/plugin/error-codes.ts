@@ -304,6 +304,28 @@ export const ERROR_CODES = {
     retryable: true,
     meaning: 'The block size of a model is neither configured nor learned from its workers yet.',
   },
+  PM_AFFINITY_FULL: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'As many sessions are bound to workers as router.session_affinity.max_sessions allows, or too many requests wait for a binding.',
+  },
+  PM_AFFINITY_ID: {
+    status: 400,
+    retryable: false,
+    meaning: 'A session id is too long to be bound to a worker.',
+  },
+  PM_AFFINITY_CONFLICT: {
+    status: 409,
+    retryable: false,
+    meaning: 'The request must go to another worker than the one its session is bound to.',
+  },
+  PM_AFFINITY_UNAVAILABLE: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The worker that the session is bound to cannot take its request; the next request of the session gets another one.',
+  },
   // --- road ---
   // --- engines ---
   PM_ENGINE_DIALECT: {

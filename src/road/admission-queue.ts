@@ -53,6 +53,8 @@ export type QueueOutcome =
 
 interface Waiting<E extends HeldExchange> {
   readonly walk: HeldRequest<E>;
+  /** As its class looks for a place. */
+  readonly request: RoadRequest;
   readonly of: ModelQueue<Waiting<E>>;
   readonly since: number;
   readonly dueAt: number | null;
@@ -119,9 +121,9 @@ export class AdmissionQueue<E extends HeldExchange> {
     this.#lookSoon(true);
   }
 
-  /** Whether a request goes on, waits from now on, or may not even wait. Ask where `active` alone. */
-  pass(walk: HeldRequest<E>, lookup: PromptLookup): QueueOutcome {
-    const { request, classification } = walk;
+  /** Whether a request goes on, waits from now on, or may not even wait: `request`, the walk's own or one that is pinned. Ask where `active` alone. */
+  pass(walk: HeldRequest<E>, lookup: PromptLookup, request = walk.request): QueueOutcome {
+    const { classification } = walk;
     const profile = this.#profiles.of(request.partition.model);
     if (profile === null || request.queueing === 'bypass') return GOES;
     const { gate, clock } = this.#ports;
@@ -151,6 +153,7 @@ export class AdmissionQueue<E extends HeldExchange> {
     if (error !== null) return { kind: 'refused', error };
     const waiting: Waiting<E> = {
       walk,
+      request,
       of: into,
       since: now,
       dueAt,
@@ -211,8 +214,7 @@ export class AdmissionQueue<E extends HeldExchange> {
     const { gate, clock, metrics } = this.#ports;
     const now = clock.now();
     const entry = queue.next(
-      ({ payload }, queueClass) =>
-        !hasThreshold(queueClass) || !gate.isBusy(queueClass, payload.walk.request),
+      ({ payload }, queueClass) => !hasThreshold(queueClass) || !gate.isBusy(queueClass, payload.request),
       now,
     );
     if (entry === null) return false;

@@ -3,6 +3,7 @@ import type { Fleet } from '../fleet/index.ts';
 import type { Classification, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type {
+  AffinityRecord,
   DecisionExclusions,
   DecisionInput,
   DecisionRecord,
@@ -27,6 +28,8 @@ export interface BookingFacts {
   readonly policyClass: string;
   /** Null = nobody classifies. */
   readonly classification: Classification | null;
+  /** Null = its session is not bound, or it has none. */
+  readonly affinity: AffinityRecord | null;
   /** 1 = the request's first booking. */
   readonly attempt: number;
   readonly lookup: PromptLookup;
@@ -74,6 +77,7 @@ export class DecisionWriter {
       request,
       policyClass,
       classification,
+      affinity,
       attempt,
       lookup,
       placement,
@@ -105,6 +109,7 @@ export class DecisionWriter {
       turn: turnOf(admitted, atMs),
       classification,
       handoff: request.leg?.record ?? null,
+      affinity,
       promptTokens: promptTokensOf(request),
       blocks: Math.floor(promptTokensOf(request) / lookup.blockSize),
       blockSize: lookup.blockSize,

@@ -1,6 +1,7 @@
 // The end of a booking: load and policies let go, beliefs corrected, the report counted, the record completed.
 import type { EngineReport } from '../engines/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
+import type { ErrorCode } from '../plugin/index.ts';
 import { promptTokensOf } from './caller-part.ts';
 import { countReport, reportRecord } from './count-report.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
@@ -21,6 +22,8 @@ export interface BookingEnd {
   readonly request: RoadRequest;
   readonly reason: ReleaseReason;
   readonly status: number;
+  /** Why it failed; null = it did not. */
+  readonly code: ErrorCode | null;
   /** Tries of the request before this one. */
   readonly retries: number;
   /** The engine's; null = it did not finish. */
@@ -42,6 +45,7 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   // With its first token the prompt was computed, and that was told.
   if (!end.generated) state.loadFell(booking.workerId);
   booking.hold?.release();
+  booking.binding?.ended(end.code);
   end.stopWaiting?.();
   const computed = end.generated || (report !== null && status < 400);
   const cachedBlocks = reportedBlocks(

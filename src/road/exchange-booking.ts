@@ -3,7 +3,10 @@ import type { GenerationHold } from '../host/index.ts';
 import type { OwnerSlot, PromptHashes } from '../kv/index.ts';
 import type { StoredDecision } from '../observe/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
+import type { SessionBinding } from '../scheduling/index.ts';
+import { isOneOfTwo } from './request-leg.ts';
 import type { RoadState } from './road-state.ts';
+import type { RoadRequest } from './types.ts';
 
 /** What booking tells an exchange. */
 export interface ExchangeBooking {
@@ -20,6 +23,13 @@ export interface ExchangeBooking {
   readonly predictedHostTokens: number;
   /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
   readonly hold?: GenerationHold | null;
+  /** The binding of its session; null or absent = it has none. */
+  readonly binding?: SessionBinding | null;
+}
+
+/** Whether a request that failed may be tried on another worker. */
+export function mayGoElsewhere(request: RoadRequest, booking: ExchangeBooking | null): boolean {
+  return !isOneOfTwo(request) && booking?.binding?.exact !== true;
 }
 
 /** The request goes to the booked rank next: from now on it is believed to hold the prompt. */

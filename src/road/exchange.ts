@@ -8,12 +8,12 @@ import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
 import { CLIENT_GONE, endBooking, endUnsentBooking } from './end-booking.ts';
 import { abortQuietly, noteLoss } from './engine-loss.ts';
-import { type ExchangeBooking, noteSent } from './exchange-booking.ts';
+import { type ExchangeBooking, mayGoElsewhere, noteSent } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
 import { GuardedSink } from './guarded-sink.ts';
 import { OutputProgress } from './output-progress.ts';
 import type { QueueFacts } from './queue-walk.ts';
-import { isAside, isOneOfTwo } from './request-leg.ts';
+import { isAside } from './request-leg.ts';
 import { expired } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
 import { SentHints } from './sent-hints.ts';
@@ -49,7 +49,8 @@ export class Exchange implements RoadTicket, CallerSink {
   admitted: QueueFacts | null = null;
   /** Tries before this one. */
   readonly #earlierTries: number = 0;
-  #bookings = 0;
+  /** Bookings of the request so far, those of earlier tries included. */
+  bookings = 0;
 
   /** @param earlier the try that failed, when this is another one. */
   constructor(state: RoadState, request: RoadRequest, sink: ResponseSink, earlier: Exchange | null = null) {
@@ -65,7 +66,7 @@ export class Exchange implements RoadTicket, CallerSink {
     this.classification = earlier.classification;
     this.admitted = earlier.admitted && { ...earlier.admitted, queuedSince: null };
     this.#earlierTries = earlier.#earlierTries + 1;
-    this.#bookings = earlier.#bookings;
+    this.bookings = earlier.bookings;
   }
 
   /** Whether the request has ended. */
@@ -81,11 +82,6 @@ export class Exchange implements RoadTicket, CallerSink {
   /** Number of its booking; null = it has none now. */
   get attempt(): number | null {
     return this.#booking?.attempt ?? null;
-  }
-
-  /** Bookings of the request so far, those of earlier tries included. */
-  get bookings(): number {
-    return this.#bookings;
   }
 
   /** It failed, and the other try that was to follow does not: its classifier is told that the client left. */
@@ -117,7 +113,7 @@ export class Exchange implements RoadTicket, CallerSink {
   booked(booking: ExchangeBooking): void {
     booking.hold?.retain();
     this.#booking = booking;
-    this.#bookings += 1;
+    this.bookings += 1;
     this.#gotOn = true;
     this.#predictedTokens = booking.predictedTokens;
     this.#output.booked(booking);
@@ -292,7 +288,7 @@ export class Exchange implements RoadTicket, CallerSink {
   // --- endings ---
 
   #fail(error: PointsmanError, reason: ReleaseReason): void {
-    const isRetried = !isOneOfTwo(this.#request) && this.#sink.retries(error);
+    const isRetried = mayGoElsewhere(this.#request, this.#booking) && this.#sink.retries(error);
     this.#end(reason, error.status, null, error.code, isRetried);
     this.#sink.failed(error, this.#headPassed);
   }
@@ -336,6 +332,7 @@ export class Exchange implements RoadTicket, CallerSink {
         request: this.#request,
         reason,
         status,
+        code,
         retries: this.#earlierTries,
         report,
         generated: this.#output.begun,

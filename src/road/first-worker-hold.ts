@@ -4,6 +4,7 @@ import type { Fleet } from '../fleet/index.ts';
 import type { Classification } from '../host/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
+import type { SessionBinding } from '../scheduling/index.ts';
 import type { KnownHashes, QueueFacts } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -27,6 +28,10 @@ export interface HeldRequest<E extends HeldExchange> {
   readonly admitted?: QueueFacts | null;
   /** Its hashes, from before it waited; null or absent = they are computed when they are needed. */
   readonly known?: KnownHashes | null;
+  /** The binding of its session, while it is placed; null or absent = it has none. */
+  readonly binding?: SessionBinding | null;
+  /** Since when it waits for that binding to be made, ms of the clock; null or absent = it has not waited. */
+  readonly bindingSince?: number | null;
 }
 
 /** How long and how many; read at each request. */

@@ -5,7 +5,7 @@ import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { ClassifierSource } from '../host/index.ts';
 import type { DecisionRing, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
-import type { Scheduler } from '../scheduling/index.ts';
+import type { Scheduler, SessionAffinity } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
@@ -23,6 +23,8 @@ export interface RoadDeps extends LookupDeps {
   readonly mode: string;
   /** Who classifies requests; absent = nobody. */
   readonly classifiers?: ClassifierSource;
+  /** Keeps sessions on their workers; null or absent = nobody does. */
+  readonly affinity?: SessionAffinity | null;
   /** Most requests under way at once, booked or waiting for their classification. */
   readonly concurrentRequests: number;
   /** How requests wait for a first worker; read at each of them; absent = none does. */

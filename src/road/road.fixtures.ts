@@ -2,6 +2,7 @@
 // a script that the test plays.
 import { expect } from 'vitest';
 import { givenRequest } from '../../tests/support/road-request.ts';
+import type { SessionAffinitySettings } from '../config/index.ts';
 import type {
   EngineExchange,
   EngineReport,
@@ -28,7 +29,7 @@ import {
   seededRng,
   type WorkerRank,
 } from '../plugin/index.ts';
-import { DefaultChoice, Scheduler } from '../scheduling/index.ts';
+import { DefaultChoice, Scheduler, SessionAffinity } from '../scheduling/index.ts';
 import { createRoad } from './road.ts';
 import type { RoadDeps } from './road-deps.ts';
 import type { ResponseSink, RoadRequest } from './types.ts';
@@ -192,6 +193,8 @@ export interface TestRoadOptions
   readonly maxWaitMs?: number;
   readonly metrics?: Metrics;
   readonly clock?: ManualClock;
+  /** Absent = sessions are not bound. */
+  readonly affinity?: Partial<SessionAffinitySettings>;
   /** The runtime of the one role; default: one made of the options above. */
   readonly runtime?: (parts: { readonly fleet: Fleet; readonly clock: ManualClock }) => Promise<RoleRuntime>;
 }
@@ -220,6 +223,10 @@ export async function testRoad(options: TestRoadOptions = {}) {
           metrics: NO_METRICS,
         })
       : options.decisions;
+  const affinity = new SessionAffinity(
+    { clock, metrics: options.metrics ?? NO_METRICS },
+    { mode: 'off', ttlMs: 60_000, groupsSubagents: true, maxSessions: 100, ...options.affinity },
+  );
   let held = 0;
   const hold = {
     retain: () => {
@@ -272,6 +279,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     health,
     decisions,
     mode: 'kv',
+    affinity,
     concurrentRequests: options.concurrentRequests ?? 100,
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
     ...(options.queues === undefined ? {} : { queues: options.queues }),
@@ -315,6 +323,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     transport,
     health,
     scheduler,
+    affinity,
     decisions,
     blockSizes,
     road,

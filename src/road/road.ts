@@ -6,6 +6,7 @@ import { ReleasePace } from '../observe/index.ts';
 import type { Partition } from '../plugin/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
+import { AffinityStep } from './affinity-step.ts';
 import { BookingLeases } from './booking-leases.ts';
 import { type Choice, isChoiceOnly, type Projection, type Waits } from './caller-part.ts';
 import { ClassifyStep } from './classify.ts';
@@ -59,7 +60,8 @@ class SynchronousRoad implements HopRoad {
       asError: asPointsmanError,
     });
     if (deps.queues !== undefined) this.#queue.set(deps.queues);
-    this.#walker = new Walker(deps, this.#queue);
+    const affinity = new AffinityStep(deps, (walk) => this.#walk(walk));
+    this.#walker = new Walker(deps, this.#queue, affinity);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
       goOn: (exchange: Exchange, request, classification) =>

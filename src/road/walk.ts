@@ -1,12 +1,13 @@
 // A walk: from a classified request to its dispatch. Look up, choose and book in one synchronous step, run the hint stage, send. A
 // walk goes on in a callback where hint policies in threads of their own answer later. No promise is made or awaited here.
 import type { EngineExchange } from '../engines/index.ts';
-import type { Classification, HintBooking, HintStageResult } from '../host/index.ts';
+import type { HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
 import type { Placement } from '../scheduling/index.ts';
 import type { AdmissionQueue } from './admission-queue.ts';
+import { type AffinityStep, unplaced } from './affinity-step.ts';
 import { type Choice, isChoiceOnly, NO_REPORT, type Projection, promptTokensOf } from './caller-part.ts';
 import { policyClassOf } from './classify.ts';
 import { commitFor, countCommitMade, settleCommit } from './commits.ts';
@@ -37,10 +38,12 @@ export class Walker {
   readonly #lookups: PromptLookups;
   readonly #writer: DecisionWriter | null;
   readonly #queue: AdmissionQueue<Exchange>;
+  readonly #affinity: AffinityStep;
 
-  constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>) {
+  constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>, affinity: AffinityStep) {
     this.#deps = deps;
     this.#queue = queue;
+    this.#affinity = affinity;
     this.#lookups = new PromptLookups(deps);
     this.#writer =
       deps.decisions === null
@@ -49,12 +52,12 @@ export class Walker {
   }
 
   /**
-   * Places a request, books it and sends it, unless it has to wait for its turn, or is only chosen for. What fails after the booking
-   * ends the exchange.
+   * Places a request, books it and sends it, unless it has to wait for its turn or its session's binding, or is only chosen for. What
+   * fails after the booking ends the exchange.
    * @returns null, or why it cannot be placed, or may not wait: then nothing is booked and the exchange knows nothing of it.
    */
   walk(walk: Walk): PointsmanError | null {
-    const { request, classification, admitted = null } = walk;
+    const { request, admitted = null } = walk;
     let passed = walk;
     let lookup: PromptLookup;
     let placement: Placement;
@@ -62,7 +65,7 @@ export class Walker {
       this.#deps.beliefs?.expire(this.#deps.clock.now());
       lookup = this.#lookups.of(request, walk.known);
       if (this.#queue.active && admitted === null && (request.caller?.target ?? null) === null) {
-        const outcome = this.#queue.pass(walk, lookup);
+        const outcome = this.#queue.pass(walk, lookup, this.#affinity.queued(request));
         if (outcome.kind === 'refused') return outcome.error;
         if (outcome.kind === 'waits') return null;
         passed = { ...walk, admitted: outcome.facts };
@@ -73,9 +76,14 @@ export class Walker {
         return null;
       }
       walk.exchange.admitted = passed.admitted ?? null;
-      placement = this.#place(request, classification, lookup, true);
+      if (this.#affinity.active) {
+        const bound = this.#affinity.take(passed);
+        if (bound === null) return null;
+        passed = bound;
+      }
+      placement = this.#place(passed, lookup, true);
     } catch (thrown) {
-      return asPointsmanError(thrown);
+      return unplaced(passed.binding, request, thrown);
     }
     this.#bookAndSend(passed, lookup, placement, 1);
     return null;
@@ -96,7 +104,7 @@ export class Walker {
   }
 
   #chosen(request: RoadRequest, lookup: PromptLookup): Placement {
-    return this.#deps.scheduler.choose(placementRequest(request, null, lookup, true));
+    return this.#affinity.choose(request, placementRequest(request, null, lookup, true));
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -108,6 +116,7 @@ export class Walker {
     } catch (thrown) {
       // No door has a ticket yet that could end it; and it may not even be the exchange's.
       if (walk.exchange.attempt !== attempt) this.#deps.scheduler.release(attempt);
+      walk.binding?.ended(null);
       walk.exchange.failed(asPointsmanError(thrown));
       return;
     }
@@ -118,23 +127,26 @@ export class Walker {
 
   /** What was counted on cannot be had: chooses once more without counting on any copy. `lookup` null = its match is gone. */
   #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
-    const { exchange, request, classification } = walk;
+    const { binding, exchange, request } = walk;
     exchange.giveUpBooking();
-    if (exchange.over) return;
+    if (exchange.over) {
+      binding?.ended(null);
+      return;
+    }
     let again: PromptLookup;
     let placement: Placement;
     try {
       again = lookup ?? this.#lookups.of(request);
-      placement = this.#place(request, classification, again, false);
+      placement = this.#place(walk, again, false);
     } catch (thrown) {
-      exchange.refuse(asPointsmanError(thrown));
+      exchange.refuse(unplaced(binding, request, thrown));
       return;
     }
     this.#bookAndSend(walk, again, placement, 2);
   }
 
   #send(
-    { exchange, request }: Walk,
+    { binding, exchange, request }: Walk,
     slot: OwnerSlot,
     rank: number,
     placedOn: bigint,
@@ -142,6 +154,11 @@ export class Walker {
   ): void {
     const { fleet, transportFor } = this.#deps;
     const { caller } = request;
+    const refused = binding?.commit({ workerId: placedOn, rank }) ?? null;
+    if (refused !== null) {
+      exchange.cancel(refused);
+      return;
+    }
     // From here on others are told, and each of them may end the exchange or start another walk.
     exchange.announce(rank);
     const worker = fleet.workerOfSlot(slot);
@@ -163,12 +180,12 @@ export class Walker {
   }
 
   #place(
-    request: RoadRequest,
-    classification: Classification | null,
+    { binding = null, classification, request }: Walk,
     lookup: PromptLookup,
     copyCredit: boolean,
   ): Placement {
-    return this.#deps.scheduler.place(placementRequest(request, classification, lookup, copyCredit));
+    const placing = placementRequest(request, classification, lookup, copyCredit);
+    return this.#deps.scheduler.place(binding === null ? placing : binding.placing(placing));
   }
 
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
@@ -178,7 +195,7 @@ export class Walker {
     placement: Placement,
     bookings: number,
   ): KvHint | typeof COMMIT_RELEASED | typeof HELD | null {
-    const { exchange, request, classification } = walk;
+    const { binding = null, exchange, request, classification } = walk;
     const { runtime, blockSize, hashes, match } = lookup;
     const { attempt, workerId, slot, rank, table, row } = placement;
     const promptTokens = promptTokensOf(request);
@@ -191,6 +208,7 @@ export class Walker {
       policyClass: walk.admitted?.policyClass ?? policyClassOf(classification),
       admitted: walk.admitted ?? null,
       classification,
+      affinity: binding?.placed({ workerId, rank }) ?? null,
       attempt: exchange.bookings + 1,
       heldSince: walk.heldSince,
       lookup,
@@ -212,6 +230,7 @@ export class Walker {
       predictedTokens: predicted,
       predictedHostTokens,
       hold,
+      binding,
     });
     request.caller?.placed(lookup, placement);
     const commit = commitFor(placement.commit, runtime.commits);

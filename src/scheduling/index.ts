@@ -1,4 +1,6 @@
 // Load projection and booking.
+export { type AffinityRequest, SessionAffinity } from './affinity/session-affinity.ts';
+export type { SessionBinding } from './affinity/session-binding.ts';
 export { rankBlocks } from './busy-workers.ts';
 export { DefaultChoice } from './default-choice.ts';
 export type { EngineLoad, EngineLoads } from './engine-loads.ts';

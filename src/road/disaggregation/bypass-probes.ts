@@ -2,7 +2,7 @@
 // leaves the request on its usual way.
 import type { ConditionalDisaggregation } from '../../config/index.ts';
 import { PointsmanError, type WorkerRank } from '../../plugin/index.ts';
-import type { Placement, Scheduler } from '../../scheduling/index.ts';
+import type { Placement, Scheduler, SessionAffinity } from '../../scheduling/index.ts';
 import { placementRequest } from '../placement-request.ts';
 import { type LookupDeps, PromptLookups } from '../prompt-lookup.ts';
 import type { RoadRequest } from '../types.ts';
@@ -14,12 +14,19 @@ export interface Bypass {
   readonly rank: WorkerRank;
 }
 
+/** What probes ask. */
+interface ProbeDeps extends LookupDeps {
+  readonly scheduler: Scheduler;
+  readonly mode: string;
+  readonly affinity?: SessionAffinity | null;
+}
+
 /** Decides about bypasses. */
 export class BypassProbes {
-  readonly #deps: LookupDeps & { readonly scheduler: Scheduler; readonly mode: string };
+  readonly #deps: ProbeDeps;
   readonly #lookups: PromptLookups;
 
-  constructor(deps: LookupDeps & { readonly scheduler: Scheduler; readonly mode: string }) {
+  constructor(deps: ProbeDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
   }
@@ -82,6 +89,7 @@ export class BypassProbes {
 
   #probe(leg: RoadRequest): Placement {
     const lookup = this.#lookups.of(leg);
-    return this.#deps.scheduler.choose(placementRequest(leg, null, lookup, false));
+    const placing = placementRequest(leg, null, lookup, false);
+    return this.#deps.scheduler.choose(this.#deps.affinity?.look(leg)?.placing(placing) ?? placing);
   }
 }

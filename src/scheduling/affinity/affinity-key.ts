@@ -1,0 +1,65 @@
+// Under which key a request finds its session's binding. Roles are bound apart, as prefill and decode of a divided model are served by
+// different workers; models, routing groups and tenants never meet.
+import { createHash } from 'node:crypto';
+import { sessionKey } from '../../kv/index.ts';
+import type { Partition, Role, SessionContext } from '../../plugin/index.ts';
+import { idTooLong, MAX_SESSION_BYTES } from './affinity-errors.ts';
+import type { AffinityKey } from './types.ts';
+
+/** Longest part of a session key in UTF-16 units. */
+const MAX_PART = 256;
+
+/** What names a request's binding. */
+export interface AffinityScope {
+  readonly partition: Partition;
+  readonly role: Role;
+  /** Cache namespace of its tenant; null = it has none. */
+  readonly cacheSalt: string | null;
+}
+
+/**
+ * The key of a session's binding.
+ * @param grouped whether the children of one parent share a binding; the parent has its own.
+ * @throws PM_AFFINITY_ID when the id, or the parent's, has more than 256 bytes.
+ */
+export function affinityKey(
+  { cacheSalt, partition, role }: AffinityScope,
+  { parentSessionId, sessionId }: Pick<SessionContext, 'sessionId' | 'parentSessionId'>,
+  grouped: boolean,
+): AffinityKey {
+  const id =
+    grouped && parentSessionId !== undefined ? groupIdOf(checked(parentSessionId)) : checked(sessionId);
+  return `${role}|${sessionKey(partition, tenantOf(cacheSalt), id)}` as AffinityKey;
+}
+
+/**
+ * The id that the children of a session share. It begins with a control character, which no id of a client can contain, and its length
+ * is the same whatever the parent is called.
+ */
+export function groupIdOf(parentSessionId: string): string {
+  return `\u0001sg:${digest(parentSessionId)}`;
+}
+
+/** For a salt that is too long its digest stands in the key, in a length that no shorter salt has. */
+function tenantOf(cacheSalt: string | null): string | null {
+  if (cacheSalt === null || cacheSalt.length < MAX_PART) return cacheSalt;
+  return digest(cacheSalt).padEnd(MAX_PART);
+}
+
+/** Whether the ids of a session are short enough. */
+export function canBeKey({
+  parentSessionId = '',
+  sessionId,
+}: Pick<SessionContext, 'sessionId' | 'parentSessionId'>): boolean {
+  return Math.max(Buffer.byteLength(sessionId), Buffer.byteLength(parentSessionId)) <= MAX_SESSION_BYTES;
+}
+
+function checked(id: string): string {
+  const bytes = Buffer.byteLength(id);
+  if (bytes > MAX_SESSION_BYTES) throw idTooLong(bytes);
+  return id;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
