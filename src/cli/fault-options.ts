@@ -7,6 +7,7 @@ import {
   MAX_REORDER_WINDOW,
   NO_EVENT_FAULTS,
 } from '../simulator/index.ts';
+import { millisecondsOf } from './option-values.ts';
 
 /** How the two options are shown in help. */
 export const EVENT_FAULTS_HELP =
@@ -17,7 +18,6 @@ export const RESTART_HELP =
 const MAX_RESTARTS = 1000;
 /** Timers cannot wait longer. */
 const MAX_RESTART_MS = 1_000_000_000;
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** Reads `drop=0.3,duplicate=0.05,reorder=0.05,window=4,delay=200ms`, each part once and in any order. */
 export function eventFaults(text: string): EventFaultSettings {
@@ -70,13 +70,6 @@ export function engineRestarts(
   }
   if (before.length === MAX_RESTARTS) throw new InvalidArgumentError(`At most ${MAX_RESTARTS} are possible.`);
   return [...before, { worker: Number(worker), atMs }];
-}
-
-/** A time with its unit, as ms; null when it is none. */
-function millisecondsOf(text: string): number | null {
-  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
-  const factor = UNITS[unit];
-  return factor === undefined ? null : Number(number) * factor;
 }
 
 function badFaults(part: string): InvalidArgumentError {

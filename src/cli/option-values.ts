@@ -3,6 +3,7 @@ import { InvalidArgumentError } from 'commander';
 import { isActionName } from '../simulator/index.ts';
 
 const MOST = Number.MAX_SAFE_INTEGER;
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** Reads a whole number within a closed range. */
 export function wholeNumber(least: number, most: number): (text: string) => number {
@@ -25,6 +26,28 @@ export function notNegative(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && value >= 0 && value <= MOST) return value;
   throw new InvalidArgumentError(`It must be a number from 0 to ${MOST}.`);
+}
+
+/** Reads a number above 0, or two of them as a fraction: 0.25, 1/4. */
+export function share(text: string): number {
+  const [, above = '', below = '1'] = /^(\d+(?:\.\d+)?)(?:\/(\d+(?:\.\d+)?))?$/.exec(text) ?? [];
+  const value = above === '' ? 0 : Number(above) / Number(below);
+  if (value > 0 && value <= MOST) return value;
+  throw new InvalidArgumentError('It must be a number above 0 or a fraction, such as 0.25 or 1/4.');
+}
+
+/** Reads a time in ms, s, m or h, as ms. */
+export function duration(text: string): number {
+  const ms = millisecondsOf(text);
+  if (ms !== null) return ms;
+  throw new InvalidArgumentError('It must be a time in ms, s, m or h, such as 90s.');
+}
+
+/** A time such as 90s or 1.5h in ms; null = it is none. */
+export function millisecondsOf(text: string): number | null {
+  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
+  const factor = UNITS[unit];
+  return factor === undefined ? null : Number(number) * factor;
 }
 
 /** Collects the hint actions of an option that may be given again, each once. */

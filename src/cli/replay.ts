@@ -6,49 +6,26 @@ import { PointsmanError } from '../plugin/index.ts';
 import {
   checkReplaySettings,
   parseCompare,
-  type ReplaySettings,
+  readSessionTrace,
   readTrace,
   rejectionLines,
   replay,
   reportTable,
+  traceFormatOf,
 } from '../replay/index.ts';
-import { type EngineRestart, type EventFaultSettings, HANDOFF_KINDS } from '../simulator/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
-import { actionNames } from './option-values.ts';
+import { actionNames, duration, oneOf, share } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { replayProgress } from './replay-progress.ts';
 import { replayRouters } from './replay-router.ts';
-
-interface ReplayFlags {
-  readonly workers: string;
-  readonly prefillWorkers?: string;
-  readonly decodeWorkers?: string;
-  readonly handoff: string;
-  readonly blockSize: string;
-  readonly kvBlocks: string;
-  readonly hostKvBlocks: string;
-  readonly hostGbps: string;
-  readonly timing: string;
-  readonly model: string;
-  readonly speedup: string;
-  readonly limit?: string;
-  readonly seed: string;
-  readonly compare: string;
-  readonly fastEvents?: true;
-  readonly cutEvents?: true;
-  readonly eventReplay: boolean;
-  readonly eventFaults?: EventFaultSettings;
-  readonly restartEngine?: readonly EngineRestart[];
-  readonly acceptAction?: readonly string[];
-  readonly json?: true;
-}
+import { type ReplayFlags, readSettings } from './replay-settings.ts';
 
 /** Adds the command. */
 export function register(program: Command, io: CliIo): void {
   program
     .command('replay')
     .description('run a trace against simulated engines in virtual time; one column per routing')
-    .argument('<trace>', 'Mooncake JSONL file (512-token hash_ids), plain or .gz')
+    .argument('<trace>', 'Mooncake JSONL file (512-token hash_ids) or session trace, plain or .gz')
     .option('--workers <n>', 'simulated workers', '8')
     .option(
       '--prefill-workers <n>',
@@ -56,9 +33,12 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--decode-workers <n>', 'workers that only decode')
     .option('--handoff <kind>', 'how KV is handed over: nixl, nixl_push, mooncake or bootstrap', 'nixl')
-    .option('--block-size <tokens>', "tokens per KV block; divides the trace's 512", '512')
-    .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited', '16384')
-    .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks', '0')
+    .option(
+      '--block-size <tokens>',
+      "tokens per KV block; fits the trace's, which is the default: 512, of sessions 64",
+    )
+    .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited (default: 16384)')
+    .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks (default: 0)')
     .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', '504')
     .option(
       '--timing <model>',
@@ -67,7 +47,22 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--model <model>', 'engine, or block-list: every trace id is a full block, no outputs', 'engine')
     .option('--speedup <x>', "divides the trace's arrival times", '1')
-    .option('--limit <n>', 'only the first n requests')
+    .option('--limit <n>', 'only the first n requests, or the first n lines of a session trace')
+    .option('--format <kind>', 'auto, mooncake or sessions', oneOf(['auto', 'mooncake', 'sessions']), 'auto')
+    .option('--copies <n>', 'sessions: copies of each, with blocks of their own (default: 1)')
+    .option(
+      '--session-window <time>',
+      'sessions: they start at random within so long (default: 5400s)',
+      duration,
+    )
+    .option('--think-cap <time>', 'sessions: no think time is longer (default: 3600s)', duration)
+    .option('--max-context <tokens>', 'sessions: leave out those with a longer prompt')
+    .option(
+      '--memory <ratio>',
+      'sessions: KV blocks of all workers, in peak live working sets: 0.5, 1/3',
+      share,
+    )
+    .option('--host-memory <ratio>', 'sessions: blocks of host memory likewise', share)
     .option('--seed <s>', 'seed of every random choice, from 1', '1')
     .option(
       '--compare <names>',
@@ -96,10 +91,15 @@ A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_l
 512 tokens, equal ids are equal blocks. It may name its session: "session_id": "s1", or "session_context" with session_id,
 parent_session_id, session_final, input_trigger and agent_headers. Other fields are ignored.
 
+A line of a session trace is a session with its sub-agents, as in kv-cache-tester's files: {"id": "s1", "block_size": 64, "requests":
+[{"t": 0, "type": "n", "in": 130, "out": 20, "hash_ids": [1, 2], "api_time": 2.5}, …]}. Its next turn is sent when the answer to the
+last one is complete and its think time is over, or its sub-agents are done. docs/session-traces.md says more.
+
 Examples:
   $ pointsman replay conversation_trace.jsonl.gz --compare round-robin,kv
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
   $ pointsman replay trace.jsonl --prefill-workers 4 --decode-workers 4 --compare kv,conditional.yaml
+  $ pointsman replay sessions.jsonl.gz --workers 4 --copies 3 --max-context 260000 --memory 1/2 --compare kv,policy.yaml
   $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,
     )
@@ -107,10 +107,11 @@ Examples:
 }
 
 async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<void> {
-  const settings = readSettings(flags);
-  checkReplaySettings(settings);
   const runs = parseCompare(flags.compare);
-  const trace = await readTrace(file, settings.limit);
+  const format = flags.format === 'auto' ? await traceFormatOf(file) : flags.format;
+  const settings = readSettings(flags, format);
+  checkReplaySettings(settings);
+  const trace = await (format === 'sessions' ? readSessionTrace : readTrace)(file, settings.limit);
   const interrupt = new AbortController();
   const onSignal = (): void => {
     interrupt.abort(
@@ -148,70 +149,4 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
   }
-}
-
-function readSettings(flags: ReplayFlags): ReplaySettings {
-  const hostBlocks = numberOf('--host-kv-blocks', flags.hostKvBlocks);
-  const hostGbps = numberOf('--host-gbps', flags.hostGbps);
-  const divided = readDivision(flags);
-  return {
-    workers: divided === null ? numberOf('--workers', flags.workers) : divided.workers,
-    ...divided,
-    block_size: numberOf('--block-size', flags.blockSize),
-    kv_blocks: flags.kvBlocks === 'unlimited' ? 'unlimited' : numberOf('--kv-blocks', flags.kvBlocks),
-    timing: oneOf('--timing', flags.timing, ['default', 'none']),
-    model: oneOf('--model', flags.model, ['engine', 'block-list']),
-    speedup: numberOf('--speedup', flags.speedup),
-    limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
-    seed: numberOf('--seed', flags.seed),
-    cut_events: flags.cutEvents === true,
-    ...(flags.eventReplay ? {} : { event_replay: false }),
-    ...(hostBlocks > 0 && { host_kv_blocks: hostBlocks, host_gbps: hostGbps }),
-    ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
-    ...(flags.restartEngine && {
-      restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
-    }),
-    ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
-  };
-}
-
-/** Null = every worker serves whole requests. */
-function readDivision({
-  decodeWorkers,
-  handoff,
-  prefillWorkers,
-}: ReplayFlags): Pick<ReplaySettings, 'workers' | 'prefill_workers' | 'decode_workers' | 'handoff'> | null {
-  if (prefillWorkers === undefined && decodeWorkers === undefined) return null;
-  if (prefillWorkers === undefined || decodeWorkers === undefined) {
-    throw new PointsmanError('PM_USAGE', '--prefill-workers and --decode-workers are given together');
-  }
-  const prefill = numberOf('--prefill-workers', prefillWorkers);
-  const decode = numberOf('--decode-workers', decodeWorkers);
-  return {
-    workers: prefill + decode,
-    prefill_workers: prefill,
-    decode_workers: decode,
-    handoff: oneOf('--handoff', handoff, HANDOFF_KINDS),
-  };
-}
-
-function faultSettings({
-  delayMs,
-  ...shares
-}: EventFaultSettings): NonNullable<ReplaySettings['event_faults']> {
-  return { ...shares, delay_ms: delayMs };
-}
-
-function numberOf(option: string, text: string): number {
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
-  throw new PointsmanError('PM_USAGE', `${option} takes a number, not ${JSON.stringify(text)}`);
-}
-
-function oneOf<T extends string>(option: string, text: string, allowed: readonly T[]): T {
-  const found = allowed.find((one) => one === text);
-  if (found !== undefined) return found;
-  throw new PointsmanError(
-    'PM_USAGE',
-    `${option} takes ${allowed.join(' or ')}, not ${JSON.stringify(text)}`,
-  );
 }

@@ -70,6 +70,11 @@ export function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }
 
+/** A share with six decimals; null without a whole. */
+export function rate(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1e6) / 1e6;
+}
+
 function bitsOf(value: number): number {
   float[0] = value;
   return halves[1]! >>> DROPPED;

@@ -1,12 +1,15 @@
 // A replay: the same trace once per compared routing, and one report.
-import { PointsmanError } from '../plugin/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
   type SimulatedEngineSettings,
   type SimulatedRole,
   type VirtualFleetOptions,
 } from '../simulator/index.ts';
+import { type PlannedReplay, planReplay } from './plan-replay.ts';
+import { invalid, requireWhole } from './replay-settings.ts';
 import { type PreparedRun, prepareRun, type RunOptions } from './run.ts';
+import { checkSessionSettings } from './session-settings.ts';
+import type { SessionTrace } from './session-trace.ts';
 import { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
 import type {
   ComposeReplayRouter,
@@ -22,7 +25,7 @@ export const MAX_WORKERS = 10_000;
 
 /** What a replay needs. */
 export interface ReplayOptions {
-  readonly trace: Trace;
+  readonly trace: Trace | SessionTrace;
   readonly settings: ReplaySettings;
   readonly runs: readonly { readonly name: string; readonly choice: RoutingChoice }[];
   readonly fastEvents: boolean;
@@ -36,7 +39,7 @@ export interface ReplayOptions {
 }
 
 /**
- * Refuses settings that do not fit together or do not fit a Mooncake trace.
+ * Refuses settings that do not fit together, or do not fit a Mooncake trace where none are for sessions.
  * @throws PM_REPLAY_SETTINGS
  */
 export function checkReplaySettings(settings: ReplaySettings): void {
@@ -48,8 +51,9 @@ export function checkReplaySettings(settings: ReplaySettings): void {
     requireWhole('--decode-workers', decode ?? 0, 1, MAX_WORKERS);
     if (settings.model !== 'engine') throw invalid('--prefill-workers takes --model engine');
   }
-  requireWhole('--block-size', blockSize, 1, TRACE_BLOCK_SIZE);
-  if (TRACE_BLOCK_SIZE % blockSize !== 0) {
+  if (settings.sessions !== undefined) checkSessionSettings(settings, settings.sessions);
+  else requireWhole('--block-size', blockSize, 1, TRACE_BLOCK_SIZE);
+  if (settings.sessions === undefined && TRACE_BLOCK_SIZE % blockSize !== 0) {
     throw invalid(
       `--block-size ${blockSize} does not divide the trace's block size ${TRACE_BLOCK_SIZE}; blocks of the engine would straddle blocks of the trace, so take 1, 2, 4, … ${TRACE_BLOCK_SIZE}`,
     );
@@ -87,11 +91,12 @@ export function checkReplaySettings(settings: ReplaySettings): void {
  * @throws PM_REPLAY_SETTINGS and what `compose` throws, before anything runs; the signal's reason when it is aborted.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
-  const { trace, settings } = options;
-  checkReplaySettings(settings);
+  checkReplaySettings(options.settings);
+  const planned = planReplay(options.trace, options.settings);
+  const { settings } = planned;
   const prepared: PreparedRun[] = [];
   try {
-    for (const run of options.runs) prepared.push(await prepareRun(runOptions(options, run)));
+    for (const run of options.runs) prepared.push(await prepareRun(runOptions(options, planned, run)));
     const runs: RunReport[] = [];
     const walls: RunWall[] = [];
     for (let next = prepared[0]; next !== undefined; next = prepared[0]) {
@@ -102,17 +107,21 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
       prepared.shift();
       await next.close();
     }
-    return { trace: describeTrace(trace), settings, runs, wall: { runs: walls } };
+    return { trace: planned.described, settings, runs, wall: { runs: walls } };
   } finally {
     for (const run of prepared) await run.close();
   }
 }
 
-function runOptions(options: ReplayOptions, run: ReplayOptions['runs'][number]): RunOptions {
-  const { settings, trace, fastEvents, compose, hasher, encode, wallClock, signal } = options;
+function runOptions(
+  options: ReplayOptions,
+  { settings, workload }: PlannedReplay,
+  run: ReplayOptions['runs'][number],
+): RunOptions {
+  const { fastEvents, compose, hasher, encode, wallClock, signal } = options;
   return {
     name: run.name,
-    trace,
+    trace: workload,
     choice: run.choice,
     workers: settings.workers,
     ...(settings.prefill_workers !== undefined && { roles: rolesOf(settings) }),
@@ -159,24 +168,4 @@ function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
     acceptedActions: settings.accept_actions ?? [],
     seed: settings.seed,
   };
-}
-
-function describeTrace(trace: Trace): ReplayReport['trace'] {
-  return {
-    name: trace.name,
-    block_size: TRACE_BLOCK_SIZE,
-    requests: trace.requests,
-    input_tokens: trace.inputLengths.reduce((sum, length) => sum + length, 0),
-    output_tokens: trace.outputLengths.reduce((sum, length) => sum + length, 0),
-    duration_ms: trace.arrivals.at(-1) ?? 0,
-  };
-}
-
-function requireWhole(option: string, value: number, least: number, most: number): void {
-  if (Number.isInteger(value) && value >= least && value <= most) return;
-  throw invalid(`${option} is ${value}; it must be a whole number from ${least} to ${most}`);
-}
-
-function invalid(message: string): PointsmanError {
-  return new PointsmanError('PM_REPLAY_SETTINGS', message);
 }

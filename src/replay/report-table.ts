@@ -52,6 +52,18 @@ const HOST: readonly Row[] = [
   ['  offloaded to host', (run) => String(sumOf(run, 'offloaded_blocks'))],
 ];
 
+/** What sessions saw; shown for session traces. */
+const SESSIONS: readonly Row[] = [
+  ['resumed turns', (run) => String(run.sessions?.resumed_turns ?? 0)],
+  ['  TTFT mean (ms)', (run) => milliseconds(run.sessions?.resumed_ttft_ms.mean ?? null)],
+  ['  TTFT p50', (run) => milliseconds(run.sessions?.resumed_ttft_ms.p50 ?? null)],
+  ['  TTFT p99', (run) => milliseconds(run.sessions?.resumed_ttft_ms.p99 ?? null)],
+  ['  hit rate (tokens)', (run) => percent(run.sessions?.resumed_hit_rate_tokens ?? null)],
+  ['blocks evicted', (run) => String(run.sessions?.evicted_blocks ?? 0)],
+  ['  of sessions that come back to them', (run) => String(run.sessions?.live_evictions ?? 0)],
+  ['blocks released', (run) => String(run.sessions?.released_blocks ?? 0)],
+];
+
 const FIGURES: readonly Row[] = [
   ['prefix hit rate (tokens)', (run) => percent(run.prefix_hit_rate_tokens)],
   ['  predicted by the router', (run) => percent(run.predicted_hit_rate_tokens)],
@@ -79,6 +91,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...(settings.sessions === undefined ? [] : SESSIONS),
     ...hintRows(report.runs),
     ...(settings.host_kv_blocks === undefined ? [] : HOST),
     ...(report.runs.some((run) => run.hints.commits !== undefined) ? COMMITS : []),
@@ -94,6 +107,7 @@ export function reportTable(report: ReplayReport): string {
     [label.padEnd(labelWidth), ...cells].join('  ').trimEnd();
   return [
     `${trace.name}: ${trace.requests} requests, ${trace.input_tokens} input and ${trace.output_tokens} output tokens`,
+    ...sessionLines(report),
     `${settings.workers} workers, block size ${settings.block_size}, ${settings.kv_blocks} KV blocks${hostBlocks(settings)} each, timing ${settings.timing}, model ${settings.model}, speedup ${settings.speedup}, seed ${settings.seed}`,
     '',
     line(
@@ -107,6 +121,19 @@ export function reportTable(report: ReplayReport): string {
       ),
     ),
   ].join('\n');
+}
+
+function sessionLines({ settings, trace }: ReplayReport): readonly string[] {
+  const sessions = trace.sessions;
+  const how = settings.sessions;
+  if (sessions === undefined || how === undefined) return [];
+  const left =
+    sessions.dropped === 0 ? '' : ` (${sessions.dropped} left out, above ${how.max_context} tokens)`;
+  const memory = how.memory === undefined ? '' : `; KV blocks for ${how.memory} of it`;
+  return [
+    `${sessions.lines} lines${left}, ${how.copies} copies: ${sessions.sessions} sessions, ${sessions.sub_agents} of them sub-agents, starting within ${how.window_ms / 1000} s`,
+    `peak live working set ${sessions.working_set_tokens} tokens${memory}`,
+  ];
 }
 
 function hostBlocks({ host_kv_blocks: blocks }: ReplayReport['settings']): string {

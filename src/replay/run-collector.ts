@@ -4,8 +4,9 @@ import type { DecisionRecord } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { SimulatedEngineStats } from '../simulator/index.ts';
 import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
-import { Distribution, rounded } from './distribution.ts';
+import { Distribution, rate, rounded } from './distribution.ts';
 import { RejectionTally } from './rejection-tally.ts';
+import { ReleaseTally } from './release-tally.ts';
 import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
 
 interface WorkerTotals {
@@ -42,6 +43,7 @@ export class RunCollector {
   readonly #actions = new Map<string, number>();
   readonly #outcomes = new Map<string, number>();
   readonly #rejections = new RejectionTally();
+  readonly #releases = new ReleaseTally();
   readonly #commits: CommitTally;
   readonly #prompts = { remote_prefills: 0, bypassed: 0, fallbacks: 0 };
   #fetchedBlocks = 0;
@@ -100,6 +102,11 @@ export class RunCollector {
     return this.#commits.booked(record, inputTokens);
   }
 
+  /** Blocks that engines gave up because a `kv.evict` said so. */
+  get releases(): ReleaseTally {
+    return this.#releases;
+  }
+
   /** A request reached its engine with this hint. */
   hinted(hint: KvHint): void {
     for (const action of hint.actions) {
@@ -110,6 +117,7 @@ export class RunCollector {
   /** The engine's answer to a request's hint. */
   outcomes(hint: KvHint, outcomes: readonly ReportedHintOutcome[]): void {
     this.#rejections.answered(hint, outcomes);
+    this.#releases.answered(hint, outcomes);
     for (const outcome of outcomes) {
       count(this.#outcomes, outcome.outcome);
       const action = hint.actions.find((one) => one.action_id === outcome.actionId);
@@ -224,9 +232,4 @@ function count(counts: Map<string, number>, key: string): void {
 
 function sorted(counts: ReadonlyMap<string, number>): Record<string, number> {
   return Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Six decimals; null without a whole. */
-function rate(part: number, whole: number): number | null {
-  return whole === 0 ? null : Math.round((part / whole) * 1e6) / 1e6;
 }

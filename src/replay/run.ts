@@ -1,6 +1,6 @@
 // One run: a trace through one router onto a fleet of simulated engines, in virtual time.
 
-import type { EventFeed } from '../events/index.ts';
+import type { EventFeed, KvEvent } from '../events/index.ts';
 import {
   DEFAULT_EVENT_HISTORY,
   type EngineRestart,
@@ -11,8 +11,12 @@ import {
   VirtualTime,
 } from '../simulator/index.ts';
 import { ObservedTransport } from './observed-transport.ts';
-import { REPLAY_MODEL, ReplayDoor } from './replay-door.ts';
+import { type Arrivals, ReplayDoor } from './replay-door.ts';
+import { REPLAY_MODEL, RequestDoor } from './request-door.ts';
 import { RunCollector } from './run-collector.ts';
+import { SessionDoor } from './session-door.ts';
+import type { SessionPlan } from './session-plan.ts';
+import { SessionTally } from './session-tally.ts';
 import type { Trace } from './trace.ts';
 import type {
   ComposeReplayRouter,
@@ -29,13 +33,13 @@ const STEPS_PER_TURN = 4096;
 /** What a run needs. */
 export interface RunOptions {
   readonly name: string;
-  readonly trace: Trace;
+  readonly trace: Trace | SessionPlan;
   readonly choice: RoutingChoice;
   readonly workers: number;
   /** Role of each worker; absent = all serve whole requests. */
   readonly roles?: readonly SimulatedRole[];
   readonly engine: SimulatedEngineSettings;
-  /** Divides the trace's arrival times. */
+  /** Divides the trace's arrival times, of sessions their starts and think times. */
   readonly speedup: number;
   readonly seed: number;
   /** Hand events over decoded instead of as bytes. */
@@ -69,6 +73,13 @@ export interface PreparedRun {
 /** Composes the router of a run over a fleet of its own. @throws whatever `compose` throws. */
 export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   const time = new VirtualTime();
+  const workload = workloadOf(options);
+  const tally = workload.kind === 'sessions' ? workload.tally : null;
+  const collector = new RunCollector(
+    options.workers,
+    options.engine.blockSize,
+    options.engine.hostKvBlocks > 0,
+  );
   const fleet = new VirtualFleet({
     time,
     hasher: options.hasher,
@@ -81,12 +92,13 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     eventFaultSeed: options.seed,
     restarts: options.restarts,
     eventHistory: options.eventReplay ? DEFAULT_EVENT_HISTORY : 0,
+    ...(tally && {
+      watchEvents: (events: readonly KvEvent[]) => {
+        tally.events(events);
+        collector.releases.events(events);
+      },
+    }),
   });
-  const collector = new RunCollector(
-    options.workers,
-    options.engine.blockSize,
-    options.engine.hostKvBlocks > 0,
-  );
   const router = await options.compose({
     choice: options.choice,
     seed: options.seed,
@@ -97,12 +109,13 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     workers: fleet.workers,
   });
   connectEvents(options, fleet, router);
-  const door = new ReplayDoor(options, time, router, collector);
+  const door = new RequestDoor(time, router, collector, options.wallClock);
+  const arrivals = arrivalsOf(workload, options, time, door, collector);
   return {
     fleet,
     async run() {
       const startedAt = options.wallClock();
-      await runToEnd(options, door, collector, router);
+      await runToEnd(options, arrivals, collector, router);
       return {
         report: {
           ...collector.report(
@@ -111,6 +124,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
             (index) => fleet.engine(BigInt(index + 1)).stats(),
             router.policyFaults(),
           ),
+          ...(tally && { sessions: tally.report(collector.releases.blocks) }),
           ...(goesWrong(options) ? eventReport(options, router, collector) : {}),
         },
         wall: {
@@ -127,16 +141,38 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   };
 }
 
+/** What a run makes happen. */
+type Workload =
+  | { readonly kind: 'requests'; readonly trace: Trace }
+  | { readonly kind: 'sessions'; readonly plan: SessionPlan; readonly tally: SessionTally };
+
+function workloadOf({ trace }: RunOptions): Workload {
+  if (trace.kind === 'requests') return { kind: 'requests', trace };
+  return { kind: 'sessions', plan: trace, tally: new SessionTally(trace) };
+}
+
+function arrivalsOf(
+  workload: Workload,
+  options: RunOptions,
+  time: VirtualTime,
+  door: RequestDoor,
+  collector: RunCollector,
+): Arrivals {
+  return workload.kind === 'requests'
+    ? new ReplayDoor(options, workload.trace, time, door, collector)
+    : new SessionDoor(options, workload.plan, time, door, collector, workload.tally);
+}
+
 async function runToEnd(
   options: RunOptions,
-  door: ReplayDoor,
+  arrivals: Arrivals,
   collector: RunCollector,
   { road }: ReplayRouter,
 ): Promise<void> {
   const total = options.trace.requests;
   while (collector.ended < total) {
     for (let step = 0; step < STEPS_PER_TURN && collector.ended < total; step += 1) {
-      door.step();
+      arrivals.step();
       // A request classifier's promises come on at the moment of virtual time that let them.
       if (road.unsettled()) await promisesRan();
     }

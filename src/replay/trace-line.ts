@@ -1,4 +1,5 @@
 // Checks one line of a Mooncake trace and adds it to the columns.
+import { shown } from './line-fields.ts';
 import { TRACE_BLOCK_SIZE, type TraceBuilder } from './trace.ts';
 import { wrong } from './trace-error.ts';
 import { sessionOfLine } from './trace-session.ts';
@@ -95,11 +96,4 @@ function numberOf(
       ? `${field} is missing; it is ${what}`
       : `${field} is ${shown(value)}; it must be ${what}`,
   );
-}
-
-/** A value in few characters. */
-function shown(value: unknown): string {
-  // JSON has no word for numbers beyond the largest double, which a trace may still spell out.
-  const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
-  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }

@@ -8,6 +8,7 @@ export const TRACE_BLOCK_SIZE = 512;
 
 /** Requests in order of arrival. */
 export interface Trace {
+  readonly kind: 'requests';
   /** File name without folder. */
   readonly name: string;
   readonly requests: number;
@@ -93,6 +94,7 @@ export class TraceBuilder {
     const rows = this.#requests;
     const first = this.#arrivals[0] ?? 0;
     return {
+      kind: 'requests',
       name,
       requests: rows,
       arrivals: this.#arrivals.slice(0, rows).map((timestamp) => timestamp - first),

@@ -8,6 +8,7 @@ import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { HandoffKind, VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
 import type { Percentiles } from './distribution.ts';
+import type { SessionSettings } from './session-plan.ts';
 
 /** How a run routes: a router mode, or a policy file in mode `kv`. */
 export type RoutingChoice =
@@ -55,6 +56,14 @@ export interface ReplayRouter {
 /** Builds a router; errors about the choice or its file are thrown before anything runs. */
 export type ComposeReplayRouter = (options: ReplayRouterOptions) => Promise<ReplayRouter>;
 
+/** How a session trace is replayed, as reported. */
+export interface SessionReplaySettings extends SessionSettings {
+  /** KV blocks of all workers together, as a share of the peak live working set; absent = they were given as a number. */
+  readonly memory?: number;
+  /** Host blocks likewise. */
+  readonly host_memory?: number;
+}
+
 /** Settings of a replay, as reported. */
 export interface ReplaySettings {
   readonly workers: number;
@@ -88,6 +97,8 @@ export interface ReplaySettings {
   readonly handoff?: HandoffKind;
   /** Hint actions that the engines take and answer without doing anything; absent = none. */
   readonly accept_actions?: readonly string[];
+  /** Of a session trace; absent for requests at their own times. */
+  readonly sessions?: SessionReplaySettings;
 }
 
 /** Totals of one worker. */
@@ -163,6 +174,23 @@ export interface EventReport {
   readonly misprediction_rate_tokens: number | null;
 }
 
+/** What sessions saw. */
+export interface SessionReport {
+  /** Sub-agents counted as sessions. */
+  readonly sessions: number;
+  /** Answered turns that are not the first of their session. */
+  readonly resumed_turns: number;
+  readonly resumed_ttft_ms: Percentiles;
+  /** Σ tokens reported as cached / Σ prompt tokens, of resumed turns. */
+  readonly resumed_hit_rate_tokens: number | null;
+  /** Blocks that left the device of a worker, for whatever reason. */
+  readonly evicted_blocks: number;
+  /** Those of them that a turn not yet sent has in its prompt. */
+  readonly live_evictions: number;
+  /** Blocks that engines gave up because a `kv.evict` said so. */
+  readonly released_blocks: number;
+}
+
 /** One run. Rates lie in [0, 1]; null = nothing to divide by, or no index to predict from. */
 export interface RunReport {
   readonly name: string;
@@ -188,6 +216,8 @@ export interface RunReport {
   readonly duration_ms: number;
   readonly output_tok_s: number | null;
   readonly hints: HintReport;
+  /** Of a session trace; absent for requests at their own times. */
+  readonly sessions?: SessionReport;
   /** Where prompts were computed; absent where all workers do both. */
   readonly disaggregation?: DisaggregationReport;
   /** Absent where nothing goes wrong with events, or the router keeps no index. */
@@ -205,6 +235,19 @@ export interface RunWall {
   readonly decision_us: Percentiles;
 }
 
+/** What of a session trace is replayed. `requests`, tokens and `duration_ms` beside it are of all copies, in a dry run. */
+export interface SessionTraceReport {
+  /** Lines of the trace, and those left out for a prompt above `max_context`. */
+  readonly lines: number;
+  readonly dropped: number;
+  /** Sessions of all copies, sub-agents included. */
+  readonly sessions: number;
+  readonly sub_agents: number;
+  /** Peak live working set, in blocks of the trace and in tokens. */
+  readonly working_set_blocks: number;
+  readonly working_set_tokens: number;
+}
+
 /** The whole report. */
 export interface ReplayReport {
   readonly trace: {
@@ -214,6 +257,8 @@ export interface ReplayReport {
     readonly input_tokens: number;
     readonly output_tokens: number;
     readonly duration_ms: number;
+    /** Of a session trace; absent for requests at their own times. */
+    readonly sessions?: SessionTraceReport;
   };
   readonly settings: ReplaySettings;
   readonly runs: readonly RunReport[];

@@ -26,6 +26,7 @@ export type {
   SimulatorSink,
 } from './types.ts';
 export { HANDOFF_KINDS } from './types.ts';
+export { BlockEnds } from './virtual/block-ends.ts';
 export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {
   EventEncoder,

@@ -34,6 +34,8 @@ export interface VirtualEventStreamParts {
   readonly time: VirtualTime;
   readonly rank: number;
   readonly encode: EventEncoder;
+  /** Sees every batch when it is published; null = nobody does. */
+  readonly watch: ((events: readonly KvEvent[]) => void) | null;
   /** null = nothing is kept, and batches nobody hears need not be encoded. */
   readonly history: EventHistory | null;
   /** null = every batch arrives as it is published. */
@@ -64,7 +66,8 @@ export class VirtualEventStream {
   publish(events: readonly KvEvent[], at: number): void {
     const sequence = this.#sequence;
     this.#sequence += 1;
-    const { encode, faults, history, rank, time } = this.#parts;
+    const { encode, faults, history, rank, time, watch } = this.#parts;
+    watch?.(events);
     if (this.#link === null && history === null) return;
     const batch: KvEventBatch = { timestamp: at / 1000, events, rank };
     const bytes = history !== null || !this.#link?.decoded ? encode(batch) : null;

@@ -1,6 +1,7 @@
 // A fleet of simulated engines in virtual time, behind the same transport port as engines over HTTP. Its engines reach each
 // other through a directory in memory.
 import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from '../../engines/index.ts';
+import type { KvEvent } from '../../events/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import { PointsmanError } from '../../plugin/index.ts';
 import { createSimulatedEngine } from '../core/create-engine.ts';
@@ -39,6 +40,8 @@ export interface VirtualFleetOptions {
   readonly restarts?: readonly EngineRestart[];
   /** Time of a replay's question, and of its answer, ms; default 1. */
   readonly eventReplayLatencyMs?: number;
+  /** Sees what every engine publishes, when it does, whatever becomes of it on its way. */
+  readonly watchEvents?: (events: readonly KvEvent[]) => void;
 }
 
 /** One worker of the fleet, as a router is told about it. */
@@ -84,6 +87,7 @@ export class VirtualFleet implements EngineTransport {
         time: options.time,
         rank: 0,
         encode: options.encode,
+        watch: options.watchEvents ?? null,
         history: eventHistory === 0 ? null : new EventHistory(eventHistory),
         faults:
           eventFaults && new EventFaults(eventFaults, eventFaultRng(options.eventFaultSeed ?? 0, index)),
