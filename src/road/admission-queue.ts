@@ -129,6 +129,9 @@ export class AdmissionQueue<E extends HeldExchange> {
     const rawIsl = promptTokensOf(request);
     const bestCached = (): number => gate.bestCached(request, match, runtime, blockSize, rawIsl);
     const asked = askedClassOf(request, classification);
+    if (asked !== null && !profile.has(asked)) {
+      this.#ports.metrics.count('pointsman_queue_unknown_classes_total', { model: request.partition.model });
+    }
     let cached = profile.isNamed(asked) ? null : bestCached();
     const at = profile.classOf(asked, rawIsl - (cached ?? 0));
     const queueClass = profile.classes[at]!;
