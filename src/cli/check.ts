@@ -17,6 +17,7 @@ import {
 } from '../host/index.ts';
 import { NO_METRICS, textTable } from '../observe/index.ts';
 import { NO_LOG, PointsmanError } from '../plugin/index.ts';
+import { QUEUE_TITLES, type QueueClassRow, queueCells, queueRows } from './check-queues.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { pluginModules, threadModules } from './plugin-modules.ts';
 import { loadFiles, policyFileFromEnv } from './serve-config.ts';
@@ -73,7 +74,12 @@ interface Findings {
   readonly roles: readonly RoleResolution[] | null;
   /** Null = none is configured, or the file cannot be used. */
   readonly classifier: ClassifierResolution | null;
+  /** Classes of the admission queues; empty = no model queues. */
+  readonly queues: readonly QueueClassRow[];
 }
+
+/** Of a file that cannot be used. */
+const NOTHING_RESOLVED = { roles: null, classifier: null, queues: [] };
 
 async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<Findings> {
   try {
@@ -100,18 +106,19 @@ async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<F
         problems: [...early, ...host.warnings],
         roles: tokens.problems.length > 0 ? null : roles,
         classifier: tokens.problems.length > 0 ? null : classifier,
+        queues: queueRows(config),
       };
     } catch (thrown) {
       if (!(thrown instanceof ConfigError)) throw thrown;
-      return { source, problems: [...early, ...thrown.problems], roles: null, classifier: null };
+      return { ...NOTHING_RESOLVED, source, problems: [...early, ...thrown.problems] };
     }
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
-    return { source: thrown.source, problems: thrown.problems, roles: null, classifier: null };
+    return { ...NOTHING_RESOLVED, source: thrown.source, problems: thrown.problems };
   }
 }
 
-function print(io: CliIo, file: string, { classifier, problems, roles, source }: Findings): void {
+function print(io: CliIo, file: string, { classifier, problems, queues, roles, source }: Findings): void {
   for (const problem of problems) {
     const word = problem.severity === 'warning' ? 'warning: ' : '';
     io.err(`${word}${source.render(problem, { excerpt: true })}\n`);
@@ -129,9 +136,12 @@ function print(io: CliIo, file: string, { classifier, problems, roles, source }:
     ...PROVISIONS.map(([, name]) => provisions[name]),
   ]);
   io.out(`\n${textTable(['prepared for', ...PROVISIONS.map(([title]) => title)], prepared)}\n\n`);
+  if (queues.length > 0) io.out(`${textTable(QUEUE_TITLES, queues.map(queueCells))}\n\n`);
   if (classifier !== null) io.out(`request classifier: ${classifier.type} ${classifier.version}\n`);
   const count = `${problems.length} warning${problems.length === 1 ? '' : 's'}`;
-  io.out(`${file}: no errors, ${count}; router mode ${roles[0]?.mode}\n`);
+  io.out(
+    `${file}: no errors, ${count}; router mode ${roles[0]?.mode}${queues.length > 0 ? '' : '; no model queues'}\n`,
+  );
 }
 
 /** Columns of what is prepared for a role. */
@@ -158,7 +168,7 @@ function hintNames({ dormantHints, hints }: RoleResolution): string {
   return [...named, ...dormant].join(', ') || 'none';
 }
 
-function asJson(file: string, { classifier, problems, roles, source }: Findings): unknown {
+function asJson(file: string, { classifier, problems, queues, roles, source }: Findings): unknown {
   return {
     file,
     ok: roles !== null,
@@ -175,6 +185,7 @@ function asJson(file: string, { classifier, problems, roles, source }: Findings)
       const prepared = Object.fromEntries(PROVISIONS.map(([, name, inJson]) => [inJson, provisions[name]]));
       return { role, mode, kv_path: kvPath, policy, hints, dormant_hints: dormantHints, prepared };
     }),
+    queues: roles && queues,
     request_classifier: classifier && {
       type: classifier.type,
       version: classifier.version,

@@ -165,8 +165,47 @@ test('check shows what each role resolves to and exits 0, warnings included', as
     ['decode', 'no', 'no', 'no', 'no', 'no', 'no', 'no'],
     ['encode', 'yes', 'yes', 'no', 'no', 'no', 'no', 'no'],
     [''],
-    [`${path}: no errors, 1 warning; router mode kv`],
+    [`${path}: no errors, 1 warning; router mode kv; no model queues`],
     [''],
+  ]);
+});
+
+test('check shows the classes that requests of each model wait in, and settings of them that do nothing', async () => {
+  const path = file('queues.yaml', [
+    'models: { one: { served_as: a, tokens: { source: estimate } }, two: { served_as: b, tokens: { source: estimate } } }',
+    'default_policy_family: usual',
+    'uncached_isl_buckets: [{ min_tokens: 0, bucket: any }]',
+    'policy_classes:',
+    '  - { name: low, policy_family: usual, cache_bucket: any, quantum: 64, prefill_busy_threshold_frac: 2, request_queue_limit_per_worker: 8 }',
+    '  - { name: open, quantum: 1, request_queue_limit_per_worker: 8 }',
+  ]);
+  const { out, err } = await run(['check', path]);
+  const rows = out.split('\n').map((line) => line.split(/ {2,}/));
+  const title = ['queue of', 'class', 'taken by', 'order', 'quantum', 'waits', 'limits per worker'];
+  const at = rows.findIndex(([first]) => first === 'queue of');
+  const busy = 'all workers above 2 × max_num_batched_tokens';
+  expect(rows.slice(at, at + 5)).toEqual([
+    title,
+    ...['one', 'two'].flatMap((model) => [
+      [model, 'low', 'family usual, bucket any', 'fcfs', '64', busy, '8 requests'],
+      [model, 'open', 'its name', 'fcfs', '1', 'never', '8 requests'],
+    ]),
+  ]);
+  const why = 'nobody waits in a class without prefill_busy_threshold or prefill_busy_threshold_frac';
+  expect(err).toContain(
+    `warning: ${path}:6:31: policy_classes[1].request_queue_limit_per_worker: has no effect, as ${why}\n`,
+  );
+  const alone = file('threshold.yaml', [
+    'router: { router_queue_threshold: 0.5, router_queue_policy: wspt }',
+  ]);
+  const { queues } = JSON.parse((await run(['check', alone, '--json'])).out);
+  expect(queues).toMatchObject([
+    {
+      model: '(any)',
+      class: 'default',
+      queue_policy: 'wspt',
+      waits: 'all workers above 0.5 × max_num_batched_tokens',
+    },
   ]);
 });
 

@@ -25,6 +25,9 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
       threshold === null ? ' without router.router_queue_threshold' : ', as every model has a queue profile';
     warn(['router', 'router_queue_policy'], `has no effect${why}`);
   }
+  warnOfLimits(file.policy_classes, ['policy_classes'], warn);
+  for (const [name, model] of Object.entries(file.models))
+    warnOfLimits(model.policy_classes, ['models', name, 'policy_classes'], warn);
   for (const kind of ['kubernetes', 'nats'] as const) {
     unless(file.discovery[kind] === null, ['discovery', kind], `discovery through ${kind} is not built yet`);
   }
@@ -54,6 +57,28 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
     }
   }
   return warnings;
+}
+
+const LIMITS = [
+  'request_queue_limit_per_worker',
+  'raw_isl_token_queue_limit_per_worker',
+  'cached_token_queue_limit_per_worker',
+] as const;
+
+/** Limits of classes in which nobody ever waits. */
+function warnOfLimits(
+  classes: FileValue['policy_classes'],
+  path: ConfigPath,
+  warn: (path: ConfigPath, message: string) => void,
+): void {
+  for (const [index, one] of (classes ?? []).entries()) {
+    if (one.prefill_busy_threshold !== null || one.prefill_busy_threshold_frac !== null) continue;
+    for (const key of LIMITS) {
+      if (one[key] === null) continue;
+      const why = 'nobody waits in a class without prefill_busy_threshold or prefill_busy_threshold_frac';
+      warn([...path, index, key], `has no effect, as ${why}`);
+    }
+  }
 }
 
 function writtenAt(value: unknown, ...path: readonly string[]): unknown {

@@ -92,6 +92,11 @@ export const METRICS = {
     help: 'Memory in use for the block hashes of requests that wait for their turn, 64 MiB at most.',
     labels: [],
   },
+  pointsman_queue_unknown_classes_total: {
+    kind: 'counter',
+    help: 'Requests that asked for a policy class or family that the queue profile of their model does not have, and went to its default family.',
+    labels: ['model'],
+  },
   pointsman_queue_requests_total: {
     kind: 'counter',
     help: 'Requests that waited for their turn, by how that ended: admitted, expired (due before), aborted (the client left) or stopped with the router.',

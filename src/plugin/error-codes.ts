@@ -459,7 +459,7 @@ export const ERROR_CODES = {
     status: 400,
     retryable: false,
     meaning:
-      'The request asks for something that two workers cannot do together, such as several answers to one prompt.',
+      'The request asks for something that two workers cannot do together, such as several answers to one prompt; the gateway refuses those for every model, as PM_REQUEST_INVALID.',
   },
   PM_ROAD_EXPIRED: {
     status: 504,

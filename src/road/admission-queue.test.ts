@@ -120,6 +120,14 @@ describe('a request for busy workers', () => {
     on.expectIdle();
   });
 
+  it('that asks for a class nobody has is counted, whether or not it waits', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive({ policyClass: 'premum' });
+    on.arrive({ policyClass: 'default' });
+    on.arrive();
+    expect(on.count('pointsman_queue_unknown_classes_total tiny')).toBe(1);
+  });
+
   it('goes on at once where nothing is configured, and leaves no trace of a queue', async () => {
     const { arrive, dispatched, clock } = await queued(settings(''));
     arrive();

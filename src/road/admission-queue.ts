@@ -126,11 +126,13 @@ export class AdmissionQueue<E extends HeldExchange> {
     const { classification } = walk;
     const profile = this.#profiles.of(request.partition.model);
     if (profile === null || request.queueing === 'bypass') return GOES;
-    const { gate, clock } = this.#ports;
+    const { gate, clock, metrics } = this.#ports;
     const { match, runtime, blockSize } = lookup;
     const rawIsl = promptTokensOf(request);
     const bestCached = (): number => gate.bestCached(request, match, runtime, blockSize, rawIsl);
     const asked = askedClassOf(request, classification);
+    if (asked !== null && !profile.has(asked))
+      metrics.count('pointsman_queue_unknown_classes_total', { model: request.partition.model });
     let cached = profile.isNamed(asked) ? null : bestCached();
     const at = profile.classOf(asked, rawIsl - (cached ?? 0));
     const queueClass = profile.classes[at]!;

@@ -16,10 +16,10 @@ const KEYS: Readonly<Record<LimitKind, string>> = {
   raw_isl_tokens: 'raw_isl_token_queue_limit_per_worker',
   cached_tokens: 'cached_token_queue_limit_per_worker',
 };
-const WHAT: Readonly<Record<LimitKind, string>> = {
-  requests: 'requests wait',
-  raw_isl_tokens: 'prompt tokens wait',
-  cached_tokens: 'cached tokens wait',
+const WHAT: Readonly<Record<LimitKind, readonly [one: string, more: string]>> = {
+  requests: ['request waits', 'requests wait'],
+  raw_isl_tokens: ['prompt token waits', 'prompt tokens wait'],
+  cached_tokens: ['cached token waits', 'cached tokens wait'],
 };
 
 /** @param waitMs until there is room; null = nothing was measured yet. */
@@ -32,7 +32,7 @@ export function queueFull(
   const seconds = retryAfterSeconds(waitMs);
   return new PointsmanError(
     'PM_QUEUE_FULL',
-    `all workers are busy and policy class ${queue.policyClass} of model ${queue.model} is full: ${current} ${WHAT[kind]}, and ${KEYS[kind]} allows ${limit} with ${workers} ${workers === 1 ? 'worker' : 'workers'}; try again in ${seconds} s`,
+    `all workers are busy and policy class ${queue.policyClass} of model ${queue.model} is full: ${current} ${WHAT[kind][current === 1 ? 0 : 1]}, and ${KEYS[kind]} allows ${limit} with ${workers} ${workers === 1 ? 'worker' : 'workers'}; try again in ${seconds} s`,
     {
       details: {
         refusal: 'queue_full',

@@ -115,11 +115,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-check',
       '`pointsman check` finds what a start would refuse, with the same texts and positions, and exits 2.',
       test(CLI, 'check finds what only the plugin host can see, and writes it as JSON'),
-      fault(
-        CHECK_SOURCE,
-        'problems: [...early, ...thrown.problems], roles: null,',
-        'problems: early, roles: null,',
-      ),
+      fault(CHECK_SOURCE, 'problems: [...early, ...thrown.problems] };', 'problems: early };'),
     ),
     rule(
       'author-check-roles',

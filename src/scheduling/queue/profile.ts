@@ -59,6 +59,11 @@ export class QueueProfile {
     return this.#family === null || (name !== null && this.#explicit.has(name));
   }
 
+  /** Whether a class or a family can be asked for by this name. */
+  has(name: string): boolean {
+    return this.#explicit.has(name) || this.#matrix.has(name);
+  }
+
   /**
    * Number of the class.
    * @param name a class without a family, or a family; null or anything else = the default family.
