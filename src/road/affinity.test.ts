@@ -1,6 +1,6 @@
 // Sessions that stay on their workers, as requests of the road see them: where they go, what fails them, and what is left behind.
 import { describe, expect, it } from 'vitest';
-import { PointsmanError } from '../plugin/index.ts';
+import { defineWorkerSelectionPolicy, PointsmanError, pickWorker } from '../plugin/index.ts';
 import { bound, LOST, of, rotating } from './affinity.fixtures.ts';
 import { RecordingSink, roadRequest, workerSpec } from './road.fixtures.ts';
 import { NO_CONSTRAINTS } from './types.ts';
@@ -50,6 +50,33 @@ describe('a session bound softly', () => {
     arrive(of('s'));
     expect(sentTo()).toEqual([1, 3, 3]);
     expect(counts).toEqual(['initialised', 'moved', 'kept']);
+  });
+
+  it('stays when its policy is broken, and the default cost decides', async () => {
+    let broken = false;
+    const definition = defineWorkerSelectionPolicy({
+      type: 'breaks',
+      create: () => ({
+        picker: pickWorker({
+          pick() {
+            if (broken) throw new Error('broken');
+            return 2;
+          },
+        }),
+      }),
+    });
+    const ranks = { first: 0, count: 2 };
+    const workers = [workerSpec(1n), workerSpec(2n, { ranks }), workerSpec(3n)];
+    const { arrive, fleet, sentTo } = await bound('soft', { selection: { definition }, workers });
+    arrive(of('s'));
+    broken = true;
+    const kept = arrive(of('s'));
+    arrive(of('s'));
+    expect(kept.record()?.pick).toMatchObject({ worker_id: 2n, dp_rank: 1, by: 'default_after_failure' });
+    fleet.setState(2n, 'draining');
+    arrive(of('s'));
+    expect(sentTo().slice(0, 3)).toEqual([2, 2, 2]);
+    expect(sentTo()[3]).not.toBe(2);
   });
 
   it('goes where a request is pinned, and stays there', async () => {
