@@ -51,6 +51,16 @@ describe('the identity of a session', () => {
     ]);
   });
 
+  it('is never one that begins with a control character, as those of groups do', () => {
+    const forged = `\u0001sg:${'0'.repeat(64)}`;
+    for (const id of [forged, `${forged} `, ` ${forged}`, '\u0001', 'a\u0001'])
+      for (const row of [CANONICAL, CLAUDE_CHILD, CODEX, DEEPSEEK, OPENCODE]) {
+        const headers = Object.fromEntries(Object.keys(row).map((name) => [name, [id]]));
+        expect(readSession(headers, null)).toBeNull();
+      }
+    expect(identity({ 'x-session-id': ['plain'], 'x-parent-session-id': [forged] })).toBe('plain');
+  });
+
   it('takes no parent from another row than the id', () => {
     expect(identity({ 'x-dynamo-session-id': ['own'], ...OPENCODE })).toBe('own');
     expect(identity({ 'thread-id': ['thread'], ...CANONICAL, 'x-dynamo-session-id': [' '] })).toBe('thread');

@@ -129,10 +129,7 @@ export class Walker {
   #placeAgain(walk: Walk, lookup: PromptLookup | null): void {
     const { binding, exchange, request } = walk;
     exchange.giveUpBooking();
-    if (exchange.over) {
-      binding?.ended(null);
-      return;
-    }
+    if (exchange.over) return;
     let again: PromptLookup;
     let placement: Placement;
     try {

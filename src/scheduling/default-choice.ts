@@ -6,8 +6,18 @@ import {
   type SelectionFacts,
   type SelectionPick,
 } from '../host/index.ts';
-import { type LinearCost, linearCost, type Rng, type Role } from '../plugin/index.ts';
+import { type LinearCost, linearCost, type Rng, type Role, type WorkerTarget } from '../plugin/index.ts';
 import type { CostOverride, PlacementTable } from './types.ts';
+
+/** The cheapest row of an affinity target, as the policy of the default cost keeps to it; -1 = it is no candidate. */
+function cheapestOf({ costs, count, ranks, workerIds }: PlacementTable, target: WorkerTarget): number {
+  let cheapest = -1;
+  for (let row = 0; row < count; row += 1) {
+    if (workerIds[row] !== target.workerId || (target.rank !== null && ranks[row] !== target.rank)) continue;
+    if (cheapest < 0 || costs[row]! < costs[cheapest]!) cheapest = row;
+  }
+  return cheapest;
+}
 
 /** The default cost as a chooser; costs lie in the table's column. */
 export class DefaultChoice {
@@ -36,6 +46,8 @@ export class DefaultChoice {
     if (this.#scratch.length < count) this.#scratch = new Float64Array(count * 2);
     const lowest = this.#lowest;
     evaluateLinearCost(this.#cost, { decode: role === 'decode', taints: true }, table, facts, costs, lowest);
+    const kept = facts.affinityTarget === null ? -1 : cheapestOf(table, facts.affinityTarget);
+    if (kept >= 0) return { row: kept, costs, droppedBy: null, by: 'pinned', ties: 1, randomDraw: null };
     const temperature = facts.temperatureOverride ?? this.#cost.weights.router_temperature;
     const { row, ties, draw } = chooseFromTable(table, temperature, lowest, this.#rng, this.#scratch);
     return {

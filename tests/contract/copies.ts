@@ -239,8 +239,8 @@ export const COMMIT_RULES: ContractSection = {
       ),
       fault(
         'src/road/walk.ts',
-        'placement = this.#place(request, classification, again, false);',
-        'placement = this.#place(request, classification, again, true);',
+        'placement = this.#place(walk, again, false);',
+        'placement = this.#place(walk, again, true);',
       ),
     ),
     rule(

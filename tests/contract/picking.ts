@@ -2,6 +2,7 @@ import { type ContractSection, fault, rule, test } from './rule.ts';
 
 const PIPELINE = 'src/host/selection-pipeline.test.ts';
 const PINS = 'src/host/selection-pins.test.ts';
+const AFFINITY = 'src/road/affinity.test.ts';
 const SCHEDULER = 'src/scheduling/scheduler.test.ts';
 const COMPONENTS = 'src/host/policy-components.ts';
 const PIPELINE_SOURCE = 'src/host/selection-pipeline.ts';
@@ -273,6 +274,29 @@ export const PICKING_RULES: ContractSection = {
         PIPELINE_SOURCE,
         'facts.pinnedWorker ?? (affinityTarget && this.#affinityPin(table, affinityTarget));',
         '(affinityTarget && this.#affinityPin(table, affinityTarget)) ?? facts.pinnedWorker;',
+      ),
+    ),
+    rule(
+      'pick-affinity-session',
+      'Under `router.session_affinity` with mode `soft` the target of a request is where its session went before, unless a classifier or a caller names another; a policy that chooses otherwise moves the session.',
+      test(
+        AFFINITY,
+        'a session bound softly > is moved by a policy that does not keep to it, and to a worker that is there',
+      ),
+      fault(
+        'src/scheduling/affinity/session-binding.ts',
+        'affinityTarget: request.affinityTarget ?? target',
+        'affinityTarget: request.affinityTarget ?? null',
+      ),
+    ),
+    rule(
+      'pick-affinity-hard',
+      'With mode `hard` it is pinned there.',
+      test(AFFINITY, 'a session bound hard > goes to its worker whatever the policy would do'),
+      fault(
+        'src/scheduling/affinity/session-binding.ts',
+        "if (mode === 'hard') return {",
+        'if (mode === null) return {',
       ),
     ),
   ],

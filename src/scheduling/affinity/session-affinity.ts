@@ -61,6 +61,11 @@ export class SessionAffinity {
     return this.#table.size;
   }
 
+  /** Requests that wait for a binding. */
+  get waiting(): number {
+    return this.#table.waiting;
+  }
+
   /** Takes other settings, all of them from the next request on; those under way keep their mode. */
   set(settings: SessionAffinitySettings): void {
     this.#settings = settings;

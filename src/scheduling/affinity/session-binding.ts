@@ -14,12 +14,11 @@ const WORKER_MISSING: ReadonlySet<ErrorCode> = new Set([
   'PM_SELECTION_ALL_FILTERED',
 ] as const);
 
-/** Failures of a worker; one of the request, or of its client, leaves the binding as it is. */
+/** Failures of a worker; one of the request, or of its client, leaves the binding as it is, and so does a booking nobody released. */
 const WORKER_FAILED: ReadonlySet<ErrorCode> = new Set([
   'PM_ENGINE_UNREACHABLE',
   'PM_ENGINE_LOST',
   'PM_ENGINE_FAILED',
-  'PM_ROAD_EXPIRED',
 ] as const);
 
 type MutableAffinityRecord = { -readonly [K in keyof AffinityRecord]: AffinityRecord[K] };

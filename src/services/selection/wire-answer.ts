@@ -23,6 +23,8 @@ const KINDS: Readonly<Partial<Record<ErrorCode, string>>> = {
   PM_SELECTOR_UNKNOWN: 'not_found',
   PM_SELECTOR_CONFLICT: 'conflict',
   PM_CLASSIFIER_DUPLICATE_ID: 'conflict',
+  PM_AFFINITY_CONFLICT: 'conflict',
+  PM_AFFINITY_ID: 'bad_request',
   PM_SELECTOR_NOT_READY: 'not_ready',
   PM_SELECTION_BLOCK_SIZE_UNKNOWN: 'not_ready',
   PM_SELECTOR_FULL: 'not_ready',
