@@ -21,6 +21,7 @@ import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
+import type { SessionPorts } from './session-ports.ts';
 import type { StagedBooking, Walk } from './staged-booking.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -39,11 +40,13 @@ export class Walker {
   readonly #writer: DecisionWriter | null;
   readonly #queue: AdmissionQueue<Exchange>;
   readonly #affinity: AffinityStep;
+  readonly #sessions: SessionPorts | null;
 
   constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>, affinity: AffinityStep) {
     this.#deps = deps;
     this.#queue = queue;
     this.#affinity = affinity;
+    this.#sessions = deps.sessions ?? null;
     this.#lookups = new PromptLookups(deps);
     this.#writer =
       deps.decisions === null
@@ -100,11 +103,14 @@ export class Walker {
   project(request: RoadRequest): Projection {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
-    return { lookup, table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false)) };
+    return {
+      lookup,
+      table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false, this.#sessions)),
+    };
   }
 
   #chosen(request: RoadRequest, lookup: PromptLookup): Placement {
-    return this.#affinity.choose(request, placementRequest(request, null, lookup, true));
+    return this.#affinity.choose(request, placementRequest(request, null, lookup, true, this.#sessions));
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -181,7 +187,7 @@ export class Walker {
     lookup: PromptLookup,
     copyCredit: boolean,
   ): Placement {
-    const placing = placementRequest(request, classification, lookup, copyCredit);
+    const placing = placementRequest(request, classification, lookup, copyCredit, this.#sessions);
     return this.#deps.scheduler.place(binding === null ? placing : binding.placing(placing));
   }
 
@@ -229,6 +235,8 @@ export class Walker {
       hold,
       binding,
     });
+    const sessions = this.#sessions;
+    if (request.session !== null) sessions?.booked(request, slot, match, hashes);
     request.caller?.placed(lookup, placement);
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
@@ -264,6 +272,8 @@ export class Walker {
       selected: { table, row },
       loadOf: this.#deps.scheduler.requestsOn,
       commit,
+      lineage: sessions !== null && runtime.needs.lineage ? sessions.lineageFor(request, slot) : null,
+      residency: sessions !== null && runtime.needs.residency ? sessions.residencyFor(slot) : null,
     };
     if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
     const result = startHintStage(threadedHints, booking, (late) => {

@@ -2,9 +2,10 @@
 // leaves the request on its usual way.
 import type { ConditionalDisaggregation } from '../../config/index.ts';
 import { PointsmanError, type WorkerRank } from '../../plugin/index.ts';
-import type { Placement, Scheduler, SessionAffinity } from '../../scheduling/index.ts';
+import type { Placement } from '../../scheduling/index.ts';
 import { placementRequest } from '../placement-request.ts';
 import { type LookupDeps, PromptLookups } from '../prompt-lookup.ts';
+import type { RoadDeps } from '../road-deps.ts';
 import type { RoadRequest } from '../types.ts';
 import { type BypassReason, bypassReason, type PrefillFacts } from './bypass-rules.ts';
 
@@ -14,12 +15,8 @@ export interface Bypass {
   readonly rank: WorkerRank;
 }
 
-/** What probes ask. */
-interface ProbeDeps extends LookupDeps {
-  readonly scheduler: Scheduler;
-  readonly mode: string;
-  readonly affinity?: SessionAffinity | null;
-}
+/** What probes work with. */
+type ProbeDeps = LookupDeps & Pick<RoadDeps, 'scheduler' | 'mode' | 'sessions' | 'affinity'>;
 
 /** Decides about bypasses. */
 export class BypassProbes {
@@ -89,7 +86,7 @@ export class BypassProbes {
 
   #probe(leg: RoadRequest): Placement {
     const lookup = this.#lookups.of(leg);
-    const placing = placementRequest(leg, null, lookup, false);
+    const placing = placementRequest(leg, null, lookup, false, this.#deps.sessions ?? null);
     return this.#deps.scheduler.choose(this.#deps.affinity?.look(leg)?.placing(placing) ?? placing);
   }
 }
