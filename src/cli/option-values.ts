@@ -27,6 +27,13 @@ export function notNegative(text: string): number {
   throw new InvalidArgumentError(`It must be a number from 0 to ${MOST}.`);
 }
 
+/** A share. @throws InvalidArgumentError */
+export function share(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError('It must be a number from 0 to 1.');
+}
+
 /** Collects the hint actions of an option that may be given again, each once. */
 export function actionNames(text: string, before: readonly string[] = []): readonly string[] {
   return [...new Set([...before, actionName(text)])];

@@ -26,7 +26,10 @@ export class SentHints {
     this.#reported = hint.actions.map(() => false);
   }
 
-  /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
+  /**
+   * Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one, except that what was
+   * deferred may be told of before the deferral itself arrives.
+   */
   report(
     actionId: string,
     outcome: NonNullable<SentHintRecord['outcome']>,
@@ -35,7 +38,7 @@ export class SentHints {
   ): void {
     const at = this.#ids.indexOf(actionId);
     const type = this.#types[at];
-    if (type === undefined) return;
+    if (type === undefined || (outcome === 'deferred' && this.#reported[at] === true)) return;
     this.#reported[at] = true;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
