@@ -189,10 +189,10 @@ export class HintExecutor {
   }
 }
 
-/** Who declares: the scope given, else the session, else this message alone. */
+/** Who declares: the scope given, which stands for a session, else the request's session, else this message alone. */
 function declarerOf(request: RequestState, scope: string | null): string {
-  if (scope !== null) return `scope ${scope}`;
-  return request.sessionId === null ? `message ${request.hints.messageId}` : `session ${request.sessionId}`;
+  const session = scope ?? request.sessionId;
+  return session === null ? `message ${request.hints.messageId}` : `session ${session}`;
 }
 
 function newAction(request: RequestState, { actionId }: WorkPlan): RetainAction {
