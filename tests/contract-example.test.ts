@@ -19,9 +19,10 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-it('loads, asks for lineage alone, and the start says once per role that there is none', async () => {
+it('loads, asks for lineage alone, and where that is off the start says so once per role', async () => {
   const { config, source } = parseConfig(
-    `plugins: [./harness-prefetch.ts]
+    `router: { enable_session_prefix_index: false }
+plugins: [./harness-prefetch.ts]
 worker_selection:
   decode:
     type: dynamo-default-cost-fn
@@ -46,10 +47,12 @@ worker_selection:
   });
   expect(prefill?.needs.lineage).toBe(false);
   expect(decode?.needs).toMatchObject({ lineage: true, cache: true });
-  const text = 'declared inputs are switched off in this version: policies get null for them';
+  expect(decode?.provisions.lineage).toBe('disabled');
+  const text = 'declared inputs are switched off: policies get null for them';
+  const by = 'router.enable_session_prefix_index: false';
   expect(lines).toEqual([
-    [text, { role: 'aggregated', inputs: 'session-lineage' }],
-    [text, { role: 'decode', inputs: 'session-lineage' }],
+    [text, { role: 'aggregated', inputs: 'session-lineage', by }],
+    [text, { role: 'decode', inputs: 'session-lineage', by }],
   ]);
   await host.dispose();
 });

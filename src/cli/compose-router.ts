@@ -17,8 +17,8 @@ import {
   ApproximateResidency,
   type BlockHasher,
   blockHashSeed,
-  type CopyableIndex,
   createBlockHasher,
+  type FollowedIndex,
   type OwnerSlot,
   type U64,
 } from '../kv/index.ts';
@@ -33,6 +33,7 @@ import { endpointOf } from './event-subscriptions.ts';
 import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
 import { pluginModules } from './plugin-modules.ts';
+import { SessionFeeds } from './session-feeds.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
 
@@ -80,7 +81,9 @@ export interface ComposedRouter {
   readonly blockSizes: BlockSizes;
   readonly hasher: BlockHasher;
   /** Null when no role reads cache facts. */
-  readonly index: CopyableIndex | null;
+  readonly index: FollowedIndex | null;
+  /** Null without an index. */
+  readonly sessions: SessionFeeds | null;
   /** Where event sources deliver; null without an index, or when KV events are off. */
   readonly events: KvEventApplier | null;
   readonly host: ReloadableHost;
@@ -141,6 +144,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
   const later = (work: () => void): void => void clock.schedule(0, work);
   const countStores = (slot: OwnerSlot): boolean => countsCopies(events?.feed(slot) ?? null);
   const index = wantsIndex ? createIndex(hasher, limits.indexBytes, later, metrics, countStores) : null;
+  const { useKvEvents } = router;
+  const sessionParts = { fleet, host, limits, useKvEvents, clock, metrics };
+  const sessions = index === null ? null : new SessionFeeds({ ...sessionParts, residency: index });
   const paceOf = (model: string): number | null => config.models.get(model)?.prefillTokensPerSecond ?? null;
   const scheduler = new Scheduler({
     fleet,
@@ -222,6 +228,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       stale: (slot) => events?.feed(slot)?.stale ?? false,
     },
     beliefs,
+    sessions,
     computedBlocks(workerId, blocks) {
       unheard.computed(workerId, blocks);
       const worker = fleet.worker(workerId);
@@ -236,7 +243,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
     const idleCheckMs = (): number =>
       options.checksIdleEvents === true ? current().router.kvEventIdleCheckMs : 0;
-    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, idleCheckMs, clock, metrics };
+    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, sessions, idleCheckMs, clock, metrics };
     followFleet(index, fleet);
     showTiers(index, fleet, metrics);
     if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
@@ -267,6 +274,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     blockSizes,
     hasher,
     index,
+    sessions,
     events,
     host,
     scheduler,

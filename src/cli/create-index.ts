@@ -2,8 +2,8 @@
 import type { Fleet } from '../fleet/index.ts';
 import {
   type BlockHasher,
-  type CopyableIndex,
   createPrefixIndex,
+  type FollowedIndex,
   type OwnerSlot,
   type PrefixIndex,
   TIERS,
@@ -24,7 +24,7 @@ export function createIndex(
   later: (work: () => void) => void,
   metrics: Metrics,
   countStores: (owner: OwnerSlot) => boolean,
-): CopyableIndex {
+): FollowedIndex {
   const onEvicted = (names: number): void =>
     metrics.count('pointsman_kv_index_evicted_total', undefined, names);
   const onNotHeld = (evicted: number, unknown: number): void => {

@@ -6,6 +6,7 @@ import type { Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { ApproximateRanks } from './approximate-ranks.ts';
+import type { SessionFeeds } from './session-feeds.ts';
 
 /** What events are applied with. */
 export interface EventParts {
@@ -15,6 +16,8 @@ export interface EventParts {
   /** Placeholder of images in a model's prompts; null = none that matters. */
   readonly imageTokenOf: (model: string) => number | null;
   readonly road: Road;
+  /** Told of what engines store for sessions; null = nobody is. */
+  readonly sessions: Pick<SessionFeeds, 'missed' | 'stored'> | null;
   /** How long an event stream may be silent before its engine is asked, ms; 0 = as long as it likes. */
   readonly idleCheckMs: () => number;
   readonly clock: Clock;
@@ -27,7 +30,7 @@ export function eventsInto(
   beliefs: Pick<ApproximateRanks, 'heard'>,
   parts: EventParts,
 ): KvEventApplier {
-  const { fleet, hasher, blockSizes, imageTokenOf, road, clock, metrics } = parts;
+  const { fleet, hasher, blockSizes, imageTokenOf, road, sessions, clock, metrics } = parts;
   const events = createKvEventApplier({
     index,
     hasher,
@@ -50,12 +53,14 @@ export function eventsInto(
       return slot < 0 ? null : slot;
     },
     onHeard: (owner) => beliefs.heard(owner),
+    onMissed: (owner) => sessions?.missed(owner),
     onRestart(owner) {
       blockSizes.restarted(owner);
       // Before the first batch of the new process is applied.
       beliefs.heard(owner);
     },
     idleCheckMs: parts.idleCheckMs,
+    sessionStored: sessions && ((owner, store) => sessions.stored(owner, store)),
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,
     clock,

@@ -207,7 +207,7 @@ test('check shows what is prepared for each role because its policies ask for it
   ]);
   expect(found.prepared).toEqual([
     'aggregated: yes yes yes yes no no yes',
-    'prefill: no no no no disabled disabled yes',
+    'prefill: yes yes no no yes yes yes',
     'decode: yes yes yes yes no no yes',
     'encode: yes yes no no no no no',
   ]);

@@ -24,6 +24,9 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
   waits(['admin', 'port'], running.admin.port, read.admin.port);
   waits(['admin', 'token'], running.admin.token, read.admin.token);
   waits(['limits', 'index_bytes'], running.limits.indexBytes, read.limits.indexBytes);
+  waits(['limits', 'lineage_bytes'], running.limits.lineageBytes, read.limits.lineageBytes);
+  waits(['limits', 'lineage_sessions'], running.limits.lineageSessions, read.limits.lineageSessions);
+  waits(['limits', 'lineage_ttl'], running.limits.lineageTtlMs, read.limits.lineageTtlMs);
   waits(['limits', 'decision_bytes'], running.limits.decisionBytes, read.limits.decisionBytes);
   waits(['router', 'use_kv_events'], running.router.useKvEvents, read.router.useKvEvents);
   const { prefillLoadModel, useKvEvents } = running.router;
@@ -55,12 +58,13 @@ export function reloadedConfig(running: RouterConfig, read: RouterConfig): Reloa
       ];
     }),
   );
-  const { indexBytes, decisionBytes } = running.limits;
+  const { indexBytes, lineageBytes, lineageSessions, lineageTtlMs, decisionBytes } = running.limits;
+  const keptLimits = { indexBytes, lineageBytes, lineageSessions, lineageTtlMs, decisionBytes };
   const config = {
     ...read,
     listen: running.listen,
     admin: running.admin,
-    limits: { ...read.limits, indexBytes, decisionBytes },
+    limits: { ...read.limits, ...keptLimits },
     models,
     snapshot: running.snapshot,
     services: running.services,

@@ -296,6 +296,11 @@ export interface RouterConfig {
     /** Retries per request in the long run. */
     readonly retryBudget: number;
     readonly indexBytes: number;
+    /** Of the session prefix index. */
+    readonly lineageBytes: number;
+    readonly lineageSessions: number;
+    /** How long after its last use a session is forgotten; 0 = never. */
+    readonly lineageTtlMs: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;
     readonly drainMs: number;

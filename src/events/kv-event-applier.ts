@@ -20,6 +20,8 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
   readonly ownerOfRank?: (owner: OwnerSlot, rank: number) => OwnerSlot | null;
   /** A batch of this owner's stream is about to be taken. */
   readonly onHeard?: (owner: OwnerSlot) => void;
+  /** Events of this owner are lost for good: the index may be wrong about it, both ways. */
+  readonly onMissed?: (owner: OwnerSlot) => void;
   /** The engine started anew; its blocks are already forgotten. */
   readonly onRestart?: (owner: OwnerSlot) => void;
   /**
@@ -89,6 +91,7 @@ class Applier implements KvEventApplier {
       idleCheckMs: options.idleCheckMs ?? (() => 0),
       heard: (stream) => options.onHeard?.(stream.owner),
       apply: (stream, message) => this.#apply(stream, message),
+      missed: (stream) => this.#missed(stream),
       forget: (stream, reason) => this.#forget(stream, reason),
     };
     showStreams(metrics, this.#streams);
@@ -192,6 +195,7 @@ class Applier implements KvEventApplier {
     } catch (thrown) {
       stream.lastError = errorText(thrown);
       this.#application.rejections.count(stream, 'undecodable', 0);
+      this.#missed(stream);
       return 'undecodable';
     }
     this.#applying = stream;
@@ -222,6 +226,10 @@ class Applier implements KvEventApplier {
       }
     }
     return isCleared;
+  }
+
+  #missed(stream: OwnerStream): void {
+    for (const owner of [stream.owner, ...stream.otherOwners]) this.#options.onMissed?.(owner);
   }
 
   /** One connection may carry several ranks; they have one history. */

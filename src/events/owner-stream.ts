@@ -18,6 +18,8 @@ export interface OwnerStreamPort {
   /** A message came, live or as an answer. */
   heard(stream: OwnerStream): void;
   apply(stream: OwnerStream, message: StreamMessage): BatchOutcome;
+  /** Batches of the stream are lost for good. */
+  missed(stream: OwnerStream): void;
   /** Forgets all that the owners of the stream hold. */
   forget(stream: OwnerStream, reason: ForgetReason): void;
   readonly metrics: Metrics;
@@ -177,6 +179,7 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
   missed(batches: number): void {
     this.missedBatches += batches;
     this.#port.metrics.count('pointsman_kv_event_batches_missed_total', undefined, batches);
+    this.#port.missed(this);
   }
 
   happened(incident: StreamIncident): void {

@@ -1,6 +1,6 @@
 // A pipeline's own copy of the candidates of a decision: what components get to see, so that none of them can write into the
 // columns of the host. A column is copied when it is first read; nobody can read a group that no component declared.
-import type { WorkerInput } from '../plugin/index.ts';
+import type { SessionLineage, WorkerInput } from '../plugin/index.ts';
 import { createCandidateTable, growCandidateTable } from './candidate-table.ts';
 import { DecisionRows, LazyColumn, LazyIds } from './lazy-column.ts';
 import type { CandidateTable } from './types.ts';
@@ -28,6 +28,9 @@ export class CompactCandidates {
   readonly onCpu = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
+
+  /** What components may see of sessions. */
+  lineage: SessionLineage | null = null;
 
   /** @param inputs what any component declared. */
   constructor(inputs: ReadonlySet<WorkerInput>) {

@@ -18,12 +18,11 @@ export function componentView(
   if (inputs.includes('occupancy')) view.show('occupancy');
   if (inputs.includes('device')) view.show('onCpu');
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
-  // Nobody keeps it yet; null says so, where an empty one would say that no session has anything.
-  if (inputs.includes('session-lineage')) addGroup(view, 'lineage', null);
+  if (inputs.includes('session-lineage')) view.show('lineage');
   return view;
 }
 
-function addGroup(view: object, name: string, value: object | null): void {
+function addGroup(view: object, name: string, value: object): void {
   Object.defineProperty(view, name, { value, enumerable: true });
 }
 
@@ -77,6 +76,10 @@ class CandidatesView {
     onCpu() {
       return this.#candidates.onCpu.values;
     },
+    // Null where it is switched off; an empty one would say that no session has anything.
+    lineage() {
+      return this.#candidates.lineage;
+    },
   };
 }
 
@@ -87,7 +90,8 @@ type CandidateMember =
   | 'costs'
   | 'preferredTaintMultiplier'
   | 'occupancy'
-  | 'onCpu';
+  | 'onCpu'
+  | 'lineage';
 
 class CacheView {
   readonly #candidates: CompactCandidates;

@@ -1,7 +1,7 @@
 // Who else holds the leading blocks of a booked prompt, read from the match of its selection. Hashes are fetched from the index
 // for a chosen source only; one whose hashes are not known gives way to the next.
 import type { Worker, WorkerSpec } from '../fleet/index.ts';
-import { type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
+import { matchedRow, type OwnerSlot, type PrefixMatch, TIERS } from '../kv/index.ts';
 import { type KvCopy, type KvCopyLocations, type KvCopyOwner, PointsmanError } from '../plugin/index.ts';
 import { leastBlocks } from './blocks-asked.ts';
 import { arePeers, isUsableSource } from './copy-peers.ts';
@@ -47,7 +47,7 @@ export class BookingCopyLocations implements KvCopyLocations {
   get localPrefixBlocks(): number {
     const { match, slot } = this.#open();
     if (match === null) return 0;
-    const row = rowOf(match, slot);
+    const row = matchedRow(match, slot);
     return row < 0 ? 0 : depth(match, DEVICE, row) + depth(match, HOST, row);
   }
 
@@ -99,7 +99,7 @@ export class BookingCopyLocations implements KvCopyLocations {
    */
   committed({ sourceSlot, additionalBlocks }: CopyCommit): KvCopy | null {
     const { match, hashes } = this.#open();
-    const row = match === null ? -1 : rowOf(match, sourceSlot);
+    const row = match === null ? -1 : matchedRow(match, sourceSlot);
     const source = row < 0 ? null : this.#source(row);
     const needed = this.localPrefixBlocks + additionalBlocks;
     if (source !== null && source.prefixBlocks >= needed && source.prefixBlocks <= (hashes?.blocks ?? 0)) {
@@ -210,18 +210,4 @@ interface Source extends LoadedSource {
 
 function depth(match: PrefixMatch, tier: number, row: number): number {
   return match.depthPerTier[tier]?.[row] ?? 0;
-}
-
-/** Row of an owner, or −1; owners ascend. */
-function rowOf(match: PrefixMatch, slot: OwnerSlot): number {
-  let low = 0;
-  let high = match.count - 1;
-  while (low <= high) {
-    const middle = (low + high) >>> 1;
-    const owner = match.owners[middle]!;
-    if (owner === slot) return middle;
-    if (owner < slot) low = middle + 1;
-    else high = middle - 1;
-  }
-  return -1;
 }

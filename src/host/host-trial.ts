@@ -81,7 +81,7 @@ export class HostTrial {
       for (const site of this.#sites) {
         try {
           const created = createRole(resolved, site, ports);
-          needs.set(role, needsOf(created));
+          needs.set(role, needsOf(created, ports.keeps));
           for (const dispose of created.disposers) this.#disposals.push(quietly(dispose, ports.log));
         } catch (thrown) {
           reportCreation(problems, resolved.path, thrown);

@@ -13,6 +13,7 @@ export type {
 export type { HintFleet, HintWorker } from './copy-locations.ts';
 export { CopySources } from './copy-sources.ts';
 export { createCostColumns } from './cost-scan.ts';
+export { LineageView } from './lineage-view.ts';
 export { evaluateLinearCost } from './linear-cost.ts';
 export type { PluginPlace, PluginStatus, RunningPlugin } from './plugin-guard.ts';
 export {
@@ -31,9 +32,11 @@ export {
   type HostReload,
   type ReloadableHost,
 } from './reloadable-host.ts';
+export { ResidencyView } from './residency-view.ts';
 export type { Provision, RoleProvisions } from './role-provisions.ts';
 export { chooseFromTable } from './row-choice.ts';
 export { isRefusal } from './selection-errors.ts';
+export { SessionKeys } from './session-keys.ts';
 export type { SiteFailure } from './site-failures.ts';
 export { createSoloClassifier, type SoloClassifier, type SoloClassifierOptions } from './solo-classifier.ts';
 export {

@@ -22,7 +22,7 @@ import { type PluginGuard, PluginGuards, type PluginStatus } from './plugin-guar
 import type { ClassifierResolution, PluginHostOptions, RoleResolution } from './plugin-host.ts';
 import { type ProblemList, reportCreation } from './problem-list.ts';
 import { type CreationPorts, createRole, quietly, type SharedPolicy } from './role-creation.ts';
-import { provisionsOf, warnOfMissingCopies } from './role-provisions.ts';
+import { keptFacts, provisionsOf, warnOfMissingCopies } from './role-provisions.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { roleRuntimeOf } from './role-runtime.ts';
 import { systemSeed } from './seeds.ts';
@@ -93,6 +93,7 @@ export class ResolvedHost implements GenerationHost {
       metrics,
       shared: this.#shared,
       guards: this.#guards,
+      keeps: keptFacts(config.router),
       ...(this.#threads === null ? {} : { threads: this.#threads }),
       ...(hold === undefined ? {} : { hold }),
     };
@@ -250,7 +251,7 @@ export class ResolvedHost implements GenerationHost {
 
   /** Takes note of what was found and tells the operator what does not run. */
   finish(needs: ReadonlyMap<Role, RoleNeeds>, problems: ProblemList): void {
-    const { mode, useKvEvents } = this.#config.router;
+    const { mode } = this.#config.router;
     this.#resolution = [...this.#roles.values()].map((resolved) => ({
       role: resolved.role,
       mode,
@@ -261,7 +262,7 @@ export class ResolvedHost implements GenerationHost {
         version: resolved.selection.origin.version,
       },
       needs: needs.get(resolved.role)!,
-      provisions: provisionsOf(needs.get(resolved.role)!, useKvEvents, resolved.hints.length > 0),
+      provisions: provisionsOf(needs.get(resolved.role)!, this.#config.router, resolved.hints.length > 0),
       hints: resolved.hints.map(({ name, prepared, listed }) => ({ name, type: prepared.type, listed })),
       dormantHints: resolved.dormantHints,
     }));
@@ -269,7 +270,7 @@ export class ResolvedHost implements GenerationHost {
       warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
     }
     this.#warnings = problems.warnings;
-    logStartupNotes(this.#resolution, this.#catalog, this.#ports.log);
+    logStartupNotes(this.#resolution, this.#catalog, this.#config.router, this.#ports.log);
   }
 }
 

@@ -35,6 +35,14 @@ export interface CreationPorts {
   readonly hold?: GenerationHold;
   /** Threads of plugins, started; absent = all run in process. */
   readonly threads?: PolicyThreads;
+  /** Absent = nothing of it. */
+  readonly keeps?: KeptFacts;
+}
+
+/** Which facts the configuration lets the router keep for policies that declare them. */
+export interface KeptFacts {
+  readonly lineage: boolean;
+  readonly residency: boolean;
 }
 
 /** A created policy with scope `shared`. */

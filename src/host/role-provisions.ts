@@ -1,10 +1,11 @@
 // What the router prepares for a role because its policies ask for it, and what it refrains from: for operators, computed from
 // declarations alone.
-import type { ConfigPath } from '../config/index.ts';
+import type { ConfigPath, RouterConfig } from '../config/index.ts';
 import type { ProblemList } from './problem-list.ts';
+import type { KeptFacts } from './role-creation.ts';
 import type { RoleNeeds } from './types.ts';
 
-/** `no`: nobody asks for it. `disabled`: a policy does, but it is switched off, or this version does not keep it. */
+/** `no`: nobody asks for it. `disabled`: a policy does, but it is switched off. */
 export type Provision = 'yes' | 'no' | 'disabled';
 
 /** What is prepared for one role. */
@@ -23,17 +24,27 @@ export interface RoleProvisions {
   readonly hintStage: Provision;
 }
 
+/** What a configuration says of facts that are kept. */
+export type KeepingRouter = Pick<RouterConfig['router'], 'useKvEvents' | 'enableSessionPrefixIndex'>;
+
+/** Both rest on what engines tell; where the index holds estimates, nobody knows what engines call the blocks. */
+export function keptFacts({ useKvEvents, enableSessionPrefixIndex }: KeepingRouter): KeptFacts {
+  return { lineage: useKvEvents && enableSessionPrefixIndex, residency: useKvEvents };
+}
+
 /** What a role gets. */
-export function provisionsOf(needs: RoleNeeds, useKvEvents: boolean, runsHints: boolean): RoleProvisions {
-  const ofEvents = (asked: boolean): Provision => (asked ? (useKvEvents ? 'yes' : 'disabled') : 'no');
-  const disabled = (asked: boolean): Provision => (asked ? 'disabled' : 'no');
+export function provisionsOf(needs: RoleNeeds, router: KeepingRouter, runsHints: boolean): RoleProvisions {
+  const provision = (asked: boolean, kept: boolean): Provision =>
+    asked ? (kept ? 'yes' : 'disabled') : 'no';
+  const ofEvents = (asked: boolean): Provision => provision(asked, router.useKvEvents);
+  const kept = keptFacts(router);
   return {
     index: needs.cache ? 'yes' : 'no',
     eventSubscription: ofEvents(needs.cache),
     chainRetention: ofEvents(needs.copyLocations),
     copyLocations: ofEvents(needs.copies || needs.copyLocations),
-    lineage: disabled(needs.lineage),
-    residency: disabled(needs.residency),
+    lineage: provision(needs.lineage, kept.lineage),
+    residency: provision(needs.residency, kept.residency),
     hintStage: runsHints ? 'yes' : 'no',
   };
 }

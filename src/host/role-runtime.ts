@@ -2,36 +2,55 @@
 import { errorText, PointsmanError, seededRng, type WorkerInput } from '../plugin/index.ts';
 import type { CreatedSelection } from './created-policy.ts';
 import { guardedSelection } from './guarded-selection.ts';
-import { type CreatedRole, type CreationPorts, type CreationSite, siteLabels } from './role-creation.ts';
+import {
+  type CreatedRole,
+  type CreationPorts,
+  type CreationSite,
+  type KeptFacts,
+  siteLabels,
+} from './role-creation.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed, seedOfU64 } from './seeds.ts';
 import { SelectionPipeline } from './selection-pipeline.ts';
 import type { CommitSetting, HintStage, RoleNeeds, RoleRuntime, ThreadedHintStage } from './types.ts';
 
+/** Inputs of a selection policy that come of who holds a prompt, or make it so. */
+const MATCH_INPUTS: readonly WorkerInput[] = ['cache', 'kv-copy-locations', 'session-lineage'];
+
 /** Whether a selection policy itself reads who holds a prompt. */
 function selectionReadsMatch({ commits, cost, filters, picker, scorers }: CreatedSelection): boolean {
   const inputs = [...filters, ...scorers, picker, cost].flatMap((part) => part?.inputs ?? []);
-  return commits || inputs.includes('cache') || inputs.includes('kv-copy-locations');
+  return commits || MATCH_INPUTS.some((input) => inputs.includes(input));
 }
 
+const KEEPS_NOTHING: KeptFacts = { lineage: false, residency: false };
+
 /** What a role needs prepared, from the declarations of its policies. */
-export function needsOf(created: CreatedRole): RoleNeeds {
+export function needsOf(created: CreatedRole, keeps: KeptFacts = KEEPS_NOTHING): RoleNeeds {
   const { selection, hints } = created;
   const parts = [...selection.filters, ...selection.scorers, selection.picker, selection.cost];
   const inputs = new Set<WorkerInput>(parts.flatMap((part) => part?.inputs ?? []));
   const hinted = new Set(hints.flatMap((hint) => hint.inputs));
   const copies = inputs.has('kv-copy-locations') || selection.commits;
+  const lineage = inputs.has('session-lineage') || hinted.has('session-lineage');
+  const residency = hinted.has('residency');
   const copyLocations = hinted.has('kv-copy-locations') || hints.some((hint) => hint.sends);
   return {
-    // Copy locations are read from the same match as the cache columns, so they start the index too.
-    cache: inputs.has('cache') || hinted.has('cache') || copies || copyLocations,
+    // Copy locations are read from the same match as the cache columns, and sessions and tiers from the index, so they start it too.
+    cache:
+      inputs.has('cache') ||
+      hinted.has('cache') ||
+      copies ||
+      copyLocations ||
+      (lineage && keeps.lineage) ||
+      (residency && keeps.residency),
     load: inputs.has('load') || hinted.has('load'),
     preferredTaint: inputs.has('preferred-taint'),
     occupancy: inputs.has('occupancy'),
     copies,
     copyLocations,
-    lineage: inputs.has('session-lineage') || hinted.has('session-lineage'),
-    residency: hinted.has('residency'),
+    lineage,
+    residency,
   };
 }
 
@@ -85,7 +104,7 @@ export function roleRuntimeOf(
   const guard = created.selectionGuard;
   return {
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
-    needs: needsOf(created),
+    needs: needsOf(created, ports.keeps),
     matchForHintsAlone: !selectionReadsMatch(created.selection),
     costWeights: cost?.weights ?? null,
     select:

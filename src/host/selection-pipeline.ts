@@ -116,6 +116,7 @@ export class SelectionPipeline {
     const compact = this.#compact;
     const request = requestOf(facts, pin);
     this.#load(table, pin);
+    compact.lineage = facts.lineage ?? null;
     if (pin !== null) compact.preferredTaintMultiplier.fill(1);
     const droppedBy = filters.length > 0 ? this.#filter(table.count, request) : null;
     const isWhole = compact.count === table.count;

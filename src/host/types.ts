@@ -90,6 +90,8 @@ export interface SelectionFacts {
   readonly priority: number;
   readonly strictPriority: number;
   readonly temperatureOverride: number | null;
+  /** For policies that declare `session-lineage`; null or absent = switched off. */
+  readonly lineage?: SessionLineage | null;
 }
 
 /** Outcome of the selection pipeline. */
@@ -193,9 +195,9 @@ export interface HintBooking {
    * `cache` or `load`; read only during the call. Absent = nobody selected.
    */
   readonly selected?: { readonly table: CandidateTable; readonly row: number };
-  /** For hint policies that declare `session-lineage` and `residency`; absent = switched off. */
-  readonly lineage?: SessionLineage;
-  readonly residency?: BlockResidency;
+  /** For hint policies that declare `session-lineage` and `residency`; null or absent = switched off. */
+  readonly lineage?: SessionLineage | null;
+  readonly residency?: BlockResidency | null;
   /** Requests in flight on a slot, to choose among near-tied sources of a copy; absent = not known. */
   readonly loadOf?: (slot: OwnerSlot) => number;
   /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */

@@ -41,11 +41,15 @@ export type {
   SessionKey,
 } from './lineage/types.ts';
 export { createPrefixIndex } from './residency/extent-index.ts';
+export { deviceDepth, matchedRow } from './residency/matched-depth.ts';
 export type { PrefixIndexOptions } from './residency/prefix-index-options.ts';
 export {
   type CopyableIndex,
+  type DeviceFollower,
   type DumpedBlock,
   type DumpPage,
+  type FollowedIndex,
+  MOST_BEFORE,
   type OwnerSlot,
   type PrefixIndex,
   type PrefixIndexStats,

@@ -287,6 +287,41 @@ export const METRICS = {
     help: 'Blocks that engines removed and the prefix index did not hold, by reason: evicted (it had forgotten them for want of room) or unknown (it never had them, or they were removed before).',
     labels: ['reason'],
   },
+  pointsman_lineage_sessions: {
+    kind: 'gauge',
+    help: 'Sessions of which the session prefix index knows blocks; 0 where no policy declares session-lineage.',
+    labels: [],
+  },
+  pointsman_lineage_frontiers: {
+    kind: 'gauge',
+    help: 'Deepest blocks of sessions on worker ranks.',
+    labels: [],
+  },
+  pointsman_lineage_blocks: {
+    kind: 'gauge',
+    help: 'Distinct blocks of sessions, those of none among them until they are pruned.',
+    labels: [],
+  },
+  pointsman_lineage_bytes: {
+    kind: 'gauge',
+    help: 'Memory that the session prefix index has in use; limits.lineage_bytes caps it.',
+    labels: [],
+  },
+  pointsman_lineage_updates_waiting: {
+    kind: 'gauge',
+    help: 'Updates that wait to be applied to the session prefix index.',
+    labels: [],
+  },
+  pointsman_lineage_forgotten_total: {
+    kind: 'counter',
+    help: 'What the session prefix index forgot, by reason: evicted (sessions unused for longest, for want of room), expired (sessions, limits.lineage_ttl) or frontier (the oldest chain of a session with too many on one rank).',
+    labels: ['reason'],
+  },
+  pointsman_lineage_updates_total: {
+    kind: 'counter',
+    help: 'Updates of the session prefix index, by outcome: applied, refused (a chain that contradicts what is known, or hangs on nothing known), stale_match (nothing of it was held any more), late_store (of a session that is over), dropped_match, dropped_store and folded_removal (for want of room in the queue; a folded removal costs all frontiers of its rank).',
+    labels: ['outcome'],
+  },
   pointsman_snapshot_writes_total: {
     kind: 'counter',
     help: 'Snapshots of the prefix index, by result (written, failed).',

@@ -1,11 +1,11 @@
 // The end of a booking: load and policies let go, beliefs corrected, the report counted, the record completed.
 import type { EngineReport } from '../engines/index.ts';
 import type { ReleaseReason } from '../observe/index.ts';
-import { promptTokensOf } from './caller-part.ts';
+import { isChoiceOnly, promptTokensOf } from './caller-part.ts';
 import { countReport, reportRecord } from './count-report.ts';
 import type { ExchangeBooking } from './exchange-booking.ts';
 import { reportedBlocks } from './prediction.ts';
-import { computesPrompt } from './request-leg.ts';
+import { computesPrompt, isAside } from './request-leg.ts';
 import type { RoadState } from './road-state.ts';
 import type { SentHints } from './sent-hints.ts';
 import type { RoadRequest } from './types.ts';
@@ -76,4 +76,11 @@ export function endUnsentBooking(
   if (booking.decision === null) return;
   booking.decision.released('commit_failed', now);
   decisions?.complete(booking.decision, { status: COMMIT_RELEASED, finish: null, endMs: now, report: null });
+}
+
+/** A request, or a try of it, is over; `goesOn` = another try follows. With its final request a session ends, whatever became of that. */
+export function leaveRoad(state: RoadState, request: RoadRequest, goesOn: boolean): void {
+  if (isAside(request)) return;
+  state.underWay -= 1;
+  if (!goesOn && !isChoiceOnly(request)) state.sessions?.ended(request);
 }

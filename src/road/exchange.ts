@@ -6,7 +6,7 @@ import type { ReleaseReason } from '../observe/index.ts';
 import type { ErrorCode, KvHint, PointsmanError, WorkerId } from '../plugin/index.ts';
 import { countRefusal } from './admission.ts';
 import { type CallerSink, promptTokensOf } from './caller-part.ts';
-import { CLIENT_GONE, endBooking, endUnsentBooking } from './end-booking.ts';
+import { CLIENT_GONE, endBooking, endUnsentBooking, leaveRoad } from './end-booking.ts';
 import { abortQuietly, noteLoss } from './engine-loss.ts';
 import { type ExchangeBooking, noteSent } from './exchange-booking.ts';
 import { FollowedLifecycle } from './followed-lifecycle.ts';
@@ -107,7 +107,7 @@ export class Exchange implements RoadTicket, CallerSink {
 
   /** Refused before booking. */
   refuse(error: PointsmanError): void {
-    this.#close();
+    this.#close(false);
     countRefusal(this.#state.metrics, this.#request.partition.model, error);
     this.#lifecycle?.ended(null, error.code);
     this.#sink.failed(error, false);
@@ -311,9 +311,9 @@ export class Exchange implements RoadTicket, CallerSink {
   }
 
   /** Ends it for whoever counts requests under way. */
-  #close(): void {
+  #close(goesOn: boolean): void {
     this.#over = true;
-    if (!isAside(this.#request)) this.#state.underWay -= 1;
+    leaveRoad(this.#state, this.#request, goesOn);
   }
 
   /** Ends once: booking freed, hints closed, record completed, the classifier told. */
@@ -324,7 +324,7 @@ export class Exchange implements RoadTicket, CallerSink {
     code: ErrorCode | null = null,
     goesOn = false,
   ): void {
-    this.#close();
+    this.#close(goesOn);
     this.#engine = null;
     if (this.#state.exchanges.delete(this) && !isAside(this.#request))
       this.#state.pace.released(1, this.#state.clock.now());

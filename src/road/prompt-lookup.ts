@@ -76,7 +76,8 @@ export class PromptLookups {
     const runtime = runtimeFor(partition, request.role, blockSize);
     const { needs } = runtime;
     const credited = request.leg?.overrides.overlapCredit !== false;
-    const asked = needs.copyLocations || (credited && (needs.cache || needs.copies));
+    const asked =
+      needs.copyLocations || (needs.lineage && needs.cache) || (credited && (needs.cache || needs.copies));
     const wantsMatch = asked && !(runtime.matchForHintsAlone === true && !this.#anyTakesHints(request));
     const start = wallMicros();
     // A stand-in for an estimated prompt has the right length but not its tokens.

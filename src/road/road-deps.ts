@@ -10,6 +10,7 @@ import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
 import type { RetryLimits } from './retry.ts';
+import type { SessionPorts } from './session-ports.ts';
 import type { Beliefs } from './types.ts';
 
 /** The road's parts. */
@@ -39,6 +40,8 @@ export interface RoadDeps extends LookupDeps {
   readonly events?: EventStreams;
   /** What ranks without KV events are believed to hold; absent = nothing. */
   readonly beliefs?: Beliefs | null;
+  /** What is kept of sessions, and who holds blocks; null or absent = nothing, nobody knows. */
+  readonly sessions?: SessionPorts | null;
   /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
   readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
 }

@@ -6,6 +6,7 @@ import type { Scheduler } from '../scheduling/index.ts';
 import type { Exchange } from './exchange.ts';
 import type { RoadLabels } from './road-labels.ts';
 import type { HintOutcomes } from './sent-hints.ts';
+import type { SessionPorts } from './session-ports.ts';
 import type { Beliefs } from './types.ts';
 
 /** Shared parts and the exchanges under way. */
@@ -28,6 +29,8 @@ export interface RoadState {
   readonly loadFell: (workerId: bigint) => void;
   /** Null = none are kept. */
   readonly beliefs: Beliefs | null;
+  /** Null = nothing is kept of sessions. */
+  readonly sessions: SessionPorts | null;
   /** Null = nobody asks. */
   readonly computedBlocks: ((workerId: bigint, blocks: number) => void) | null;
   /** Metric labels of a model. */

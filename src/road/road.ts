@@ -85,6 +85,7 @@ class SynchronousRoad implements HopRoad {
       hintOutcomes: new HintOutcomes(),
       loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
+      sessions: deps.sessions ?? null,
       computedBlocks: deps.computedBlocks ?? null,
       labelsOf: roadLabels(),
     };

@@ -20,6 +20,7 @@ import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
 import { type PromptLookup, PromptLookups } from './prompt-lookup.ts';
 import type { RoadDeps } from './road-deps.ts';
 import { asPointsmanError, workerLost } from './road-errors.ts';
+import type { SessionPorts } from './session-ports.ts';
 import type { StagedBooking, Walk } from './staged-booking.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -37,10 +38,12 @@ export class Walker {
   readonly #lookups: PromptLookups;
   readonly #writer: DecisionWriter | null;
   readonly #queue: AdmissionQueue<Exchange>;
+  readonly #sessions: SessionPorts | null;
 
   constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>) {
     this.#deps = deps;
     this.#queue = queue;
+    this.#sessions = deps.sessions ?? null;
     this.#lookups = new PromptLookups(deps);
     this.#writer =
       deps.decisions === null
@@ -92,11 +95,14 @@ export class Walker {
   project(request: RoadRequest): Projection {
     this.#deps.beliefs?.expire(this.#deps.clock.now());
     const lookup = this.#lookups.of(request);
-    return { lookup, table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false)) };
+    return {
+      lookup,
+      table: this.#deps.scheduler.project(placementRequest(request, null, lookup, false, this.#sessions)),
+    };
   }
 
   #chosen(request: RoadRequest, lookup: PromptLookup): Placement {
-    return this.#deps.scheduler.choose(placementRequest(request, null, lookup, true));
+    return this.#deps.scheduler.choose(placementRequest(request, null, lookup, true, this.#sessions));
   }
 
   /** From a placement to the engine, unless the hint stage waits: then the rest follows when it answers. */
@@ -168,7 +174,9 @@ export class Walker {
     lookup: PromptLookup,
     copyCredit: boolean,
   ): Placement {
-    return this.#deps.scheduler.place(placementRequest(request, classification, lookup, copyCredit));
+    return this.#deps.scheduler.place(
+      placementRequest(request, classification, lookup, copyCredit, this.#sessions),
+    );
   }
 
   /** Arms the booking, takes the decision down and runs the hint stage; returns the envelope to send, if any. */
@@ -212,6 +220,8 @@ export class Walker {
       predictedHostTokens,
       hold,
     });
+    const sessions = this.#sessions;
+    if (request.session !== null) sessions?.booked(request, slot, match, hashes);
     request.caller?.placed(lookup, placement);
     const commit = commitFor(placement.commit, runtime.commits);
     if (commit !== null) countCommitMade(this.#deps.metrics, runtime.policy.type);
@@ -247,6 +257,8 @@ export class Walker {
       selected: { table, row },
       loadOf: this.#deps.scheduler.requestsOn,
       commit,
+      lineage: sessions !== null && runtime.needs.lineage ? sessions.lineageFor(request, slot) : null,
+      residency: sessions !== null && runtime.needs.residency ? sessions.residencyFor(slot) : null,
     };
     if (threadedHints === null) return this.#hinted(staged, runHintStage(hintStage, booking));
     const result = startHintStage(threadedHints, booking, (late) => {

@@ -36,5 +36,6 @@ export function factsOf(request: PlacementRequest, tracksPrefillTokens: boolean)
     priority: constraints.priority,
     strictPriority: constraints.strictPriority,
     temperatureOverride: constraints.temperature,
+    lineage: request.lineage ?? null,
   };
 }

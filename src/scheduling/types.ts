@@ -8,7 +8,7 @@ import type {
 } from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
 import type { IneligibleReason } from '../observe/index.ts';
-import type { Partition, Role, SessionContext, WorkerId } from '../plugin/index.ts';
+import type { Partition, Role, SessionContext, SessionLineage, WorkerId } from '../plugin/index.ts';
 import type { PlacementOverrides } from './placement-overrides.ts';
 
 /** What a caller asks of routing. */
@@ -46,6 +46,8 @@ export interface PlacementRequest {
   /** LoRA adapter that it needs; null or absent = none. */
   readonly loraName?: string | null;
   readonly expectedOutputTokens: number | null;
+  /** What the role's policies see of sessions; null or absent = nothing. */
+  readonly lineage?: SessionLineage | null;
   /** Where the request had better go; advice to policies. Null or absent = nowhere in particular. */
   readonly affinityTarget?: SelectionFacts['affinityTarget'];
   /** False = policies see no copies and none is committed; default true. */

@@ -131,7 +131,7 @@ export const AUTHOR_RULES: ContractSection = {
       'author-check-prepared',
       'It shows what is prepared for each role because its policies ask for it, and what they ask for in vain.',
       test(CLI, 'check shows what is prepared for each role because its policies ask for it'),
-      fault('src/host/role-provisions.ts', "=> (asked ? 'disabled' : 'no');", "=> (asked ? 'no' : 'no');"),
+      fault('src/host/role-provisions.ts', "(kept ? 'yes' : 'disabled')", "(kept ? 'yes' : 'no')"),
     ),
     rule(
       'author-check-disposes',

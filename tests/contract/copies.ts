@@ -101,8 +101,8 @@ export const COPY_RULES: ContractSection = {
       ),
       fault(
         LOCATIONS_SOURCE,
-        'const row = match === null ? -1 : rowOf(match, sourceSlot);',
-        'const row = match === null ? -1 : rowOf(match, -sourceSlot - 1);',
+        'const row = match === null ? -1 : matchedRow(match, sourceSlot);',
+        'const row = match === null ? -1 : matchedRow(match, -sourceSlot - 1);',
       ),
     ),
     rule(

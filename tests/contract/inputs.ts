@@ -7,6 +7,8 @@ const HINT_STAGE = 'src/host/hint-stage.test.ts';
 const COMPONENT_VIEWS = 'src/host/component-views.test.ts';
 const COMPOSE_ROUTER = 'src/cli/compose-router.test.ts';
 const EXAMPLE = 'tests/contract-example.test.ts';
+const LINEAGE = 'tests/lineage.test.ts';
+const LINEAGE_SIMULATED = 'tests/lineage-simulated.test.ts';
 const ROAD = 'src/road/road.test.ts';
 const PLUGIN_HOST = 'src/host/plugin-host.test.ts';
 
@@ -149,11 +151,7 @@ export const INPUTS_RULES: ContractSection = {
       'inputs-cache-lookup',
       'A prompt is looked up only for a role that declares it.',
       test(ROAD, 'the road > asks nobody for cache facts when the policy reads none, and still books'),
-      fault(
-        'src/road/prompt-lookup.ts',
-        'const asked = needs.copyLocations || (credited && (needs.cache || needs.copies));',
-        'const asked = true;',
-      ),
+      fault('src/road/prompt-lookup.ts', 'needs.copyLocations ||', 'true ||'),
     ),
     rule(
       'inputs-copies-index',
@@ -162,11 +160,7 @@ export const INPUTS_RULES: ContractSection = {
         PLUGIN_HOST,
         'what a role gets > needs the index for copy locations even if its policy looks at no cache',
       ),
-      fault(
-        'src/host/role-runtime.ts',
-        "hinted.has('cache') || copies || copyLocations,",
-        "hinted.has('cache') || copies,",
-      ),
+      fault('src/host/role-runtime.ts', '      copyLocations ||', ''),
     ),
     rule(
       'inputs-cache-row',
@@ -196,9 +190,9 @@ export const INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-lineage-null',
-      '`session-lineage` is null where lineage is off, as it is in this version; the start says so once per role.',
-      test(EXAMPLE, 'loads, asks for lineage alone, and the start says once per role that there is none'),
-      fault('src/host/startup-notes.ts', "needs.lineage ? 'session-lineage' : ''", "''"),
+      '`session-lineage` is null where lineage is off (`router.use_kv_events: false`, `router.enable_session_prefix_index: false`), and for a booking on a rank whose blocks are estimated; the start says once per role what is off.',
+      test(EXAMPLE, 'loads, asks for lineage alone, and where that is off the start says so once per role'),
+      fault('src/host/startup-notes.ts', "lineage === 'disabled' ? 'session-lineage' : ''", "''"),
     ),
     rule(
       'inputs-lineage-context',
@@ -215,13 +209,42 @@ export const INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-lineage-columns',
-      'Filters, scorers and pickers that ask for it see null.',
-      test(COMPONENT_VIEWS, 'what a component sees > is null where what it declared is switched off'),
-      fault(
-        'src/host/component-views.ts',
-        "if (inputs.includes('session-lineage')) addGroup(view, 'lineage', null);",
-        "if (inputs.includes('cache')) addGroup(view, 'lineage', null);",
+      'Filters, scorers and pickers that ask for it see it, or null where it is off.',
+      test(LINEAGE, 'a worker-selection policy sees on which worker a session has its blocks'),
+      fault('src/host/component-views.ts', 'return this.#candidates.lineage;', 'return null;'),
+    ),
+    rule(
+      'inputs-lineage-paths',
+      'A path has all blocks from the root to a frontier, in the hashes of the worker concerned; labelled stores and matches lengthen it.',
+      test(LINEAGE, 'vLLM maps without: three turns give a path from root to frontier'),
+      fault('src/cli/session-feeds.ts', 'hashes.sequence.subarray(0, 2 * depth)', 'NOTHING'),
+    ),
+    rule(
+      'inputs-lineage-clears',
+      'A gap, a restart, a clear and the end of a worker take away what sessions had on its ranks, and on no other.',
+      test(LINEAGE, 'a gap in its events clears a rank and no other'),
+      fault('src/cli/session-feeds.ts', 'this.#kept?.updates.cleared(owner);', ''),
+    ),
+    rule(
+      'inputs-lineage-removals',
+      'Blocks that a worker removed or evicted are in no list of it.',
+      test(LINEAGE_SIMULATED, 'what the engine evicted is not there any more'),
+      fault('src/cli/session-feeds.ts', 'updates.removed(owner, hashes)', 'hashes.fill(0)'),
+    ),
+    rule(
+      'inputs-lineage-final',
+      'With its final request a session is forgotten, however that ends; its policies still see it.',
+      test(
+        LINEAGE,
+        'a final request ends its session, however it ends, and tenants and partitions do not meet',
       ),
+      fault('src/cli/session-feeds.ts', 'this.#kept.updates.finished(key)', 'undefined'),
+    ),
+    rule(
+      'inputs-residency',
+      '`residency` says which tier of a worker holds a block, by its own hash; null where nobody knows.',
+      test(LINEAGE, 'removals and tiers are seen, and what sessions share is exclusive to none of them'),
+      fault('src/host/residency-view.ts', 'residency.hasRow(slot, tier, external)', 'false'),
     ),
     rule(
       'inputs-off-type',

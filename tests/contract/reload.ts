@@ -89,11 +89,7 @@ export const RELOAD_RULES: ContractSection = {
       'reload-live-keys',
       'Live keys take effect.',
       KEYS,
-      fault(
-        CONFIG_SOURCE,
-        'limits: { ...read.limits, indexBytes, decisionBytes },',
-        'limits: running.limits,',
-      ),
+      fault(CONFIG_SOURCE, 'limits: { ...read.limits, ...keptLimits },', 'limits: running.limits,'),
     ),
     rule(
       'reload-start-keys',

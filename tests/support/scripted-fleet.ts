@@ -41,8 +41,14 @@ export const ANSWERED: EngineReport = {
  * @param yaml further sections of its configuration.
  * @param roomSeed as of `ComposeRouterOptions`.
  * @param workers further keys of each worker, in flow style; ids count from 1.
+ * @param definitions policies at hand.
  */
-export async function scriptedFleet(yaml: string, workers: readonly string[], roomSeed?: number) {
+export async function scriptedFleet(
+  yaml: string,
+  workers: readonly string[],
+  roomSeed?: number,
+  definitions: readonly object[] = [],
+) {
   const rows = workers.map(
     (keys, at) =>
       `  - { id: ${at + 1}, url: "http://127.0.0.1:${9001 + at}", dialect: sim${keys === '' ? '' : `, ${keys}`} }`,
@@ -63,6 +69,7 @@ export async function scriptedFleet(yaml: string, workers: readonly string[], ro
     metrics,
     log: NO_LOG,
     ...(roomSeed === undefined ? {} : { roomSeed }),
+    definitions,
     seed: config.router.seed === 0 ? 1 : config.router.seed,
     transportFor: () => ({
       dispatch(request, sink) {

@@ -144,7 +144,10 @@ test('lists and texts have a most', () => {
   expect(parseToThread(many)).toBeNull();
   const lineage = (count: number) => ({
     ...CALL,
-    context: { ...context, lineage: { sessionId: 's', uniqueBlocks: new BigUint64Array(count) } },
+    context: {
+      ...context,
+      lineage: { uniqueBlocks: new BigUint64Array(count), exclusiveBlocks: new BigUint64Array(0) },
+    },
   });
   expect(parseToThread(lineage(4096))).not.toBeNull();
   expect(parseToThread(lineage(4097))).toBeNull();

@@ -24,6 +24,8 @@ const partition = z.strictObject({ model: z.string(), routingGroup: z.string() }
 const rank = z.strictObject({ workerId: z.bigint(), rank: z.int() });
 const hashes = z.custom<BigUint64Array>((value) => value instanceof BigUint64Array);
 
+const lineageHashes = hashes.refine((list) => list.length <= MOST_LINEAGE_HASHES);
+
 const owner = z.strictObject({ source: rank, prefixBlocks: count });
 const copy = z.strictObject({
   source: rank,
@@ -81,13 +83,8 @@ const context = z.strictObject({
   committedKvCopy: copy.nullable().optional(),
   // Names of declared inputs that are switched off: null for the policy.
   switchedOff: z.array(shortText).max(MOST_FIELDS),
-  // The session's own blocks on the booked worker; null as long as the router keeps no lineage.
-  lineage: z
-    .strictObject({
-      sessionId: z.string(),
-      uniqueBlocks: hashes.refine((list) => list.length <= MOST_LINEAGE_HASHES),
-    })
-    .nullable(),
+  // The session's own blocks on the booked worker, none where the request has no session; null = not declared, or switched off.
+  lineage: z.strictObject({ uniqueBlocks: lineageHashes, exclusiveBlocks: lineageHashes }).nullable(),
 });
 
 const toThread = z.discriminatedUnion('kind', [
@@ -158,6 +155,8 @@ const fromThread = z.discriminatedUnion('kind', [
 export type ToThread = z.infer<typeof toThread>;
 /** From the thread. */
 export type FromThread = z.infer<typeof fromThread>;
+/** Lineage by value. */
+export type WireLineage = NonNullable<WireContext['lineage']>;
 /** A hint context by value. */
 export type WireContext = z.infer<typeof context>;
 /** Copy locations by value. */

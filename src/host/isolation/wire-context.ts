@@ -2,6 +2,7 @@
 import { frozenSession } from '../frozen-session.ts';
 import type { AnyHintContext } from '../hint-context.ts';
 import { CopyLocationsSnapshot, frozenCopy, snapshotCopyLocations } from './copy-snapshot.ts';
+import { LineageSnapshot, snapshotLineage } from './lineage-snapshot.ts';
 import type { WireContext } from './messages.ts';
 
 /** Members that are sent as they are, or in a form of their own. */
@@ -18,6 +19,7 @@ const SENT: ReadonlySet<string> = new Set([
   'load',
   'copyLocations',
   'committedKvCopy',
+  'lineage',
 ]);
 
 /**
@@ -26,7 +28,7 @@ const SENT: ReadonlySet<string> = new Set([
  */
 export function writeContext(context: Readonly<AnyHintContext>): WireContext {
   const { requestId, worker, role, partition, promptTokens, blockSize, session, capabilities } = context;
-  const { cache, load, copyLocations, committedKvCopy } = context;
+  const { cache, load, copyLocations, committedKvCopy, lineage } = context;
   return {
     requestId,
     worker,
@@ -40,15 +42,17 @@ export function writeContext(context: Readonly<AnyHintContext>): WireContext {
     ...(load === undefined ? {} : { load }),
     ...(copyLocations === undefined ? {} : { copyLocations: snapshotCopyLocations(copyLocations) }),
     ...(committedKvCopy === undefined ? {} : { committedKvCopy }),
-    switchedOff: Object.keys(context).filter((name) => !SENT.has(name)),
-    lineage: null,
+    switchedOff: Object.keys(context).filter(
+      (name) => !SENT.has(name) || (name === 'lineage' && lineage === null),
+    ),
+    lineage: lineage == null ? null : snapshotLineage(lineage, session, worker),
   };
 }
 
 /** The context as a policy sees it in process, its members in the same order. */
 export function readContext(wire: WireContext): Readonly<AnyHintContext> {
   const {
-    lineage: _,
+    lineage,
     switchedOff,
     copyLocations,
     session,
@@ -67,6 +71,7 @@ export function readContext(wire: WireContext): Readonly<AnyHintContext> {
     ...(cache === undefined ? {} : { cache: Object.freeze(cache) }),
     ...(load === undefined ? {} : { load: Object.freeze(load) }),
     ...(copyLocations === undefined ? {} : { copyLocations: new CopyLocationsSnapshot(copyLocations) }),
+    ...(lineage === null ? {} : { lineage: new LineageSnapshot(lineage, session, facts.worker) }),
     ...Object.fromEntries(switchedOff.map((name) => [name, null])),
     ...(committedKvCopy === undefined
       ? {}

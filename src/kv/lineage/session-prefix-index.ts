@@ -115,6 +115,17 @@ export class SessionPrefixIndex implements SessionLineageIndex {
     return this.#state.blockOf(this.#state.forest.rowOf(id));
   }
 
+  /** The last `most` blocks of the path to a block, itself the last; empty when it is gone. */
+  pathTo(id: LineageNodeId, most: number): HashPairs {
+    const { forest } = this.#state;
+    const row = forest.rowOf(id);
+    if (row === NONE) return new Uint32Array(0);
+    const length = Math.min(most, forest.pathLength(row, NONE));
+    const path = new Uint32Array(2 * length);
+    forest.writePath(row, length, path);
+    return path;
+  }
+
   /** Every frontier of a session, in no order; none of one that is not known. */
   frontiers(session: SessionKey): OwnerFrontier[] {
     return this.#state.frontiersOf(this.#find(session));

@@ -8,6 +8,8 @@ export type OwnerSlot = number;
 
 /** Where a block lies, nearest to compute first. */
 export const TIERS = ['device', 'host', 'disk', 'external'] as const;
+/** So many blocks before a block, or all where there are fewer, say where it lies. */
+export const MOST_BEFORE = 63;
 /** One storage tier. */
 export type Tier = (typeof TIERS)[number];
 
@@ -129,7 +131,8 @@ export interface PrefixIndex {
   /**
    * The engine's hashes of `owner` for blocks [from, to) of a chain of sequence hashes, written to `out` from 0; stops at the
    * first block the owner does not hold on any tier. Of several hashes of one block the one announced last is given. Returns how
-   * many were written.
+   * many were written. A block is found by up to {@link MOST_BEFORE} of those before it: only those may be missing in the list that
+   * come before these, or before the beginning of the chain.
    */
   externalHashes(
     owner: OwnerSlot,

@@ -2,9 +2,10 @@
 // leaves the request on its usual way.
 import type { ConditionalDisaggregation } from '../../config/index.ts';
 import { PointsmanError, type WorkerRank } from '../../plugin/index.ts';
-import type { Placement, Scheduler } from '../../scheduling/index.ts';
+import type { Placement } from '../../scheduling/index.ts';
 import { placementRequest } from '../placement-request.ts';
 import { type LookupDeps, PromptLookups } from '../prompt-lookup.ts';
+import type { RoadDeps } from '../road-deps.ts';
 import type { RoadRequest } from '../types.ts';
 import { type BypassReason, bypassReason, type PrefillFacts } from './bypass-rules.ts';
 
@@ -14,12 +15,15 @@ export interface Bypass {
   readonly rank: WorkerRank;
 }
 
+/** What probes work with. */
+type ProbeDeps = LookupDeps & Pick<RoadDeps, 'scheduler' | 'mode' | 'sessions'>;
+
 /** Decides about bypasses. */
 export class BypassProbes {
-  readonly #deps: LookupDeps & { readonly scheduler: Scheduler; readonly mode: string };
+  readonly #deps: ProbeDeps;
   readonly #lookups: PromptLookups;
 
-  constructor(deps: LookupDeps & { readonly scheduler: Scheduler; readonly mode: string }) {
+  constructor(deps: ProbeDeps) {
     this.#deps = deps;
     this.#lookups = new PromptLookups(deps);
   }
@@ -82,6 +86,8 @@ export class BypassProbes {
 
   #probe(leg: RoadRequest): Placement {
     const lookup = this.#lookups.of(leg);
-    return this.#deps.scheduler.choose(placementRequest(leg, null, lookup, false));
+    return this.#deps.scheduler.choose(
+      placementRequest(leg, null, lookup, false, this.#deps.sessions ?? null),
+    );
   }
 }
