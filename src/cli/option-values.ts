@@ -36,6 +36,13 @@ export function share(text: string): number {
   throw new InvalidArgumentError('It must be a number above 0 or a fraction, such as 0.25 or 1/4.');
 }
 
+/** Reads a number from 0 to 1. @throws InvalidArgumentError */
+export function shareOfWhole(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError('It must be a number from 0 to 1.');
+}
+
 /** Reads a time in ms, s, m or h, as ms. */
 export function duration(text: string): number {
   const ms = millisecondsOf(text);

@@ -17,7 +17,7 @@ import {
 } from '../simulator/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { createJsonLog } from './json-log.ts';
-import { actionNames, notNegative, oneOf, positive, wholeNumber } from './option-values.ts';
+import { actionNames, notNegative, oneOf, positive, shareOfWhole, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
@@ -30,6 +30,7 @@ interface SimOptions {
   readonly kvBlocks: number | null;
   readonly hostKvBlocks: number;
   readonly hostGbps: number;
+  readonly retainedShare: number;
   readonly hashSeed: number;
   readonly seed: number;
   readonly speed: number;
@@ -81,6 +82,7 @@ export function register(program: Command, io: CliIo): void {
       DEFAULTS.hostKvBlocks,
     )
     .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', positive, DEFAULTS.hostGbps)
+    .option('--retained-share <x>', 'most of the KV blocks that hints retain', shareOfWhole, DEFAULTS.retainedShare)
     .option(
       '--hash-seed <n>',
       'seed of the engines’ block hashes',
@@ -194,6 +196,7 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
         kvBlocks: options.kvBlocks,
         hostKvBlocks: options.hostKvBlocks,
         hostGbps: options.hostGbps,
+        retainedShare: options.retainedShare,
         hashSeed: options.hashSeed,
         seed: options.seed,
         speedup: options.speed,

@@ -7,6 +7,8 @@ import {
   dynamoTwoTierCostFn,
   kvcr,
   kvFetch,
+  kvReleaseSession,
+  kvRetainSession,
   leastLoaded,
   passThrough,
   powerOfTwo,
@@ -44,6 +46,8 @@ export function builtinCatalog(router: RouterSettings): PolicyCatalog {
     leastLoaded,
     direct,
     kvFetch,
+    kvReleaseSession,
+    kvRetainSession,
     passThrough,
   ]) {
     catalog.add(definition, BUILT_IN);

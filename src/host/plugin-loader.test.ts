@@ -96,7 +96,9 @@ module.exports = { one: defineHintPolicy({ type: 'from-cjs', create: () => ({ bu
       './d.cjs',
       join(folder, 'e.ts'),
     );
-    expect(known).toBe('unknown hint policy "zzzzzz"; known: kv_fetch, level1, from-js, from-mjs, from-cjs');
+    expect(known).toBe(
+      'unknown hint policy "zzzzzz"; known: kv_fetch, kv_release_session, kv_retain_session, level1, from-js, from-mjs, from-cjs',
+    );
   });
 
   it('takes a package that lies above the configuration', async () => {
@@ -105,7 +107,9 @@ module.exports = { one: defineHintPolicy({ type: 'from-cjs', create: () => ({ bu
         '{ "name": "@acme/policies", "version": "1.0.0", "type": "module", "exports": { ".": { "import": "./main.js" } } }',
       'node_modules/@acme/policies/main.js': hint('acme-mark'),
     });
-    expect(await knownHints(folder, '@acme/policies')).toContain('known: kv_fetch, acme-mark');
+    expect(await knownHints(folder, '@acme/policies')).toContain(
+      'known: kv_fetch, kv_release_session, kv_retain_session, acme-mark',
+    );
   });
 
   it('hands over its own copy of the contract, so that classes are the same on both sides', async () => {
@@ -151,7 +155,7 @@ export default defineHintPolicy({ type: 'zod-' + (z.mark ?? 'ours'), create: () 
       'b.ts': hint('b'),
     });
     expect(await knownHints(folder, './a.ts', './b.ts', './a.ts')).toBe(
-      'unknown hint policy "zzzzzz"; known: kv_fetch, b, twice',
+      'unknown hint policy "zzzzzz"; known: kv_fetch, kv_release_session, kv_retain_session, b, twice',
     );
   });
 

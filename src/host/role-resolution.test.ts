@@ -98,7 +98,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'a hint policy where a worker-selection policy belongs, and the reverse',
       'worker_selection:\n  decode: kv_fetch\n  prefill: { hints: [{ type: random }] }\n',
       [
-        'policy.yaml:3:30: worker_selection.prefill.hints[0].type: random is a worker-selection policy, not a hint policy; known hint policies: kv_fetch',
+        'policy.yaml:3:30: worker_selection.prefill.hints[0].type: random is a worker-selection policy, not a hint policy; known hint policies: kv_fetch, kv_release_session, kv_retain_session',
         'policy.yaml:2:11: worker_selection.decode: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct',
       ],
     ],
@@ -106,7 +106,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'an unknown hint',
       'worker_selection:\n  decode: { hints: [{ type: kv_fech }] }\n',
       [
-        'policy.yaml:2:29: worker_selection.decode.hints[0].type: unknown hint policy "kv_fech"; known: kv_fetch (did you mean "kv_fetch"?)',
+        'policy.yaml:2:29: worker_selection.decode.hints[0].type: unknown hint policy "kv_fech"; known: kv_fetch, kv_release_session, kv_retain_session (did you mean "kv_fetch"?)',
       ],
     ],
     [

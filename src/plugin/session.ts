@@ -24,8 +24,9 @@ export interface SessionContext {
   readonly inputTrigger?: string;
   /**
    * Headers that coding agents send about themselves, by lower-case name, each value as it was sent: `x-claude-code-*`, `x-codex-*`,
-   * `thread-id`, `session-id` beside a `thread-id`, `x-session-id`, `x-parent-session-id`, `x-openai-subagent` and
-   * `x-openai-memgen-request`. At most 64 values, 16 KiB each, 32 KiB with their names in all; what exceeds that is left out.
+   * `thread-id`, `session-id` beside a `thread-id`, `x-session-id`, `x-parent-session-id`, `x-openai-subagent`,
+   * `x-openai-memgen-request` and `x-dynamo-retention-ttl-ms`. At most 64 values, 16 KiB each, 32 KiB with their names in all; what
+   * exceeds that is left out.
    */
   readonly agentHeaders: Readonly<Record<string, readonly string[]>>;
   /**

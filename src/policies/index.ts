@@ -4,6 +4,8 @@ export { direct } from './direct/policy.ts';
 export { dynamoDefaultCostFn } from './dynamo-default-cost-fn/policy.ts';
 export { dynamoTwoTierCostFn } from './dynamo-two-tier-cost-fn/policy.ts';
 export { kvFetch } from './kv-fetch/policy.ts';
+export { kvReleaseSession } from './kv-release-session/policy.ts';
+export { kvRetainSession } from './kv-retain-session/policy.ts';
 export { kvcr } from './kvcr/policy.ts';
 export { leastLoaded } from './least-loaded/policy.ts';
 export { passThrough } from './pass-through/policy.ts';

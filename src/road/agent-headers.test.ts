@@ -7,6 +7,7 @@ describe('captured agent headers', () => {
       'x-claude-code-prompt-id': [' a ', '', 'b'],
       'x-codex-turn-metadata': ['{}'],
       'x-openai-subagent': ['review'],
+      'x-dynamo-retention-ttl-ms': ['5000'],
       authorization: ['Bearer secret'],
       cookie: ['secret'],
       'x-api-key': ['secret'],
@@ -16,6 +17,7 @@ describe('captured agent headers', () => {
       'x-claude-code-prompt-id': [' a ', '', 'b'],
       'x-codex-turn-metadata': ['{}'],
       'x-openai-subagent': ['review'],
+      'x-dynamo-retention-ttl-ms': ['5000'],
     });
     expect(Object.isFrozen(captured)).toBe(true);
     expect(Object.isFrozen(captured['x-codex-turn-metadata'])).toBe(true);

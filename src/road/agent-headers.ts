@@ -10,6 +10,8 @@ const NAMES: ReadonlySet<string> = new Set([
   'x-openai-memgen-request',
   'x-session-id',
   'x-parent-session-id',
+  // How long the blocks of the session are to be kept (`kv_retain_session`).
+  'x-dynamo-retention-ttl-ms',
 ]);
 
 /** Values beyond these are left out one by one; smaller ones behind them may still fit. */

@@ -25,7 +25,10 @@ export class SentHints {
     this.#types = hint.actions.map(typeOf);
   }
 
-  /** Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one. */
+  /**
+   * Takes a report; one on an action that was not sent is ignored. A later report replaces an earlier one, except that what was
+   * deferred may be told of before the deferral itself arrives.
+   */
   report(
     actionId: string,
     outcome: NonNullable<SentHintRecord['outcome']>,
@@ -34,7 +37,7 @@ export class SentHints {
   ): void {
     const at = this.#ids.indexOf(actionId);
     const type = this.#types[at];
-    if (type === undefined) return;
+    if (type === undefined || (outcome === 'deferred' && (this.#reported & (1 << at)) !== 0)) return;
     this.#reported |= 1 << at;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });

@@ -45,6 +45,8 @@ export interface SimulatedEngineSettings {
   readonly handoff: HandoffKind;
   /** How long blocks wait for the engine that decodes, and how long that waits for them. */
   readonly handoffTimeoutMs: number;
+  /** Share of the pool's blocks that can be retained at a time, 0 to 1; no bound for an unlimited pool. */
+  readonly retainedShare: number;
   /** Advertised actions; null = none advertised (`--no-action-set`). */
   readonly actions: readonly string[] | null;
   /** Further `type@version`s that are advertised as well and answered `accepted` without doing anything. */
@@ -187,6 +189,12 @@ export interface SimulatedEngineStats {
   readonly onboardedBlocks: number;
   /** Prefills that are computed for another engine, or wait for it. */
   readonly handoffs: number;
+  /** Blocks that are retained now. */
+  readonly retainedBlocks: number;
+  /** Blocks whose last device copy was evicted to make room, since the start. */
+  readonly evictedForRoom: number;
+  /** The same because a hint asked for it. */
+  readonly evictedByHint: number;
 }
 
 /** What an engine is built with besides its settings. */
@@ -196,6 +204,8 @@ export interface SimulatedEngineParts {
   readonly peers?: PeerDirectory;
   /** Tells the peer behind a grant that the share of the link it gets has changed. */
   readonly announceRate?: (key: string, gbps: number) => void;
+  /** Hears of each block whose last device copy goes, by its own hash; `demotion` and `hint` were asked for. */
+  readonly onEvicted?: (lo: number, hi: number, cause: 'room' | 'demotion' | 'hint') => void;
   /** Names this run of the engine to those that take its KV. */
   readonly engineId?: string;
   /** Output token ids are drawn from [0, vocabulary); default 32,768. */

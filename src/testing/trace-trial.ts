@@ -22,7 +22,7 @@ export interface TraceTrial {
   readonly kvBlocks?: number;
   /**
    * Further hint actions that the engines take, for example `acme.pin@1.0`: they answer `accepted` and do nothing. Without it a policy
-   * that sends another action than `kv.fetch@1.0` or `kv.retain@1.0` has its output dropped.
+   * that sends another action than simulated engines execute (docs/simulated-engine.md) has its output dropped.
    */
   readonly acceptActions?: readonly string[];
   /** Divides the arrival times; default 1. */

@@ -1,6 +1,6 @@
 // A sink for simulated engines that writes down what it hears as short lines, and keeps account of the hashes that KV events
 // say are resident.
-import type { KvEvent } from '../../src/events/index.ts';
+import type { KvEvent, KvHintOutcomeEvent } from '../../src/events/index.ts';
 import type { HashPairs } from '../../src/kv/index.ts';
 import type { SimulatedHintOutcome, SimulatedResult, SimulatorSink } from '../../src/simulator/index.ts';
 
@@ -14,6 +14,8 @@ export class SimulatorLog implements SimulatorSink {
   /** Hashes that events say are resident now, and all that ever were, as decimal strings. */
   readonly resident = new Set<string>();
   readonly everStored = new Set<string>();
+  /** Outcomes of hints that came as events. */
+  readonly late: KvHintOutcomeEvent[] = [];
   /** Events that cannot be true after those before them. */
   readonly contradictions: string[] = [];
   #lines: string[] = [];
@@ -51,6 +53,7 @@ export class SimulatorLog implements SimulatorSink {
 
   kvEvents(events: readonly KvEvent[]): void {
     for (const event of events) {
+      if (event.kind === 'hint-outcome') this.late.push(event);
       if (event.kind !== 'stored' && event.kind !== 'removed') continue;
       this.#lines.push(`${event.kind} ${event.external.length / 2}`);
       if (event.kind === 'stored') this.#stored(event.external, event.tokenIds.length, event.blockSize);

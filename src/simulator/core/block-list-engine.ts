@@ -28,12 +28,17 @@ export class BlockListEngine implements SimulatedEngine {
   readonly #copy = new Int32Array(1);
   #waiting: RequestState[] = [];
   #time = 0;
+  #evicted = 0;
 
   constructor(settings: SimulatedEngineSettings, parts: SimulatedEngineParts) {
     this.#settings = settings;
     this.#hasher = new ExternalHasher(parts.hasher, settings.blockSize, settings.hashSeed);
     this.#events = new EventCollector(settings.blockSize);
-    this.#pool = new KvPool(settings.kvBlocks, (lo, hi) => this.#events.removed(lo, hi, 'device'));
+    this.#pool = new KvPool(settings.kvBlocks, (lo, hi) => {
+      this.#evicted += 1;
+      this.#events.removed(lo, hi, 'device');
+      parts.onEvicted?.(lo, hi, 'room');
+    });
   }
 
   submit(request: SimulatedRequest, now: number): void {
@@ -102,6 +107,9 @@ export class BlockListEngine implements SimulatedEngine {
       offloadedBlocks: 0,
       onboardedBlocks: 0,
       handoffs: 0,
+      retainedBlocks: 0,
+      evictedForRoom: this.#evicted,
+      evictedByHint: 0,
     };
   }
 

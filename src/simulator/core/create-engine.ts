@@ -3,6 +3,7 @@ import { PointsmanError } from '../../plugin/index.ts';
 import type { SimulatedEngine, SimulatedEngineParts, SimulatedEngineSettings } from '../types.ts';
 import { BlockListEngine } from './block-list-engine.ts';
 import { PassEngine } from './engine.ts';
+import { EXECUTED_ACTIONS } from './hint-plan.ts';
 
 /**
  * Sizes of an H200-class rank under a mid-size model, as the Dynamo mocker has them; links of 100 Gbit/s. The host link is PCI
@@ -28,7 +29,8 @@ export const DEFAULT_ENGINE_SETTINGS: SimulatedEngineSettings = {
   role: 'aggregated',
   handoff: 'nixl',
   handoffTimeoutMs: 300_000,
-  actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
+  retainedShare: 0.25,
+  actions: EXECUTED_ACTIONS,
   acceptedActions: [],
   seed: 0,
 };
@@ -57,12 +59,13 @@ export function isActionName(name: string): boolean {
   return name.length <= MAX_ACTION_NAME && ACTION_NAME.test(name);
 }
 
-/** What an engine with these settings says it takes; null = it does not say. */
+/** What an engine with these settings says it takes; null = it does not say. Without host memory there is nothing to prefetch from. */
 export function advertisedActions(
-  settings: Pick<SimulatedEngineSettings, 'actions' | 'acceptedActions'>,
+  settings: Pick<SimulatedEngineSettings, 'actions' | 'acceptedActions' | 'hostKvBlocks'>,
 ): readonly string[] | null {
-  const { acceptedActions, actions } = settings;
-  return actions && [...new Set([...actions, ...acceptedActions])];
+  const { acceptedActions, actions, hostKvBlocks } = settings;
+  const able = actions?.filter((name) => hostKvBlocks > 0 || name !== 'kv.prefetch@1.0');
+  return able === undefined ? null : [...new Set([...able, ...acceptedActions])];
 }
 
 const MAX_BLOCKS = 64 * 1024 * 1024;
@@ -101,6 +104,9 @@ function checkSettings(settings: SimulatedEngineSettings): void {
   requireInteger('maxNumBatchedTokens', settings.maxNumBatchedTokens, 1, 1_073_741_824);
   requireInteger('seed', settings.seed, 0, Number.MAX_SAFE_INTEGER);
   requirePositive('speedup', settings.speedup);
+  if (!(settings.retainedShare >= 0 && settings.retainedShare <= 1)) {
+    throw invalid('retainedShare', settings.retainedShare, 'a number from 0 to 1');
+  }
   requirePositive('kvBytesPerToken', settings.kvBytesPerToken);
   requirePositive('nicGbps', settings.nicGbps);
   requirePositive('fetchReserveTimeoutMs', settings.fetchReserveTimeoutMs);

@@ -15,15 +15,16 @@ import type {
 } from '../types.ts';
 import { checkRequest } from './accept-request.ts';
 import { BlockContents } from './block-contents.ts';
+import { type EvictionCounts, retainedLimit, statsOf } from './engine-stats.ts';
 import { EventCollector } from './event-collector.ts';
 import { ExternalHasher } from './external-chain.ts';
+import { HintExecutor } from './hint-executor.ts';
 import { planHints } from './hint-plan.ts';
 import { HostTier } from './host-tier.ts';
-import { KvPool } from './kv-pool.ts';
+import { type EvictionListener, KvPool } from './kv-pool.ts';
 import { outputSeed, outputToken } from './output-tokens.ts';
 import { isReadyToEmit, type ParkAttempt, PassScheduler } from './pass-scheduler.ts';
 import { RequestState, resultOf } from './request-state.ts';
-import { executeRetains } from './retain.ts';
 import { keyInUse, Transfers } from './transfers.ts';
 
 const DEFAULT_VOCABULARY = 32_768;
@@ -36,6 +37,8 @@ export class PassEngine implements SimulatedEngine {
   readonly #pool: KvPool;
   readonly #events: EventCollector;
   readonly #host: HostTier | null;
+  readonly #hints: HintExecutor;
+  readonly #evictions: EvictionCounts = { room: 0, demotion: 0, hint: 0 };
   readonly #scheduler: PassScheduler;
   readonly #transfers: Transfers;
   readonly #requests = new Map<string, RequestState>();
@@ -58,10 +61,13 @@ export class PassEngine implements SimulatedEngine {
     this.#vocabulary = parts.vocabulary ?? DEFAULT_VOCABULARY;
     this.#events = new EventCollector(settings.blockSize);
     const { blockSize, hostKvBlocks, kvBlocks } = settings;
-    this.#pool = new KvPool(kvBlocks, (lo, hi, copy) => {
-      this.#host?.offload(lo, hi, copy);
+    const evicted: EvictionListener = (lo, hi, copy, cause) => {
+      if (cause !== 'hint') this.#host?.offload(lo, hi, copy);
+      this.#evictions[cause] += 1;
       this.#events.removed(lo, hi, 'device');
-    });
+      parts.onEvicted?.(lo, hi, cause);
+    };
+    this.#pool = new KvPool(kvBlocks, evicted, retainedLimit(settings));
     const contents = hostKvBlocks === 0 || kvBlocks === null ? null : new BlockContents(kvBlocks, blockSize);
     const arrivals = {
       arrived: (request: RequestState, from: number, held: number, at: number) => {
@@ -70,6 +76,7 @@ export class PassEngine implements SimulatedEngine {
       resumed: (request: RequestState, at: number) => this.#resumed(request, at),
     };
     this.#host = contents && new HostTier(settings, this.#pool, contents, this.#events, arrivals);
+    this.#hints = new HintExecutor(this.#pool, this.#host, this.#events, blockSize);
     this.#transfers = new Transfers(settings, this.#pool, parts, {
       ...arrivals,
       started: (request, blocks, at) => this.#sink?.transfer('start', request.id, blocks, at),
@@ -126,7 +133,7 @@ export class PassEngine implements SimulatedEngine {
   }
 
   nextEventAt(): number | null {
-    if (this.#ended.length > 0 || this.#transfers.hasNotices) return this.#time;
+    if (this.#ended.length > 0 || this.#transfers.hasNotices || this.#events.pending) return this.#time;
     const next = Math.min(
       this.#passEnd ?? this.#nextPassStart(),
       this.#transfers.nextDue,
@@ -141,13 +148,16 @@ export class PassEngine implements SimulatedEngine {
     for (;;) {
       // A peer may answer while it is asked.
       if (this.#transfers.hasNotices) this.#transfers.takeNotices(this.#time);
+      this.#publish(Math.max(this.#time, now), sink);
       this.#tellEnded(sink, Math.max(this.#time, now));
       const next = this.nextEventAt();
       if (next === null || next > now) break;
       this.#time = Math.max(this.#time, next);
       if (this.#transfers.advance(next)) this.#wake(next);
-      else if (this.#host !== null && this.#host.nextDue <= next) this.#host.advance(next);
-      else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
+      else if (this.#host !== null && this.#host.nextDue <= next) {
+        this.#host.advance(next);
+        this.#wake(next);
+      } else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
       else this.#startPass(next, sink);
     }
     this.#time = Math.max(this.#time, now);
@@ -173,19 +183,8 @@ export class PassEngine implements SimulatedEngine {
   }
 
   stats(): SimulatedEngineStats {
-    return {
-      running: this.#scheduler.running.length,
-      waiting: this.#scheduler.waiting.length,
-      parked: this.#transfers.parked + (this.#host?.parked ?? 0),
-      activeBlocks: this.#pool.active,
-      inactiveBlocks: this.#pool.inactive,
-      totalBlocks: this.#settings.kvBlocks,
-      preemptions: this.#scheduler.preemptions,
-      hostBlocks: this.#host?.blocks ?? 0,
-      offloadedBlocks: this.#host?.offloaded ?? 0,
-      onboardedBlocks: this.#host?.onboarded ?? 0,
-      handoffs: this.#transfers.handoffs,
-    };
+    const { kvBlocks } = this.#settings;
+    return statsOf(kvBlocks, this.#pool, this.#scheduler, this.#transfers, this.#host, this.#evictions);
   }
 
   residentBlocks(tier: Tier): HashPairs {
@@ -214,7 +213,7 @@ export class PassEngine implements SimulatedEngine {
     this.#publish(start, sink);
     const admitted = this.#scheduler.admitted.slice();
     for (const request of admitted) {
-      executeRetains(request, this.#pool, start);
+      this.#hints.admitted(request, start);
       sink.admitted(request.id, request.cachedTokens, request.outcomes, start);
     }
   }
@@ -227,6 +226,7 @@ export class PassEngine implements SimulatedEngine {
     const finished = ready.filter((request) => request.generated >= request.outputTarget);
     const ended = new Set<RequestState>();
     for (const request of finished) if (this.#retire(request, at)) ended.add(request);
+    this.#publish(at, sink);
     // Told last, because a sink may submit or abort.
     for (const [index, request] of ready.entries()) {
       if (this.#requests.get(request.id) !== request) continue;
@@ -249,11 +249,10 @@ export class PassEngine implements SimulatedEngine {
 
   /** False when it waits for its blocks to be taken before it ends. */
   #retire(request: RequestState, at: number): boolean {
-    withdraw(this.#scheduler.running, request);
+    this.#scheduler.withdraw(request);
     request.status = 'parked';
     if (this.#transfers.computed(request, at)) return false;
-    request.status = 'gone';
-    this.#scheduler.releaseBlocks(request);
+    this.#letGo(request, at);
     return true;
   }
 
@@ -316,6 +315,7 @@ export class PassEngine implements SimulatedEngine {
   }
 
   #publish(at: number, sink: SimulatorSink): void {
+    this.#hints.tellLate();
     const events = this.#events.take();
     if (events.length > 0) sink.kvEvents(events, at);
   }
@@ -326,11 +326,14 @@ export class PassEngine implements SimulatedEngine {
   }
 
   #forget(request: RequestState): void {
-    withdraw(this.#scheduler.waiting, request);
-    withdraw(this.#scheduler.running, request);
-    request.status = 'gone';
-    this.#scheduler.releaseBlocks(request);
+    this.#scheduler.withdraw(request);
+    this.#letGo(request, this.#time);
     this.#wake(this.#time);
+  }
+
+  #letGo(request: RequestState, at: number): void {
+    request.status = 'gone';
+    this.#hints.ended(request, at, () => this.#scheduler.releaseBlocks(request));
   }
 
   #tellEnded(sink: SimulatorSink, at: number): void {
@@ -339,9 +342,4 @@ export class PassEngine implements SimulatedEngine {
     this.#ended = [];
     for (const { id, result } of told) if (this.#requests.delete(id)) sink.finished(id, result, at);
   }
-}
-
-function withdraw(list: RequestState[], request: RequestState): void {
-  const index = list.indexOf(request);
-  if (index >= 0) list.splice(index, 1);
 }

@@ -1,6 +1,6 @@
 // Gathers the KV events of one pass, in order: evictions in a row become one BlockRemoved, blocks of one request that follow
 // each other become one BlockStored.
-import type { KvEvent } from '../../events/index.ts';
+import type { KvEvent, KvHintOutcomeEvent } from '../../events/index.ts';
 import type { U64 } from '../../kv/index.ts';
 import type { RequestState } from './request-state.ts';
 
@@ -23,20 +23,30 @@ export class EventCollector {
     this.#removed[tier].push(lo, hi);
   }
 
-  /** A block is now in host memory as well; `tokens` are kept. */
-  offloaded(lo: number, hi: number, parent: U64 | null, tokens: Uint32Array): void {
-    this.#flushRemoved('host');
+  /** A block was copied to a tier that had no copy of it; `tokens` are kept. */
+  copied(lo: number, hi: number, parent: U64 | null, tokens: Uint32Array, tier: RemovingTier): void {
+    this.#flushRemoved(tier);
     this.#events.push({
       kind: 'stored',
       external: Uint32Array.of(lo, hi),
       parent,
       tokenIds: tokens,
       blockSize: this.#blockSize,
-      tier: 'host',
+      tier,
       loraName: null,
       cacheSalt: null,
       sessionId: null,
     });
+  }
+
+  /** What became of a hint after its request was admitted. */
+  hintOutcome(outcome: Omit<KvHintOutcomeEvent, 'kind'>): void {
+    this.#events.push({ kind: 'hint-outcome', ...outcome });
+  }
+
+  /** Whether there is anything to take. */
+  get pending(): boolean {
+    return this.#events.length > 0 || this.#removed.device.length > 0 || this.#removed.host.length > 0;
   }
 
   /** Blocks [from, to) of a request became resident on the device; none of them was before. Its arrays are shared, not copied. */

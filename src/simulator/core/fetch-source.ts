@@ -1,7 +1,7 @@
 // The giving side of `kv.fetch`: pins resident blocks for a peer until it is done, cancels or runs out of time.
 import { fromBigUint64Array } from '../../kv/index.ts';
 import type { FetchAnswer, FetchGrantRequest } from '../types.ts';
-import { MAX_FETCH_HASHES } from './hint-plan.ts';
+import { MAX_FETCH_HASHES } from './hint-payloads.ts';
 import type { KvPool } from './kv-pool.ts';
 import type { LinkShare } from './link-share.ts';
 

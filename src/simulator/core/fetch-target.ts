@@ -2,7 +2,8 @@
 // back to the head of the queue with its blocks; or, after a bounded wait, without them.
 import { fromBigUint64Array, type HashPairs } from '../../kv/index.ts';
 import type { FetchAnswer, PeerDirectory, SimulatedEngineSettings, SimulatedHintOutcome } from '../types.ts';
-import { type FetchPlan, MAX_FETCH_HASHES } from './hint-plan.ts';
+import { MAX_FETCH_HASHES } from './hint-payloads.ts';
+import type { FetchPlan } from './hint-plan.ts';
 import type { KvPool } from './kv-pool.ts';
 import type { LinkShare } from './link-share.ts';
 import type { RequestState } from './request-state.ts';

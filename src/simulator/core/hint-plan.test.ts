@@ -1,7 +1,5 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SimulatorLog } from '../../../tests/support/simulator-log.ts';
-import { createBlockHasher } from '../../kv/index.ts';
-import { createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from './create-engine.ts';
 import { EXECUTED_ACTIONS, planHints } from './hint-plan.ts';
 
 function action(action_id: string, name: string, payload: unknown) {
@@ -27,7 +25,7 @@ describe('planHints', () => {
       null,
     );
     expect(plan.fetch).toMatchObject({ actionId: 'a1', blockHashes: BigUint64Array.of(1n, 2n ** 64n - 1n) });
-    expect(plan.retains).toMatchObject([{ actionId: 'a3', priority: 5, ttlMs: 1000 }]);
+    expect(plan.work).toMatchObject([{ kind: 'retain', actionId: 'a3', priority: 5, ttlMs: 1000 }]);
     expect(plan.outcomes[1]).toEqual({ action_id: 'a2', outcome: 'rejected', reason: 'unsupported' });
     expect(plan.outcomes[3]).toEqual({ action_id: 'a4', outcome: 'rejected', reason: 'unsupported' });
   });
@@ -93,32 +91,149 @@ describe('planHints', () => {
   });
 
   it('has no outcomes without a hint', () => {
-    expect(planHints(null, null)).toEqual({ messageId: '', fetch: null, retains: [], outcomes: [] });
+    expect(planHints(null, null)).toEqual({ messageId: '', fetch: null, work: [], outcomes: [] });
   });
 });
 
-describe('kv.retain', () => {
-  it('keeps blocks longer than later ones until its time is over, and says how many it found', () => {
-    const engine = createSimulatedEngine(
-      { ...DEFAULT_ENGINE_SETTINGS, blockSize: 4, kvBlocks: 8, timing: 'none' },
-      { hasher: createBlockHasher() },
-    );
-    const log = new SimulatorLog();
-    const serve = (id: string, family: number, now: number, hint: unknown = null): void => {
-      const tokens = Uint32Array.from({ length: 12 }, (_, index) => family * 100 + index);
-      engine.submit({ id, tokens, outputTokens: 1, sessionId: null, hint }, now);
-      engine.advance(now, log);
-    };
-    serve('a', 1, 0);
-    const kept = [...log.everStored];
-    const block_hashes = [...kept.map(BigInt), 12345n];
-    serve('keep', 9, 1, envelope(action('a1', 'kv.retain@1.0', { block_hashes, priority: 1, ttl_ms: 100 })));
-    expect(log.outcomes.get('keep')).toEqual([
-      { action_id: 'a1', outcome: 'clipped', blocks_asked: 4, blocks_done: 3 },
+describe('payloads', () => {
+  const [directive] = [{ priority: 3 }];
+  const read = (name: string, payload: unknown) => {
+    const plan = planHints(envelope(action('a1', name, payload)), null);
+    return plan.outcomes[0]?.reason === 'malformed' ? 'malformed' : (plan.work[0] ?? plan.fetch);
+  };
+  const most = (count: number) => new BigUint64Array(count);
+
+  it('are read with their defaults', () => {
+    expect(read('kv.evict@1.0', { block_hashes: [1] })).toMatchObject({
+      ...{ kind: 'evict', tier: 'all', executeAt: 'admission', ownFrom: null },
+    });
+    const later = { block_hashes: [], execute_at: 'request_completion', current_request_block_start: 3 };
+    expect(read('kv.evict@1.0', { ...later, tier: 'device' })).toMatchObject({
+      ...{ tier: 'device', executeAt: 'request_completion', ownFrom: 3 },
+    });
+    expect(read('kv.prefetch@1.0', { block_hashes: [1, 2] })).toMatchObject({ kind: 'prefetch' });
+    const directives = [
+      { end: 64, priority: 90 },
+      { start: 64, priority: 50, duration: 2.5 },
+      { covers_output: true, priority: 0, duration: null },
+    ];
+    expect(read('kv.retain@1.1', { scope: 's', directives })).toMatchObject({
+      kind: 'retain-ranges',
+      scope: 's',
+      directives: [
+        { start: 0, end: 64, priority: 90, ttlMs: null },
+        { start: 64, end: null, priority: 50, ttlMs: 2500 },
+        { start: null, end: null, priority: 0, ttlMs: null },
+      ],
+    });
+  });
+
+  it.each([
+    ['kv.evict@1.0', { block_hashes: [1], tier: 'host' }],
+    ['kv.evict@1.0', { block_hashes: [1], execute_at: 'never' }],
+    ['kv.evict@1.0', { block_hashes: [1], current_request_block_start: 3 }],
+    [
+      'kv.evict@1.0',
+      { block_hashes: [1], execute_at: 'request_completion', current_request_block_start: -1 },
+    ],
+    ['kv.evict@1.0', { block_hashes: most(65_537) }],
+    ['kv.evict@1.0', {}],
+    ['kv.prefetch@1.0', { block_hashes: most(4097) }],
+    ['kv.retain@1.0', { block_hashes: most(65_537), priority: 1, ttl_ms: 1 }],
+    ['kv.retain@1.0', { block_hashes: [1], priority: 1, ttl_ms: 86_400_001 }],
+    ['kv.retain@1.1', { directives: [] }],
+    ['kv.retain@1.1', { directives: new Array(129).fill(directive) }],
+    ['kv.retain@1.1', { directives: [directive], more: 1 }],
+    ['kv.retain@1.1', { directives: [directive], scope: 7 }],
+    ['kv.retain@1.1', { directives: [{ ...directive, more: 1 }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 101 }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, start: 5, end: 5 }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, duration: 2_592_001 }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, duration: Number.NaN }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, covers_output: true, start: 0 }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, covers_output: true, end: null }] }],
+    ['kv.retain@1.1', { directives: [{ priority: 1, covers_output: false }] }],
+    [
+      'kv.retain@1.1',
+      {
+        directives: [
+          { start: 10, priority: 2 },
+          { end: 10, priority: 1 },
+        ],
+      },
+    ],
+    [
+      'kv.retain@1.1',
+      {
+        directives: [
+          { covers_output: true, priority: 2 },
+          { end: 10, priority: 1 },
+        ],
+      },
+    ],
+  ])('%s is refused: case %#', (name, payload) => {
+    expect(read(name, payload)).toBe('malformed');
+  });
+
+  it('are taken at their limits', () => {
+    for (const [name, payload] of [
+      ['kv.evict@1.0', { block_hashes: most(65_536) }],
+      ['kv.prefetch@1.0', { block_hashes: most(4096) }],
+      ['kv.retain@1.0', { block_hashes: most(65_536), priority: 100, ttl_ms: 86_400_000 }],
+      [
+        'kv.retain@1.1',
+        { directives: new Array(128).fill({ priority: 100, duration: 2_592_000 }), scope: 's'.repeat(256) },
+      ],
+    ] as const) {
+      expect(read(name, payload)).toMatchObject({ actionId: 'a1' });
+    }
+  });
+
+  it('of token ranges share a scope within an envelope, and have bounds together', () => {
+    const ranges = (id: string, scope: string | null, count = 1) =>
+      action(id, 'kv.retain@1.1', { scope, directives: new Array(count).fill(directive) });
+    const reasons = (...actions: unknown[]) =>
+      planHints(envelope(...actions), null).outcomes.map(({ reason }) => reason === 'malformed');
+    expect(reasons(ranges('a1', 's'), ranges('a2', 't'), ranges('a3', 's'))).toEqual([false, true, false]);
+    expect(reasons(ranges('a1', null, 100), ranges('a2', null, 29), ranges('a3', null, 28))).toEqual([
+      ...[false, true, false],
     ]);
-    for (const family of [2, 3, 4]) serve(`other-${family}`, family, 10);
-    expect(kept.every((hash) => log.resident.has(hash))).toBe(true);
-    for (const family of [5, 6, 7]) serve(`late-${family}`, family, 200);
-    expect(kept.some((hash) => log.resident.has(hash))).toBe(false);
+    const many = Array.from({ length: 17 }, (_, index) => ranges(`a${index}`, null));
+    expect(reasons(...many).map((refused, index) => refused === index >= 16)).not.toContain(false);
+  });
+
+  it('never break the engine, whatever they hold', () => {
+    const value = fc.letrec((tie) => ({
+      node: fc.oneof(
+        { depthSize: 'small' },
+        fc.constantFrom(null, true, -1, 0, 1, 2 ** 53, 1.5, Number.NaN, '', 's', 1n, -1n, 2n ** 64n),
+        fc.array(tie('node'), { maxLength: 4 }),
+        fc.dictionary(
+          fc.constantFrom(
+            ...['block_hashes', 'priority', 'ttl_ms', 'tier', 'execute_at', 'directives', 'start', 'end'],
+            ...['scope', 'duration', 'covers_output', 'current_request_block_start', '__proto__'],
+          ),
+          tie('node'),
+          { maxKeys: 5 },
+        ),
+      ),
+    })).node;
+    const actions = fc.array(fc.tuple(fc.constantFrom(...EXECUTED_ACTIONS, 'constructor@1'), value), {
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(actions, (list) => {
+        const hint = envelope(...list.map(([name, payload], index) => action(`a${index}`, name, payload)));
+        const plan = planHints(hint, null);
+        expect(plan.outcomes.length).toBe(list.length);
+        for (const { outcome, reason } of plan.outcomes) {
+          expect([outcome, ['malformed', 'no_room', 'policy', 'unsupported'].includes(reason!)]).toEqual([
+            ...['rejected', true],
+          ]);
+        }
+        for (const { position } of plan.work) expect(plan.outcomes[position]?.reason).toBe('no_room');
+      }),
+      { numRuns: 500 },
+    );
   });
 });

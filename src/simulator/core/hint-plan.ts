@@ -1,42 +1,40 @@
 // Reads a hint envelope of protocol 0.1 as it was received. What cannot be understood becomes an outcome; the request goes on
 // without it.
 import type { SimulatedHintOutcome } from '../types.ts';
+import {
+  type FetchBlocks,
+  type HintPayload,
+  MAX_RANGE_ACTIONS,
+  MAX_RANGE_DIRECTIVES,
+  PAYLOAD_READERS,
+  recordOf,
+} from './hint-payloads.ts';
 
 /** Actions this engine can execute. */
-export const EXECUTED_ACTIONS: readonly string[] = ['kv.fetch@1.0', 'kv.retain@1.0'];
-/** Hashes of one fetch that are looked at; the rest is left out, and the outcome says so. */
-export const MAX_FETCH_HASHES = 4096;
-const MAX_RETAIN_HASHES = 65_536;
+export const EXECUTED_ACTIONS: readonly string[] = Object.keys(PAYLOAD_READERS);
 const MAX_ACTIONS = 32;
-const MAX_TTL_MS = 86_400_000;
 
-/** A fetch to try at admission. */
-export interface FetchPlan {
+interface Planned {
   readonly actionId: string;
   /** Place of its outcome. */
   readonly position: number;
-  readonly endpoint: string;
-  readonly blockHashes: BigUint64Array;
 }
 
-/** Blocks to retain at admission. */
-export interface RetainPlan {
-  readonly actionId: string;
-  readonly position: number;
-  readonly blockHashes: BigUint64Array;
-  readonly priority: number;
-  readonly ttlMs: number;
-}
+/** A fetch to try at admission. */
+export type FetchPlan = FetchBlocks & Planned;
+
+/** Anything else, to be done at admission or at the end of the request. */
+export type WorkPlan = Exclude<HintPayload, FetchBlocks> & Planned;
 
 /** An envelope as this engine will act on it. `outcomes` has one entry per action; those of planned ones are overwritten. */
 export interface HintPlan {
   readonly messageId: string;
   readonly fetch: FetchPlan | null;
-  readonly retains: readonly RetainPlan[];
+  readonly work: readonly WorkPlan[];
   readonly outcomes: readonly SimulatedHintOutcome[];
 }
 
-const NO_HINTS: HintPlan = { messageId: '', fetch: null, retains: [], outcomes: [] };
+const NO_HINTS: HintPlan = { messageId: '', fetch: null, work: [], outcomes: [] };
 
 /**
  * Plans an envelope's actions.
@@ -62,97 +60,77 @@ export function planHints(
     return { ...NO_HINTS, outcomes: [{ action_id: '', outcome: 'rejected', reason: 'malformed' }] };
   }
   let fetch: FetchPlan | null = null;
-  const retains: RetainPlan[] = [];
+  const work: WorkPlan[] = [];
   const outcomes: SimulatedHintOutcome[] = [];
+  const ranges = new RangeLimits();
   for (const action of actions as readonly unknown[]) {
-    const planned = planAction(action, outcomes.length, advertised, accepted);
-    outcomes.push(planned.outcome);
-    if (planned.retain) retains.push(planned.retain);
-    if (!planned.fetch) continue;
-    // Consumers act on the first fetch of an envelope only.
-    if (fetch === null) fetch = planned.fetch;
-    else outcomes[outcomes.length - 1] = { ...planned.outcome, reason: 'policy' };
+    const position = outcomes.length;
+    const { actionId, outcome, payload } = planAction(action, advertised, accepted);
+    outcomes.push(outcome);
+    if (payload === null) continue;
+    if (payload.kind === 'fetch') {
+      // Consumers act on the first fetch of an envelope only.
+      if (fetch === null) fetch = { ...payload, actionId, position };
+      else outcomes[position] = { ...outcome, reason: 'policy' };
+    } else if (payload.kind === 'retain-ranges' && !ranges.take(payload.scope, payload.directives.length)) {
+      outcomes[position] = { ...outcome, reason: 'malformed' };
+    } else work.push({ ...payload, actionId, position });
   }
-  return { messageId: envelope.message_id, fetch, retains, outcomes };
+  return { messageId: envelope.message_id, fetch, work, outcomes };
 }
 
 interface PlannedAction {
+  readonly actionId: string;
   readonly outcome: SimulatedHintOutcome;
-  readonly fetch?: FetchPlan;
-  readonly retain?: RetainPlan;
+  readonly payload: HintPayload | null;
+}
+
+/** The token-range retains of one envelope share a scope and have bounds together. */
+class RangeLimits {
+  #actions = 0;
+  #directives = 0;
+  #scope: string | null = null;
+
+  take(scope: string | null, directives: number): boolean {
+    if (this.#actions > 0 && scope !== this.#scope) return false;
+    if (this.#actions === MAX_RANGE_ACTIONS || this.#directives + directives > MAX_RANGE_DIRECTIVES)
+      return false;
+    this.#scope = scope;
+    this.#actions += 1;
+    this.#directives += directives;
+    return true;
+  }
 }
 
 function planAction(
   value: unknown,
-  position: number,
   advertised: readonly string[] | null,
   accepted: readonly string[],
 ): PlannedAction {
   const action = recordOf(value);
   const actionId = typeof action?.action_id === 'string' ? action.action_id : '';
-  const rejected = (reason: string): SimulatedHintOutcome => ({
-    action_id: actionId,
-    outcome: 'rejected',
-    reason,
+  const answered = (outcome: 'accepted' | 'rejected', reason: string): PlannedAction => ({
+    actionId,
+    outcome: { action_id: actionId, outcome, reason },
+    payload: null,
   });
-  const payload = recordOf(action?.payload);
+  const fields = recordOf(action?.payload);
   if (
     !actionId ||
     typeof action?.action_type !== 'string' ||
     typeof action.action_version !== 'string' ||
-    !payload
+    !fields
   ) {
-    return { outcome: rejected('malformed') };
+    return answered('rejected', 'malformed');
   }
   const name = `${action.action_type}@${action.action_version}`;
-  if (!EXECUTED_ACTIONS.includes(name) && accepted.includes(name)) {
-    return { outcome: { action_id: actionId, outcome: 'accepted', reason: 'no_effect' } };
+  const read = Object.hasOwn(PAYLOAD_READERS, name) ? PAYLOAD_READERS[name] : undefined;
+  if (read === undefined && accepted.includes(name)) return answered('accepted', 'no_effect');
+  if (read === undefined || (advertised !== null && !advertised.includes(name))) {
+    return answered('rejected', 'unsupported');
   }
-  if (!EXECUTED_ACTIONS.includes(name) || (advertised !== null && !advertised.includes(name))) {
-    return { outcome: rejected('unsupported') };
-  }
-  const blockHashes = hashesOf(payload.block_hashes);
-  if (blockHashes === null) return { outcome: rejected('malformed') };
+  const payload = read(fields);
+  if (payload === null) return answered('rejected', 'malformed');
   // Until it has been executed, an action counts as refused.
-  const outcome = rejected('no_room');
-  if (name === 'kv.fetch@1.0') {
-    const endpoint = payload.source_control_endpoint;
-    if (typeof endpoint !== 'string' || endpoint === '' || endpoint.length > 512) {
-      return { outcome: rejected('malformed') };
-    }
-    return { outcome, fetch: { actionId, position, endpoint, blockHashes } };
-  }
-  const priority = integerOf(payload.priority, 0, 100);
-  const ttlMs = integerOf(payload.ttl_ms, 1, MAX_TTL_MS);
-  if (priority === null || ttlMs === null || blockHashes.length > MAX_RETAIN_HASHES) {
-    return { outcome: rejected('malformed') };
-  }
-  return { outcome, retain: { actionId, position, blockHashes, priority, ttlMs } };
-}
-
-function recordOf(value: unknown): Readonly<Record<string, unknown>> | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Readonly<Record<string, unknown>>)
-    : null;
-}
-
-/** Block hashes in any lossless form; null when one is not a u64. */
-function hashesOf(value: unknown): BigUint64Array | null {
-  if (value instanceof BigUint64Array) return value;
-  if (!Array.isArray(value)) return null;
-  const hashes = new BigUint64Array(value.length);
-  for (const [index, entry] of (value as readonly unknown[]).entries()) {
-    if (typeof entry === 'bigint' && entry >= 0n && entry < 1n << 64n) hashes[index] = entry;
-    else if (typeof entry === 'number' && Number.isSafeInteger(entry) && entry >= 0)
-      hashes[index] = BigInt(entry);
-    else return null;
-  }
-  return hashes;
-}
-
-function integerOf(value: unknown, least: number, most: number): number | null {
-  const number = typeof value === 'bigint' ? Number(value) : value;
-  return typeof number === 'number' && Number.isInteger(number) && number >= least && number <= most
-    ? number
-    : null;
+  return { ...answered('rejected', 'no_room'), payload };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { KvEvent } from '../../events/index.ts';
 import { createBlockHasher, type HashPairs } from '../../kv/index.ts';
 import type { SimulatedEngine, SimulatedEngineSettings, SimulatorSink } from '../types.ts';
-import { createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from './create-engine.ts';
+import { advertisedActions, createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from './create-engine.ts';
 
 const hasher = createBlockHasher();
 const TIERS = ['device', 'host'] as const;
@@ -200,5 +200,153 @@ describe('the host tier', () => {
       }),
       { numRuns: 200 },
     );
+  });
+});
+
+describe('kv.prefetch', () => {
+  const envelope = (id: string, block_hashes: readonly bigint[]) => ({
+    protocol_version: '0.1',
+    message_id: id,
+    actions: [
+      { action_id: 'a1', action_type: 'kv.prefetch', action_version: '1.0', payload: { block_hashes } },
+    ],
+  });
+  const hashOf = (name: string): bigint => {
+    const [lo, hi] = name.split(':');
+    return (BigInt(hi!) << 32n) | BigInt(lo!);
+  };
+
+  /** Four blocks of family 1 in host memory, none of them on the device; 160 ms to copy them back. */
+  function offloaded(settings: Partial<SimulatedEngineSettings> = {}) {
+    const engine = engineOf({ kvBytesPerToken: 1_250_000, hostGbps: 1, ...settings });
+    const listener = new PrefetchListener();
+    let now = serve(engine, listener, 'a', prompt(1, 17), 0);
+    const stored = [...listener.held.device];
+    now = serve(engine, listener, 'b', prompt(2, 31), now);
+    return { engine, listener, now, stored, hashes: stored.map(hashOf) };
+  }
+
+  /** Notes outcomes as well. */
+  class PrefetchListener extends NaiveListener {
+    readonly outcomes = new Map<string, unknown>();
+    override admitted(id: string, cachedTokens: number, outcomes: readonly unknown[] = []): void {
+      super.admitted(id, cachedTokens);
+      this.outcomes.set(id, outcomes[0]);
+    }
+    get late() {
+      return this.events.filter((event) => event.kind === 'hint-outcome');
+    }
+  }
+
+  const ask = (engine: SimulatedEngine, id: string, hashes: readonly bigint[], now: number): void =>
+    engine.submit(
+      { id, tokens: Uint32Array.of(9), outputTokens: 1, sessionId: null, hint: envelope(id, hashes) },
+      now,
+    );
+
+  it('brings blocks back for the time their bytes take, beside the passes, and the next prompt finds them', () => {
+    const { engine, hashes, listener, now, stored } = offloaded();
+    ask(engine, 'p', [...hashes, 5n], now);
+    engine.advance(now, listener);
+    expect(listener.outcomes.get('p')).toEqual({ action_id: 'a1', outcome: 'deferred', blocks_asked: 5 });
+    let at = now;
+    for (let next = engine.nextEventAt(); next !== null; next = engine.nextEventAt()) {
+      at = Math.max(at, next);
+      engine.advance(at, listener);
+      agrees(engine, listener, { kvBlocks: 8, host: 8 });
+    }
+    // Its own pass was over long before.
+    expect(at).toBeCloseTo(now + 160, 3);
+    expect(listener.ended.get('p')).toBeLessThan(at);
+    expect(listener.late).toEqual([
+      {
+        ...{ kind: 'hint-outcome', messageId: 'p', actionId: 'a1', outcome: 'clipped', reason: null },
+        blocks: 4,
+      },
+    ]);
+    for (const name of stored) expect(listener.held.device.has(name)).toBe(true);
+    serve(engine, listener, 'a2', prompt(1, 17), at);
+    expect(listener.cached.get('a2')).toBe(16);
+    // They come with their tokens and the block before.
+    const back = listener.events
+      .filter((event) => event.kind === 'stored' && event.tier === 'device')
+      .slice(-4);
+    for (const event of back) {
+      if (event.kind !== 'stored') throw new Error('not a store');
+      const block = stored.indexOf(names(event.external)[0]!);
+      expect([...event.tokenIds]).toEqual(prompt(1, 17).slice(4 * block, 4 * block + 4));
+    }
+  });
+
+  it('has nothing to do for what is on the device, and finds nothing where nothing is', () => {
+    const { engine, hashes, listener, now } = offloaded();
+    let at = serve(engine, listener, 'a2', prompt(1, 17), now);
+    ask(engine, 'p', hashes, at);
+    engine.advance(at, listener);
+    expect(listener.outcomes.get('p')).toMatchObject({ outcome: 'accepted', blocks_done: 4 });
+    at = serve(engine, listener, 'c', prompt(3, 3), at + 1);
+    ask(engine, 'q', [1n, 2n], at);
+    engine.advance(at, listener);
+    expect(listener.outcomes.get('q')).toMatchObject({ outcome: 'missing', blocks_done: 0 });
+  });
+
+  it('takes the first blocks where there is no room for all, and none where there is none', () => {
+    const { engine, hashes, listener, now } = offloaded({ hostKvBlocks: 16 });
+    // 5 of 8 blocks are held by a request under way, one more by the one that asks.
+    engine.submit(
+      { id: 'long', tokens: Uint32Array.from(prompt(4, 19)), outputTokens: 9, sessionId: null, hint: null },
+      now,
+    );
+    ask(engine, 'p', hashes, now);
+    engine.advance(now, listener);
+    expect(listener.outcomes.get('p')).toMatchObject({ outcome: 'deferred' });
+    ask(engine, 'q', hashes.slice(2), now);
+    let at = now;
+    for (let next = engine.nextEventAt(); next !== null; next = engine.nextEventAt()) {
+      at = Math.max(at, next);
+      engine.advance(at, listener);
+      agrees(engine, listener, { kvBlocks: 8, host: 16 });
+    }
+    expect(listener.late[0]).toMatchObject({ messageId: 'p', outcome: 'clipped', blocks: 2 });
+    expect(listener.outcomes.get('q')).toMatchObject({ outcome: 'rejected', reason: 'no_room' });
+    expect(listener.ended.has('long')).toBe(true);
+  });
+
+  it('is not advertised, and refused, without host memory', () => {
+    const settings = { ...DEFAULT_ENGINE_SETTINGS, hostKvBlocks: 0 };
+    expect(advertisedActions(settings)).not.toContain('kv.prefetch@1.0');
+    expect(advertisedActions({ ...settings, hostKvBlocks: 1 })).toContain('kv.prefetch@1.0');
+    const engine = engineOf({ hostKvBlocks: 0 });
+    const listener = new PrefetchListener();
+    ask(engine, 'p', [1n], 0);
+    engine.advance(0, listener);
+    expect(listener.outcomes.get('p')).toMatchObject({ outcome: 'rejected', reason: 'unsupported' });
+  });
+});
+
+describe('kv.evict with host memory', () => {
+  it.each([
+    ['device', 4],
+    [undefined, 0],
+  ] as const)('of tier %s leaves %i blocks there', (tier, left) => {
+    const engine = engineOf({});
+    const listener = new NaiveListener();
+    const now = serve(engine, listener, 'a', prompt(1, 17), 0);
+    const payload = {
+      block_hashes: BigUint64Array.from(
+        [...listener.held.device].map((name) => {
+          const [lo, hi] = name.split(':');
+          return (BigInt(hi!) << 32n) | BigInt(lo!);
+        }),
+      ),
+      ...(tier && { tier }),
+    };
+    const action = { action_id: 'a1', action_type: 'kv.evict', action_version: '1.0', payload };
+    const hint = { protocol_version: '0.1', message_id: 'e', actions: [action] };
+    engine.submit({ id: 'e', tokens: Uint32Array.of(9), outputTokens: 1, sessionId: null, hint }, now);
+    for (let next = engine.nextEventAt(); next !== null; next = engine.nextEventAt())
+      engine.advance(Math.max(now, next), listener);
+    expect([listener.held.device.size, listener.held.host.size]).toEqual([0, left]);
+    agrees(engine, listener, { kvBlocks: 8, host: 8 });
   });
 });

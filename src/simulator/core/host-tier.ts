@@ -17,6 +17,7 @@ export interface HostTierListener {
 }
 
 interface Onboarding {
+  readonly kind: 'onboarding';
   readonly request: RequestState;
   /** Blocks of the request that were on the device before. */
   readonly from: number;
@@ -25,6 +26,26 @@ interface Onboarding {
   /** Copies in host memory, pinned, at [from, held). */
   readonly table: Int32Array;
   readonly endsAt: number;
+}
+
+interface Prefetch {
+  readonly kind: 'prefetch';
+  readonly hashes: HashPairs;
+  /** Copies in host memory and on the device, one of each per hash. */
+  readonly table: Int32Array;
+  readonly deviceTable: Int32Array;
+  readonly endsAt: number;
+  readonly ended: () => void;
+}
+
+/** What a prefetch found. */
+export interface PrefetchFound {
+  /** Blocks that were on the device already. */
+  readonly resident: number;
+  /** Blocks on their way there. */
+  readonly moving: number;
+  /** The device had no room for all that could have been moved. */
+  readonly noRoom: boolean;
 }
 
 /** Host memory of one rank. */
@@ -38,7 +59,7 @@ export class HostTier {
   readonly #listener: HostTierListener;
   readonly #copy = new Int32Array(1);
   /** In the order in which they end. */
-  readonly #onboardings: Onboarding[] = [];
+  readonly #copies: (Onboarding | Prefetch)[] = [];
   #linkFreeAt = 0;
   #offloaded = 0;
   #onboarded = 0;
@@ -77,12 +98,14 @@ export class HostTier {
 
   /** Requests parked now. */
   get parked(): number {
-    return this.#onboardings.length;
+    let requests = 0;
+    for (const { kind } of this.#copies) if (kind === 'onboarding') requests += 1;
+    return requests;
   }
 
   /** Time of the next end of a transfer, ms; infinite when none runs. */
   get nextDue(): number {
-    return this.#onboardings[0]?.endsAt ?? Number.POSITIVE_INFINITY;
+    return this.#copies[0]?.endsAt ?? Number.POSITIVE_INFINITY;
   }
 
   /** The last device copy of a hash goes: it is kept here, unless it is already or nothing can give way to it. */
@@ -94,7 +117,7 @@ export class HostTier {
     this.#host.cache(copy, lo, hi);
     this.#host.release(this.#copy, 0, 1);
     this.#offloaded += 1;
-    this.#events.offloaded(lo, hi, this.#contents.parentOf(copy), this.#contents.tokensOf(copy));
+    this.#events.copied(lo, hi, this.#contents.parentOf(copy), this.#contents.tokensOf(copy), 'host');
   }
 
   /**
@@ -114,15 +137,57 @@ export class HostTier {
     request.blocks = this.#device.allocate(request.table, from, held);
     request.cachedBlocks = from;
     request.status = 'parked';
-    this.#linkFreeAt = Math.max(now, this.#linkFreeAt) + this.#transferMs(held - from);
-    this.#onboardings.push({ request, from, held, table, endsAt: this.#linkFreeAt });
+    const endsAt = this.#endOf(held - from, now);
+    this.#copies.push({ kind: 'onboarding', request, from, held, table, endsAt });
     return true;
+  }
+
+  /** Copies blocks to the device for nobody in particular, the first ones when it has no room for all; `ended` when they are there. */
+  prefetch(hashes: HashPairs, now: number, ended: () => void): PrefetchFound {
+    const wanted: number[] = [];
+    const seen = new Set<string>();
+    let resident = 0;
+    let unused = 0;
+    for (let index = 0; index < hashes.length / 2; index += 1) {
+      const lo = hashes[2 * index]!;
+      const hi = hashes[2 * index + 1]!;
+      const before = seen.size;
+      if (seen.add(`${lo} ${hi}`).size === before) continue;
+      // What is there already is not to make room for the rest.
+      if (this.#device.touch(lo, hi)) {
+        resident += 1;
+        unused += this.#device.inactiveAmong(hashes, index, index + 1);
+      } else if (this.#host.isResident(lo, hi)) wanted.push(lo, hi);
+    }
+    const moving = Math.max(0, Math.min(wanted.length / 2, this.#device.available - unused));
+    const noRoom = moving < wanted.length / 2;
+    if (moving === 0) return { resident, moving, noRoom };
+    const copied = Uint32Array.from(wanted.slice(0, 2 * moving));
+    const table = new Int32Array(moving);
+    const deviceTable = new Int32Array(moving);
+    this.#host.acquire(copied, 0, moving, table);
+    this.#device.allocate(deviceTable, 0, moving);
+    this.#copies.push({
+      ...{ kind: 'prefetch', hashes: copied, table, deviceTable, ended },
+      endsAt: this.#endOf(moving, now),
+    });
+    return { resident, moving, noRoom };
+  }
+
+  /** Gives up a block unless it is being copied; false when it stays or is not there. */
+  evict(lo: number, hi: number): boolean {
+    return this.#host.evict(lo, hi, null, 'hint') === 'evicted';
   }
 
   /** Ends every transfer that is due. */
   advance(now: number): void {
     while (this.nextDue <= now) {
-      const { from, held, request, table } = this.#onboardings.shift()!;
+      const copy = this.#copies.shift()!;
+      if (copy.kind === 'prefetch') {
+        this.#prefetched(copy);
+        continue;
+      }
+      const { from, held, request, table } = copy;
       this.#host.release(table, from, held);
       this.#onboarded += held - from;
       this.#listener.arrived(request, from, held, now);
@@ -132,13 +197,36 @@ export class HostTier {
 
   /** Ends the transfer of an aborted request; its device blocks are the caller's to release, its time on the link is lost. */
   cancel(request: RequestState): void {
-    const index = this.#onboardings.findIndex((one) => one.request === request);
-    const [cancelled] = index < 0 ? [] : this.#onboardings.splice(index, 1);
-    if (cancelled) this.#host.release(cancelled.table, cancelled.from, cancelled.held);
+    const index = this.#copies.findIndex((one) => one.kind === 'onboarding' && one.request === request);
+    const [cancelled] = index < 0 ? [] : this.#copies.splice(index, 1);
+    if (cancelled?.kind === 'onboarding') this.#host.release(cancelled.table, cancelled.from, cancelled.held);
   }
 
   residentBlocks(): HashPairs {
     return this.#host.residentBlocks();
+  }
+
+  #prefetched({ deviceTable, ended, hashes, table }: Prefetch): void {
+    const count = table.length;
+    for (let index = 0; index < count; index += 1) {
+      const lo = hashes[2 * index]!;
+      const hi = hashes[2 * index + 1]!;
+      const to = deviceTable[index]!;
+      this.#deviceContents.copyFrom(this.#contents, table[index]!, to);
+      if (!this.#device.cache(to, lo, hi)) continue;
+      const from = table[index]!;
+      this.#events.copied(lo, hi, this.#contents.parentOf(from), this.#contents.tokensOf(from), 'device');
+    }
+    this.#device.release(deviceTable, 0, count);
+    this.#host.release(table, 0, count);
+    this.#onboarded += count;
+    ended();
+  }
+
+  /** Takes the link for so many blocks; ms at which they are over. */
+  #endOf(blocks: number, now: number): number {
+    this.#linkFreeAt = Math.max(now, this.#linkFreeAt) + this.#transferMs(blocks);
+    return this.#linkFreeAt;
   }
 
   #transferMs(blocks: number): number {

@@ -16,9 +16,6 @@ export class InactiveLists {
   #isIn: Uint8Array;
   readonly #heads = new Int32Array(LISTS).fill(NONE);
   readonly #tails = new Int32Array(LISTS).fill(NONE);
-  /** End of retention by block; only retained blocks. Insertion order, so iteration is reproducible. */
-  readonly #retainedUntil = new Map<number, number>();
-  #nextExpiry = Number.POSITIVE_INFINITY;
 
   constructor(rows: number) {
     this.#previous = new Int32Array(rows);
@@ -65,38 +62,22 @@ export class InactiveLists {
     while (this.#heads[list]! === NONE) list += 1;
     const block = this.#heads[list]!;
     this.remove(block);
-    if (list > 0) {
-      this.#list[block] = 0;
-      this.#retainedUntil.delete(block);
-    }
+    this.#list[block] = 0;
     return block;
   }
 
-  /** Moves a block to the young end of a priority's list, now if it is unused, else when it is released. */
-  retain(block: number, priority: number, expiresAt: number, unused: boolean): void {
+  /**
+   * Says with which priority a block waits for eviction, now if it is unused, else once it is released. One that changes its list, or
+   * is renewed, goes to the young end.
+   * @param priority 0 to 100; −1 = an ordinary block.
+   */
+  place(block: number, priority: number, renewed: boolean): void {
+    const list = 1 + priority;
+    if (this.#list[block] === list && !renewed) return;
+    const unused = this.#isIn[block] === 1;
     if (unused) this.remove(block);
-    this.#list[block] = 1 + priority;
+    this.#list[block] = list;
     if (unused) this.append(block);
-    this.#retainedUntil.set(block, expiresAt);
-    this.#nextExpiry = Math.min(this.#nextExpiry, expiresAt);
-  }
-
-  /** Makes blocks ordinary whose retention ended at or before `now`; unused ones count as released just now. */
-  expire(now: number): void {
-    if (now < this.#nextExpiry) return;
-    let next = Number.POSITIVE_INFINITY;
-    for (const [block, until] of this.#retainedUntil) {
-      if (until > now) {
-        next = Math.min(next, until);
-        continue;
-      }
-      const unused = this.#isIn[block] === 1;
-      if (unused) this.remove(block);
-      this.#list[block] = 0;
-      if (unused) this.append(block);
-      this.#retainedUntil.delete(block);
-    }
-    this.#nextExpiry = next;
   }
 
   /** Makes room for `rows` blocks. */

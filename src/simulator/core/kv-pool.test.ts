@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { KvPool } from './kv-pool.ts';
+import type { RetainDeclaration } from './retentions.ts';
 
 /** One physical block of the model. */
 interface ModelBlock {
@@ -10,9 +11,21 @@ interface ModelBlock {
   hash: number | null;
   refs: number;
   releasedAt: number;
-  priority: number;
-  retainedUntil: number;
+  /** Used by another than the one it was allocated for. */
+  reused: boolean;
+  declarations: ModelDeclaration[];
 }
+
+interface ModelDeclaration {
+  readonly declarer: string;
+  readonly priority: number;
+  readonly until: number;
+  readonly made: number;
+}
+
+/** The highest priority that holds; −1 = none. */
+const priorityOf = (block: ModelBlock): number =>
+  Math.max(-1, ...block.declarations.map(({ priority }) => priority));
 
 /** The same rules, written for clarity: lists that are searched. */
 class ModelPool {
@@ -32,13 +45,13 @@ class ModelPool {
   allocate(): ModelBlock | null {
     if (this.blocks.size === this.#capacity) {
       const unused = [...this.blocks].filter((block) => block.refs === 0);
-      unused.sort((a, b) => a.priority - b.priority || a.releasedAt - b.releasedAt);
+      unused.sort((a, b) => priorityOf(a) - priorityOf(b) || a.releasedAt - b.releasedAt);
       const victim = unused[0];
       if (victim === undefined) return null;
       this.blocks.delete(victim);
       if (this.copiesOf(victim.hash!).length === 0) this.removed.push(victim.hash!);
     }
-    const block = { copy: -1, hash: null, refs: 1, releasedAt: 0, priority: -1, retainedUntil: 0 };
+    const block = { copy: -1, hash: null, refs: 1, releasedAt: 0, reused: false, declarations: [] };
     this.blocks.add(block);
     return block;
   }
@@ -51,17 +64,56 @@ class ModelPool {
   }
 
   expire(now: number): void {
-    const over = [...this.blocks].filter((block) => block.priority >= 0 && block.retainedUntil <= now);
-    for (const block of over) {
-      block.priority = -1;
-      if (block.refs === 0) this.#stamp(block);
+    const over = [...this.blocks].flatMap((block) =>
+      block.declarations.filter(({ until }) => until <= now).map((ended) => ({ block, ended })),
+    );
+    over.sort((a, b) => a.ended.until - b.ended.until || a.ended.made - b.ended.made);
+    for (const { block, ended } of over) {
+      const before = priorityOf(block);
+      block.declarations = block.declarations.filter((one) => one !== ended);
+      if (block.refs === 0 && priorityOf(block) !== before) this.#stamp(block);
     }
   }
 
-  retain(block: ModelBlock, priority: number, until: number): void {
-    block.priority = priority;
-    block.retainedUntil = until;
+  /** Blocks that others than `declarer` do not retain, that nobody holds. */
+  mayGo(block: ModelBlock, declarer: string | null): boolean {
+    return block.refs === 0 && block.declarations.every((one) => one.declarer === declarer);
+  }
+
+  evict(hash: number, declarer: string | null): 'evicted' | 'missing' | 'in_use' {
+    const copies = this.copiesOf(hash);
+    if (copies.length === 0) return 'missing';
+    if (!copies.every((block) => this.mayGo(block, declarer))) return 'in_use';
+    for (const block of copies) this.blocks.delete(block);
+    this.removed.push(hash);
+    return 'evicted';
+  }
+
+  evictOwn(block: ModelBlock, declarer: string | null): boolean {
+    if (!this.blocks.has(block) || block.hash === null || block.reused || !this.mayGo(block, declarer))
+      return false;
+    this.blocks.delete(block);
+    if (this.copiesOf(block.hash).length === 0) this.removed.push(block.hash);
+    return true;
+  }
+
+  retain(block: ModelBlock, declaration: ModelDeclaration): void {
+    block.declarations = block.declarations.filter(({ declarer }) => declarer !== declaration.declarer);
+    block.declarations.push(declaration);
     if (block.refs === 0) this.#stamp(block);
+  }
+
+  unretain(block: ModelBlock, declarer: string): boolean {
+    const before = priorityOf(block);
+    const kept = block.declarations.filter((one) => one.declarer !== declarer);
+    const released = kept.length < block.declarations.length;
+    block.declarations = kept;
+    if (block.refs === 0 && priorityOf(block) !== before) this.#stamp(block);
+    return released;
+  }
+
+  get retained(): number {
+    return [...this.blocks].filter((block) => block.declarations.length > 0).length;
   }
 
   touch(block: ModelBlock): void {
@@ -81,12 +133,24 @@ interface Holder {
   cached: number;
 }
 
+const KINDS = [
+  ...(['admit', 'grow', 'cache', 'release', 'retain', 'unretain', 'evict', 'touch', 'expire'] as const),
+  'retain',
+] as const;
 const operation = fc.record({
-  kind: fc.constantFrom('admit', 'grow', 'cache', 'release', 'retain', 'touch', 'expire'),
+  kind: fc.constantFrom(...KINDS),
   family: fc.integer({ min: 0, max: 3 }),
   depth: fc.integer({ min: 1, max: 6 }),
   pick: fc.nat(),
+  priority: fc.integer({ min: 1, max: 4 }),
+  ttl: fc.integer({ min: 1, max: 30 }),
+  declarer: fc.constantFrom('a', 'b', 'c', 'd'),
 });
+
+function declaration(declarer: string, priority: number, expiresAt: number): RetainDeclaration {
+  const action = { messageId: 'm', actionId: 'a1', kept: 0, evicted: 0, lapsed: 0 };
+  return { action, declarer, priority, expiresAt, blocks: [], order: 0 };
+}
 
 const MAX_TABLE = 12;
 
@@ -102,15 +166,16 @@ describe('KvPool', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 12 }),
+        fc.integer({ min: 0, max: 12 }),
         fc.array(operation, { maxLength: 120 }),
-        (capacity, operations) => {
+        (capacity, limit, operations) => {
           const removed: number[] = [];
-          const pool = new KvPool(capacity, (lo) => removed.push(lo));
+          const pool = new KvPool(capacity, (lo) => removed.push(lo), limit);
           const model = new ModelPool(capacity);
           const holders: Holder[] = [];
           const stored = new Set<number>();
           let now = 0;
-          for (const { kind, family, depth, pick } of operations) {
+          for (const { declarer, depth, family, kind, pick, priority, ttl } of operations) {
             now += 1;
             const holder = holders[pick % Math.max(1, holders.length)];
             const hash = family * 100 + depth;
@@ -135,6 +200,7 @@ describe('KvPool', () => {
                 const copies = model.copiesOf(family * 100 + index + 1);
                 const taken = copies.find((block) => block.copy === next.table[index])!;
                 taken.refs += 1;
+                taken.reused = true;
                 next.model.push(taken);
               }
               next.cached = resident;
@@ -162,10 +228,26 @@ describe('KvPool', () => {
               pool.release(holder.table, 0, holder.model.length);
               for (const block of holder.model.toReversed()) model.release(block);
               holders.splice(holders.indexOf(holder), 1);
+              if (pick % 3 !== 0) continue;
+              for (const block of holder.model.toReversed()) {
+                // A private copy that was let go of is no block any more.
+                if (block.hash === null) continue;
+                expect(pool.evictOwn(block.copy, declarer, 'hint')).toBe(model.evictOwn(block, declarer));
+              }
             } else if (kind === 'retain' && model.copiesOf(hash).length < 2) {
               const block = model.copiesOf(hash)[0];
-              expect(pool.retain(hash, 0, depth, now + 5)).toBe(block !== undefined);
-              if (block) model.retain(block, depth, now + 5);
+              const full = block?.declarations.length === 0 && model.retained >= limit;
+              expect(pool.retain(hash, 0, declaration(declarer, priority, now + ttl))).toBe(
+                block === undefined ? 'missing' : full ? 'no_room' : 'retained',
+              );
+              if (block && !full) model.retain(block, { declarer, priority, until: now + ttl, made: now });
+            } else if (kind === 'unretain' && model.copiesOf(hash).length < 2) {
+              const block = model.copiesOf(hash)[0];
+              const released = block !== undefined && model.unretain(block, declarer);
+              expect(pool.unretain(hash, 0, declarer)).toBe(released);
+            } else if (kind === 'evict') {
+              const by = pick % 2 === 0 ? null : declarer;
+              expect(pool.evict(hash, 0, by, 'hint')).toBe(model.evict(hash, by));
             } else if (kind === 'touch' && model.copiesOf(hash).length < 2) {
               const block = model.copiesOf(hash)[0];
               expect(pool.touch(hash, 0)).toBe(block !== undefined);
@@ -179,6 +261,7 @@ describe('KvPool', () => {
             expect(pool.active).toBe(model.blocks.size - unused);
             expect(pool.available).toBe(capacity - model.blocks.size + unused);
             expect(removed).toEqual(model.removed);
+            expect(pool.retained).toBe(model.retained);
           }
           const listed = pool.residentBlocks().filter((_, word) => word % 2 === 0);
           const resident = new Set(listed);
@@ -187,7 +270,7 @@ describe('KvPool', () => {
           for (const hash of resident) expect(stored.has(hash)).toBe(true);
         },
       ),
-      { numRuns: 400 },
+      { numRuns: 600 },
     );
   });
 
@@ -208,8 +291,8 @@ describe('KvPool', () => {
     pool.allocate(table, 0, 4);
     for (let index = 0; index < 4; index += 1) pool.cache(table[index]!, hashes[2 * index]!, 0);
     pool.release(table, 0, 4);
-    pool.retain(4, 0, 7, 1e9);
-    pool.retain(3, 0, 3, 1e9);
+    pool.retain(4, 0, declaration('a', 7, 1e9));
+    pool.retain(3, 0, declaration('a', 3, 1e9));
     const other = new Int32Array(4);
     expect(pool.allocate(other, 0, 4)).toBe(4);
     expect(removed).toEqual([2, 1, 3, 4]);

@@ -3,12 +3,22 @@
 // for reuse or eviction; retained ones wait in lists of their own, which are emptied last. Columns only, no object per block.
 import { type HashPairs, U64Map } from '../../kv/index.ts';
 import { InactiveLists } from './inactive-lists.ts';
+import { type LateRetain, type RetainDeclaration, Retentions } from './retentions.ts';
 
 const NONE = -1;
 const GROWTH_START = 1024;
 
+/** Why a block goes: to make room for others, or because a hint asked for it, on the device alone (`demotion`) or altogether. */
+export type EvictionCause = 'room' | 'demotion' | 'hint';
+
 /** Told when the last copy of a hash goes; `copy` is its number, whose contents stand until the listener returns. */
-export type EvictionListener = (lo: number, hi: number, copy: number) => void;
+export type EvictionListener = (lo: number, hi: number, copy: number, cause: EvictionCause) => void;
+
+/** What became of one block that was to be retained. */
+export type RetainResult = 'retained' | 'missing' | 'no_room';
+
+/** What became of one block that was to be evicted; `in_use` also when somebody else retains it. */
+export type EvictResult = 'evicted' | 'missing' | 'in_use';
 
 /** Block pool with prefix reuse. Block tables are Int32Arrays of copy numbers, in prompt order. */
 export class KvPool {
@@ -18,26 +28,37 @@ export class KvPool {
   /** First copy of each cached hash. */
   readonly #byHash = new U64Map();
   readonly #inactive: InactiveLists;
+  readonly #retentions = new Retentions();
+  readonly #retainedLimit: number;
   #hashes: Uint32Array;
   #cached: Uint8Array;
   #refs: Int32Array;
   /** Next copy of the same hash. */
   #twin: Int32Array;
+  /** Whether somebody else than the one it was allocated for has used the copy. */
+  #reused: Uint8Array;
   /** Stack of unused copy numbers below `#made`. */
   #unused: Int32Array;
   #unusedCount = 0;
   #made = 0;
 
-  constructor(capacity: number | null, evicted: EvictionListener) {
+  /** @param retainedLimit most copies that are retained at a time. */
+  constructor(
+    capacity: number | null,
+    evicted: EvictionListener,
+    retainedLimit: number = Number.POSITIVE_INFINITY,
+  ) {
     const rows = capacity === null ? GROWTH_START : Math.min(capacity, GROWTH_START);
     this.capacity = capacity;
     this.#evicted = evicted;
+    this.#retainedLimit = retainedLimit;
     this.#inactive = new InactiveLists(rows);
     this.#hashes = new Uint32Array(2 * rows);
     this.#cached = new Uint8Array(rows);
     this.#refs = new Int32Array(rows);
     this.#twin = new Int32Array(rows);
     this.#unused = new Int32Array(rows);
+    this.#reused = new Uint8Array(rows);
   }
 
   /** Copies that somebody holds. */
@@ -87,6 +108,7 @@ export class KvPool {
       const copy = this.#byHash.get(hashes[2 * index]!, hashes[2 * index + 1]!);
       if (this.#refs[copy]! === 0) this.#inactive.remove(copy);
       this.#refs[copy]! += 1;
+      this.#reused[copy] = 1;
       table[index] = copy;
     }
   }
@@ -98,6 +120,7 @@ export class KvPool {
       const copy = this.#fresh();
       if (copy === NONE) break;
       this.#refs[copy] = 1;
+      this.#reused[copy] = 0;
       table[end] = copy;
       end += 1;
     }
@@ -142,20 +165,56 @@ export class KvPool {
     return true;
   }
 
-  /**
-   * Keeps a resident block from eviction until all others are gone: lower priority goes first. False when not resident.
-   * @param priority 0 to 100.
-   */
-  retain(lo: number, hi: number, priority: number, expiresAt: number): boolean {
+  /** Copies that are retained now. */
+  get retained(): number {
+    return this.#retentions.blocks;
+  }
+
+  /** Keeps a resident block from eviction until all others are gone, as long as the declaration holds. */
+  retain(lo: number, hi: number, declaration: RetainDeclaration): RetainResult {
     const copy = this.#byHash.get(lo, hi);
-    if (copy < 0) return false;
-    this.#inactive.retain(copy, priority, expiresAt, this.#refs[copy] === 0);
+    if (copy < 0) return 'missing';
+    if (!this.#retentions.has(copy) && this.#retentions.blocks >= this.#retainedLimit) return 'no_room';
+    this.#retentions.add(copy, declaration);
+    this.#inactive.place(copy, this.#retentions.priorityOf(copy), true);
+    return 'retained';
+  }
+
+  /** Takes back what `declarer` declared of a block; false when that is nothing. */
+  unretain(lo: number, hi: number, declarer: string): boolean {
+    const copy = this.#byHash.get(lo, hi);
+    if (copy < 0 || !this.#retentions.release(copy, declarer)) return false;
+    this.#inactive.place(copy, this.#retentions.priorityOf(copy), false);
     return true;
   }
 
-  /** Makes retained blocks ordinary again whose time is over. */
+  /** Ends the declarations whose time is over; blocks that have no other count as released just now. */
   expireRetained(now: number): void {
-    this.#inactive.expire(now);
+    this.#retentions.expire(now, this.#lapsed);
+  }
+
+  /** What became of retain actions since the last call. */
+  takeLateRetains(): readonly LateRetain[] {
+    return this.#retentions.takeLate();
+  }
+
+  /** Gives up every copy of a hash, unless somebody holds it or another than `declarer` retains it. */
+  evict(lo: number, hi: number, declarer: string | null, cause: Exclude<EvictionCause, 'room'>): EvictResult {
+    const first = this.#byHash.get(lo, hi);
+    if (first < 0) return 'missing';
+    for (let copy = first; copy !== NONE; copy = this.#twin[copy]!) {
+      if (!this.#mayGo(copy, declarer)) return 'in_use';
+    }
+    for (let copy = this.#byHash.get(lo, hi); copy >= 0; copy = this.#byHash.get(lo, hi))
+      this.#giveUp(copy, cause);
+    return 'evicted';
+  }
+
+  /** Gives up one cached copy that nobody but the one it was allocated for has used; false when it stays. */
+  evictOwn(copy: number, declarer: string | null, cause: Exclude<EvictionCause, 'room'>): boolean {
+    if (this.#cached[copy] === 0 || this.#reused[copy] === 1 || !this.#mayGo(copy, declarer)) return false;
+    this.#giveUp(copy, cause);
+    return true;
   }
 
   /** Every resident hash once, in no order. */
@@ -181,12 +240,27 @@ export class KvPool {
       return this.#made - 1;
     }
     const oldest = this.#inactive.takeOldest();
-    if (oldest !== NONE) this.#forget(oldest);
+    if (oldest !== NONE) this.#forget(oldest, 'room');
     return oldest;
   }
 
+  readonly #lapsed = (copy: number): void =>
+    this.#inactive.place(copy, this.#retentions.priorityOf(copy), false);
+
+  #mayGo(copy: number, declarer: string | null): boolean {
+    return this.#refs[copy] === 0 && !this.#retentions.isRetainedByOthers(copy, declarer);
+  }
+
+  #giveUp(copy: number, cause: EvictionCause): void {
+    this.#inactive.remove(copy);
+    this.#inactive.place(copy, -1, false);
+    this.#forget(copy, cause);
+    this.#discard(copy);
+  }
+
   /** Takes a cached copy off its hash; tells the listener when no twin is left. */
-  #forget(copy: number): void {
+  #forget(copy: number, cause: EvictionCause): void {
+    this.#retentions.forget(copy, cause === 'room');
     const lo = this.#hashes[2 * copy]!;
     const hi = this.#hashes[2 * copy + 1]!;
     const twin = this.#twin[copy]!;
@@ -196,7 +270,7 @@ export class KvPool {
       if (twin !== NONE) this.#byHash.set(lo, hi, twin);
       else {
         this.#byHash.delete(lo, hi);
-        this.#evicted(lo, hi, copy);
+        this.#evicted(lo, hi, copy, cause);
       }
       return;
     }
@@ -218,6 +292,7 @@ export class KvPool {
     this.#refs = widened(this.#refs, new Int32Array(rows));
     this.#twin = widened(this.#twin, new Int32Array(rows));
     this.#unused = widened(this.#unused, new Int32Array(rows));
+    this.#reused = widened(this.#reused, new Uint8Array(rows));
     this.#inactive.grow(rows);
   }
 }

@@ -87,6 +87,14 @@ export class PassScheduler {
     request.cachedBlocks = Math.max(request.cachedBlocks, full);
   }
 
+  /** Takes a request off the queue and out of the batch; its blocks stay. */
+  withdraw(request: RequestState): void {
+    for (const list of [this.waiting, this.running]) {
+      const index = list.indexOf(request);
+      if (index >= 0) list.splice(index, 1);
+    }
+  }
+
   /** Lets go of all blocks of a request. */
   releaseBlocks(request: RequestState): void {
     this.#pool.release(request.table, 0, request.blocks);

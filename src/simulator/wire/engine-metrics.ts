@@ -59,6 +59,17 @@ export function createEngineMetrics(
     'KV blocks copied back from host memory for requests since the start.',
     (now) => now.onboardedBlocks,
   );
+  gauge('pointsman_sim_retained_blocks', 'KV blocks that hints retain.', (now) => now.retainedBlocks);
+  gauge(
+    'pointsman_sim_evicted_blocks',
+    'KV blocks evicted from the device to make room since the start.',
+    (now) => now.evictedForRoom,
+  );
+  gauge(
+    'pointsman_sim_hint_evicted_blocks',
+    'KV blocks evicted from the device because a hint asked for it since the start.',
+    (now) => now.evictedByHint,
+  );
   const queries = counter('vllm:prefix_cache_queries_total', 'Prompt tokens looked up in the prefix cache.');
   const hits = counter('vllm:prefix_cache_hits_total', 'Prompt tokens found in the prefix cache.');
   const prompts = counter('vllm:prompt_tokens_total', 'Prompt tokens of admitted requests.');

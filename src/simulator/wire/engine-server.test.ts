@@ -178,7 +178,7 @@ describe('the other paths', () => {
       ranks: {
         '0': {
           router_hint: true,
-          actions: ['kv.fetch@1.0', 'kv.retain@1.0'],
+          actions: ['kv.fetch@1.0', 'kv.retain@1.0', 'kv.retain@1.1', 'kv.evict@1.0'],
           source_control_endpoint: engine.control,
           kv_events: engine.kv_events,
           kv_events_replay: engine.kv_events_replay,
