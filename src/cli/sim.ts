@@ -82,7 +82,12 @@ export function register(program: Command, io: CliIo): void {
       DEFAULTS.hostKvBlocks,
     )
     .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', positive, DEFAULTS.hostGbps)
-    .option('--retained-share <x>', 'most of the KV blocks that hints retain', shareOfWhole, DEFAULTS.retainedShare)
+    .option(
+      '--retained-share <x>',
+      'most of the KV blocks that hints retain',
+      shareOfWhole,
+      DEFAULTS.retainedShare,
+    )
     .option(
       '--hash-seed <n>',
       'seed of the engines’ block hashes',

@@ -29,7 +29,7 @@ test('a context arrives frozen, equal to what was sent, with null for inputs tha
 
 test('the lineage arrives as the first blocks of the own session on the booked rank, and refuses other questions', () => {
   const session = { sessionId: 's', agentHeaders: {} };
-  const base = new BaseContexts().of(hintBooking({ session }), null);
+  const base = new HintContexts().of(BARE, hintBooking({ session }), null, null, null);
   const blocks = BigUint64Array.from({ length: 5000 }, (_, at) => BigInt(at));
   const asked: unknown[] = [];
   const lineage: SessionLineage = {
