@@ -162,9 +162,9 @@ export const CONTAINMENT_RULES: ContractSection = {
         'beside a hostile plugin the good one makes the same envelopes as alone > hint policy: mutates',
       ),
       fault(
-        'src/host/hint-context.ts',
-        'const made = Object.freeze({ workerId, rank });',
-        'const made = { workerId, rank };',
+        'src/host/copy-locations.ts',
+        'Object.freeze(this);',
+        '',
       ),
     ),
     rule(
