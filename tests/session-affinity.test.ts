@@ -1,5 +1,6 @@
 // Sessions that stay on their workers, from the client's headers to the simulated engines.
 import { afterEach, describe, expect, it } from 'vitest';
+import { parseConfig } from '../src/config/index.ts';
 import { renderDecision } from '../src/observe/index.ts';
 import type { SessionContext } from '../src/plugin/index.ts';
 import { NO_CONSTRAINTS } from '../src/road/index.ts';
@@ -50,6 +51,24 @@ describe('a model with prefill and decode workers', () => {
     expect(outcomes.filter((outcome) => outcome === (mode === 'hard' ? 'bound' : 'kept'))).toHaveLength(18);
     expect(held()).toEqual({ bookings: 0, blocks: 0, requests: 0 });
     await core.close();
+  });
+
+  it('is bound from the moment on that a reload says so, and no longer than it does', async () => {
+    const { send, decisions, until: untilHeld, core } = await dividedFleet({ prefill: 1, decode: 2 });
+    const bound = (id: string) => {
+      const heard = send(id, countedTokens(64), of('s'));
+      untilHeld(() => heard.ends === 1);
+      return decisions.filter(({ request_id }) => request_id === id).map(({ affinity }) => affinity?.outcome);
+    };
+    const say = (mode: string): void =>
+      core.reconfigure(parseConfig(`router: { session_affinity: { mode: ${mode} } }`, 'router.yaml').config);
+    expect(bound('a')).toEqual([undefined, undefined]);
+    say('soft');
+    expect(bound('b')).toEqual(['initialised', 'initialised']);
+    say('hard');
+    expect(bound('c')).toEqual(['bound', 'bound']);
+    say('off');
+    expect(bound('d')).toEqual([undefined, undefined]);
   });
 
   it('goes on with its decode worker where a short prompt is computed there', async () => {

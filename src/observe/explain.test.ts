@@ -286,3 +286,23 @@ test('the leg of a handoff is told in words, and where the other one is', () => 
     'leg decode: the decode worker computes the prompt as well, as no prefill worker is ready (decode_fallback)',
   ]);
 });
+
+test('the binding of a session is told in words', () => {
+  const target = { worker_id: 18446744073709551615n, dp_rank: 3 };
+  const lineOf = (affinity: DecisionRecord['affinity']): string | undefined =>
+    renderDecision({ ...RECORD, affinity })
+      .split('\n')
+      .find((line) => line.startsWith('affinity '));
+  expect(lineOf(null)).toBeUndefined();
+  expect(lineOf({ mode: 'soft', target: null, outcome: 'initialised', waited_ms: null })).toBe(
+    'affinity soft: session bound nowhere, bound by this request',
+  );
+  expect(lineOf({ mode: 'hard', target, outcome: 'invalidated', waited_ms: 2.5 })).toBe(
+    'affinity hard: session bound to worker 18446744073709551615 rank 3, the worker failed the request, and the binding is dropped, waited 2.5 ms for the binding',
+  );
+  expect(
+    lineOf({ mode: 'soft', target: { ...target, dp_rank: null }, outcome: 'moved', waited_ms: null }),
+  ).toBe(
+    'affinity soft: session bound to worker 18446744073709551615, the request went elsewhere, and the binding with it',
+  );
+});

@@ -90,7 +90,7 @@ export class FirstWorkerHold<E extends HeldExchange> {
     const { waitMs, waiting } = limits();
     if (waitMs === 0 || !WORKER_MISSING.has(error.code) || this.#hasWorker(arrived.request)) return error;
     const now = clock.now();
-    const held = { ...arrived, heldSince: arrived.heldSince ?? now };
+    const held = { ...arrived, heldSince: arrived.heldSince ?? now, bindingSince: null };
     const restMs = held.heldSince + waitMs - now;
     if (restMs <= 0) return this.#tooLong(error, now - held.heldSince);
     if (this.#held.size >= waiting) {

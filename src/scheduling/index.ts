@@ -1,5 +1,5 @@
 // Load projection and booking.
-export { type AffinityRequest, SessionAffinity } from './affinity/session-affinity.ts';
+export { SessionAffinity } from './affinity/session-affinity.ts';
 export type { SessionBinding } from './affinity/session-binding.ts';
 export { rankBlocks } from './busy-workers.ts';
 export { DefaultChoice } from './default-choice.ts';

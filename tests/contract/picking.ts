@@ -281,7 +281,7 @@ export const PICKING_RULES: ContractSection = {
       'Under `router.session_affinity` with mode `soft` the target of a request is where its session went before, unless a classifier or a caller names another; a policy that chooses otherwise moves the session.',
       test(
         AFFINITY,
-        'a session bound softly > is moved by a policy that does not keep to it, and to a worker that is there',
+        'a session bound softly > stays on its worker while that can take it, and only its own requests do',
       ),
       fault(
         'src/scheduling/affinity/session-binding.ts',
@@ -295,8 +295,8 @@ export const PICKING_RULES: ContractSection = {
       test(AFFINITY, 'a session bound hard > goes to its worker whatever the policy would do'),
       fault(
         'src/scheduling/affinity/session-binding.ts',
-        "if (mode === 'hard') return {",
-        'if (mode === null) return {',
+        "if (this.#mode === 'hard')\n      return {",
+        'if (this.#mode === null)\n      return {',
       ),
     ),
   ],

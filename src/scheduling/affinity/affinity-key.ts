@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { sessionKey } from '../../kv/index.ts';
 import type { Partition, Role, SessionContext } from '../../plugin/index.ts';
+import type { PlacementConstraints } from '../types.ts';
 import { idTooLong, MAX_SESSION_BYTES } from './affinity-errors.ts';
 import type { AffinityKey } from './types.ts';
 
@@ -15,6 +16,12 @@ export interface AffinityScope {
   readonly role: Role;
   /** Cache namespace of its tenant; null = it has none. */
   readonly cacheSalt: string | null;
+}
+
+/** A request as far as its session's binding goes. */
+export interface AffinityRequest extends AffinityScope {
+  readonly session: Pick<SessionContext, 'sessionId' | 'parentSessionId'> | null;
+  readonly constraints: Pick<PlacementConstraints, 'pinnedWorker'>;
 }
 
 /**

@@ -1,19 +1,12 @@
 // Keeps the requests of a session on one worker: who is bound where, under the settings in force.
 import type { SessionAffinitySettings } from '../../config/index.ts';
 import type { Metrics } from '../../observe/index.ts';
-import { type Clock, PointsmanError, type SessionContext } from '../../plugin/index.ts';
-import type { PlacementConstraints } from '../types.ts';
+import { type Clock, PointsmanError } from '../../plugin/index.ts';
 import { targetConflict } from './affinity-errors.ts';
-import { type AffinityScope, affinityKey, canBeKey } from './affinity-key.ts';
+import { type AffinityRequest, affinityKey, canBeKey } from './affinity-key.ts';
 import { AffinityTable, agrees } from './affinity-table.ts';
-import { type AffinityCount, SessionBinding } from './session-binding.ts';
-import type { AffinityKey, AffinityMode, AffinityTarget } from './types.ts';
-
-/** A request as far as its session's binding goes. */
-export interface AffinityRequest extends AffinityScope {
-  readonly session: Pick<SessionContext, 'sessionId' | 'parentSessionId'> | null;
-  readonly constraints: Pick<PlacementConstraints, 'pinnedWorker'>;
-}
+import { type AffinityCount, type BindingOwner, SessionBinding } from './session-binding.ts';
+import type { AffinityTarget } from './types.ts';
 
 /** What a request gets. */
 export type TakenAffinity =
@@ -92,7 +85,7 @@ export class SessionAffinity {
       const { hold } = acquired;
       return {
         kind: 'bound',
-        binding: this.#binding(request, key, mode, { hold, target: hold.target, waitedMs }),
+        binding: new SessionBinding(this.#owner, request, mode, hold.target, hold, waitedMs),
       };
     } catch (thrown) {
       const isDispensable = thrown instanceof PointsmanError && DISPENSABLE.includes(thrown.code);
@@ -117,7 +110,7 @@ export class SessionAffinity {
     if (target === null) return null;
     const asked = constraints.pinnedWorker;
     if (mode === 'hard' && asked !== null && !agrees(target, asked)) throw targetConflict(target, asked);
-    return this.#binding(request, key, mode, { hold: null, target, waitedMs: null });
+    return new SessionBinding(this.#owner, request, mode, target, null, null);
   }
 
   /** The worker that a request of a session bound hard must go to; null = any. O(1), and nothing is held. */
@@ -134,20 +127,14 @@ export class SessionAffinity {
     this.#table.close();
   }
 
-  #binding(
-    request: AffinityRequest,
-    key: AffinityKey,
-    mode: AffinityMode,
-    parts: Pick<ConstructorParameters<typeof SessionBinding>[0], 'hold' | 'target' | 'waitedMs'>,
-  ): SessionBinding {
-    const { target } = parts;
-    return new SessionBinding({
-      ...parts,
-      mode,
-      forget: () => target !== null && this.#table.forget(key, target),
-      count: (what) => this.#count(request, what),
-    });
-  }
+  readonly #owner: BindingOwner = {
+    count: (request, outcome) => this.#count(request, outcome),
+    forget: (request, target) => {
+      const { session } = request;
+      const { groupsSubagents } = this.#settings;
+      return session !== null && this.#table.forget(affinityKey(request, session, groupsSubagents), target);
+    },
+  };
 
   #count({ partition, role }: AffinityRequest, outcome: AffinityCount): void {
     this.#metrics.count('pointsman_session_affinity_total', { model: partition.model, role, outcome });

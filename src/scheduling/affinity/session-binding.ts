@@ -4,6 +4,7 @@ import type { AffinityRecord } from '../../observe/index.ts';
 import type { ErrorCode, PointsmanError, WorkerRank } from '../../plugin/index.ts';
 import type { PlacementRequest } from '../types.ts';
 import { dispatchConflict, targetNotAllowed, targetUnavailable } from './affinity-errors.ts';
+import type { AffinityRequest } from './affinity-key.ts';
 import type { AffinityHold } from './affinity-table.ts';
 import type { AffinityMode, AffinityTarget } from './types.ts';
 
@@ -26,52 +27,67 @@ type MutableAffinityRecord = { -readonly [K in keyof AffinityRecord]: AffinityRe
 /** What is counted of bindings. */
 export type AffinityCount = AffinityRecord['outcome'] | 'overtaken' | 'conflict' | 'waited' | 'unbound';
 
-/** What a binding is made of. */
-export interface SessionBindingParts {
-  readonly mode: AffinityMode;
-  /** Null = the request makes the binding. */
-  readonly target: AffinityTarget | null;
-  /** Null = it is only looked at. */
-  readonly hold: AffinityHold | null;
-  /** Drops a binding that is only looked at. */
-  readonly forget: () => boolean;
-  readonly waitedMs: number | null;
-  readonly count: (what: AffinityCount) => void;
+/** Whose binding it is. */
+export interface BindingOwner {
+  count(request: AffinityRequest, what: AffinityCount): void;
+  /** Drops the binding of a request that only looked at it. */
+  forget(request: AffinityRequest, target: AffinityTarget): boolean;
 }
 
 /** One request's part. */
 export class SessionBinding {
-  readonly #parts: SessionBindingParts;
+  readonly #owner: BindingOwner;
+  readonly #request: AffinityRequest;
+  readonly #mode: AffinityMode;
+  /** Null = the request makes the binding. */
+  readonly #target: AffinityTarget | null;
+  /** Null = it is only looked at. */
+  readonly #hold: AffinityHold | null;
+  readonly #waitedMs: number | null;
   /** Null = it is not placed yet. */
   #record: MutableAffinityRecord | null = null;
 
-  constructor(parts: SessionBindingParts) {
-    this.#parts = parts;
+  constructor(
+    owner: BindingOwner,
+    request: AffinityRequest,
+    mode: AffinityMode,
+    target: AffinityTarget | null,
+    hold: AffinityHold | null,
+    waitedMs: number | null,
+  ) {
+    this.#owner = owner;
+    this.#request = request;
+    this.#mode = mode;
+    this.#target = target;
+    this.#hold = hold;
+    this.#waitedMs = waitedMs;
   }
 
   /** Whether the request goes to its session's worker or fails. */
   get exact(): boolean {
-    return this.#parts.mode === 'hard' && this.#parts.target !== null;
+    return this.#mode === 'hard' && this.#target !== null;
   }
 
   /** The request as it is placed: bound hard it is pinned; else advised, where nobody advised otherwise. */
   placing(request: PlacementRequest): PlacementRequest {
-    const { mode, target } = this.#parts;
+    const target = this.#target;
     if (target === null) return request;
-    if (mode === 'hard') return { ...request, constraints: { ...request.constraints, pinnedWorker: target } };
+    if (this.#mode === 'hard')
+      return { ...request, constraints: { ...request.constraints, pinnedWorker: target } };
     return { ...request, affinityTarget: request.affinityTarget ?? target };
   }
 
   /** It was placed; what the record says, which changes if the binding is dropped at the end. */
   placed({ rank, workerId }: WorkerRank): AffinityRecord {
-    const { mode, target, waitedMs } = this.#parts;
+    const mode = this.#mode;
+    const target = this.#target;
     const elsewhere = target !== null && (target.workerId !== workerId || (target.rank ?? rank) !== rank);
     const usual = mode === 'hard' ? 'bound' : elsewhere ? 'moved' : 'kept';
     this.#record = {
       mode,
       target: target && { worker_id: target.workerId, dp_rank: target.rank },
       outcome: target === null ? 'initialised' : usual,
-      waited_ms: waitedMs,
+      waited_ms: this.#waitedMs,
     };
     return this.#record;
   }
@@ -82,44 +98,45 @@ export class SessionBinding {
    * @returns the error to answer with.
    */
   unplaced(error: PointsmanError, ownPin: boolean): PointsmanError {
-    const { target } = this.#parts;
+    const target = this.#target;
     if (!this.exact || target === null) {
-      this.#parts.hold?.release();
+      this.#hold?.release();
       return error;
     }
     if (WORKER_MISSING.has(error.code)) {
       this.#invalidate();
       return ownPin ? error : targetUnavailable(target, error);
     }
-    this.#parts.hold?.release();
+    this.#hold?.release();
     const contradicts = error.code === 'PM_SELECTION_PINNED_NOT_ALLOWED' && !ownPin;
     return contradicts ? targetNotAllowed(target, error) : error;
   }
 
   /** It goes to a worker next. Returns why it may not, if so. */
   commit(dispatched: WorkerRank): PointsmanError | null {
-    const { count, hold, mode, target } = this.#parts;
-    const outcome = hold?.commit(dispatched, mode) ?? null;
+    const outcome = this.#hold?.commit(dispatched, this.#mode) ?? null;
     if (outcome === null) return null;
-    count(outcome === 'kept' && mode === 'hard' ? 'bound' : outcome);
+    this.#owner.count(this.#request, outcome === 'kept' && this.#mode === 'hard' ? 'bound' : outcome);
     if (outcome !== 'conflict') return null;
     this.#noteDropped();
-    return dispatchConflict(target ?? dispatched, dispatched);
+    return dispatchConflict(this.#target ?? dispatched, dispatched);
   }
 
   /** It ended. @param failure null = well, or its client left. Idempotent. */
   ended(failure: ErrorCode | null): void {
     const isWorkers = failure !== null && WORKER_FAILED.has(failure);
-    if (isWorkers && this.#parts.mode === 'hard') this.#invalidate();
-    else this.#parts.hold?.release();
+    if (isWorkers && this.#mode === 'hard') this.#invalidate();
+    else this.#hold?.release();
   }
 
   #invalidate(): void {
-    const { count, forget, hold } = this.#parts;
-    const dropped = hold === null ? forget() : hold.invalidate();
+    const dropped =
+      this.#hold === null
+        ? this.#target !== null && this.#owner.forget(this.#request, this.#target)
+        : this.#hold.invalidate();
     if (!dropped) return;
     this.#noteDropped();
-    count('invalidated');
+    this.#owner.count(this.#request, 'invalidated');
   }
 
   #noteDropped(): void {
