@@ -66,6 +66,7 @@ it('sends nothing without a session or without lineage, and up to max_blocks has
       asked.push([sessionId, worker]);
       return BigUint64Array.of(5n, 2n ** 64n - 1n, 7n);
     },
+    exclusiveBlocks: () => BigUint64Array.of(7n),
   };
   const run = async (context: object) => {
     const { actions, dropped, error } = await testHintPolicy(harnessPrefetch, {

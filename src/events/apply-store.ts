@@ -81,6 +81,9 @@ export class StoreApplication {
       if (outcome === 'unknown-parent') return 'unknown_parent';
     }
     if (salt !== null || marks.size > 0) marks.salt(external, salt);
+    const { sessionId } = event;
+    if (sessionId !== null && event.tier === 'device')
+      this.#options.sessionStored?.(owner, { sessionId, cacheSalt: salt, external });
     return null;
   }
 

@@ -238,9 +238,12 @@ describe('decodeEventBatch on single fields', () => {
     expect(scopeOf({ block_mm_infos: [null] })).toBe(null);
   });
 
-  it('takes a cache salt from the map one SGLang variant puts in the place of the LoRA name', () => {
-    const event = ['BlockStored', [1], null, [1, 2], 2, null, 'GPU', { cache_salt: 's', other: 1 }];
-    expect(only(pack([1, [event]]))).toMatchObject({ loraName: null, cacheSalt: 's' });
+  it('takes cache salt and session from the map SGLang puts in the place of the LoRA name', () => {
+    const event = (metadata: object) => ['BlockStored', [1], null, [1, 2], 2, null, 'GPU', metadata];
+    const salted = only(pack([1, [event({ cache_salt: 's', other: 1 })]]));
+    expect(salted).toMatchObject({ loraName: null, cacheSalt: 's', sessionId: null });
+    const labelled = only(pack([1, [event({ session_id: 'a', cache_salt: null })]]));
+    expect(labelled).toMatchObject({ loraName: null, cacheSalt: null, sessionId: 'a' });
   });
 });
 

@@ -1,8 +1,17 @@
 // What single events are applied to, and whom they are told to.
-import type { BlockHasher, OwnerSlot, PrefixIndex, U64 } from '../kv/index.ts';
+import type { BlockHasher, HashPairs, OwnerSlot, PrefixIndex, U64 } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import type { EventLimits } from './owner-blocks.ts';
 import type { KvHintOutcomeEvent } from './types.ts';
+
+/** Blocks that an engine stored for a session. */
+export interface SessionStore {
+  readonly sessionId: string;
+  /** Their namespace, as inherited from the blocks before them; null = none. */
+  readonly cacheSalt: string | null;
+  /** The engine's hashes of blocks, or of pages smaller than blocks; only valid during the call. */
+  readonly external: HashPairs;
+}
 
 /** What single events are applied to. */
 export interface EventApplicationOptions {
@@ -36,6 +45,11 @@ export interface EventApplicationOptions {
    * while an event is applied; a replay must begin later, not within the call.
    */
   readonly requestReplay?: (owner: OwnerSlot) => void;
+  /**
+   * Called when a store on a device that names the session it was made for is in the index, or was there already. Read when one comes;
+   * null or absent = nobody wants to know.
+   */
+  readonly sessionStored?: ((owner: OwnerSlot, store: SessionStore) => void) | null;
   readonly onHintOutcome?: (owner: OwnerSlot, outcome: KvHintOutcomeEvent) => void;
   /** Caps other than `EVENT_LIMITS`. */
   readonly eventLimits?: Partial<EventLimits>;

@@ -118,8 +118,8 @@ export class EventFields {
         this.#readMedium();
         return;
       case 'lora_name':
-        // One SGLang variant puts a map with the cache salt into this slot.
-        if (reader.isMap()) this.#readSaltMap();
+        // SGLang puts a map with the cache salt and the session into this slot.
+        if (reader.isMap()) this.#readMetadata();
         else this.loraName = reader.stringOrNull('lora_name');
         return;
       case 'cache_salt':
@@ -296,11 +296,11 @@ export class EventFields {
     else this.tier = tier;
   }
 
-  #readSaltMap(): void {
+  #readMetadata(): void {
     const reader = this.#reader;
     for (let pairs = reader.mapLength('lora_name'); pairs > 0; pairs -= 1) {
       const key = readWireName(reader, 'a key of the map in the place of lora_name');
-      this.read(key === 'cache_salt' ? key : 'unknown');
+      this.read(key === 'cache_salt' || key === 'session_id' ? key : 'unknown');
     }
   }
 }

@@ -37,6 +37,7 @@ const LINEAGE: MembersOf<SessionLineage> = {
   frontiers: true,
   paths: true,
   uniqueBlocks: true,
+  exclusiveBlocks: true,
 };
 const RESIDENCY: MembersOf<BlockResidency> = { tierOf: true };
 

@@ -40,6 +40,11 @@ export interface SessionLineage {
   paths(sessionId: string, worker: WorkerRank, anchor?: BlockHash): readonly BigUint64Array[];
   /** Every block of these paths once, in an order in which none comes before its parent. */
   uniqueBlocks(sessionId: string, worker: WorkerRank): BigUint64Array;
+  /**
+   * Those of them that are on no path of another live session on the worker, so that evicting them harms none; none before its parent.
+   * A session is live until its final request is over.
+   */
+  exclusiveBlocks(sessionId: string, worker: WorkerRank): BigUint64Array;
 }
 
 /** Where a block lies, the fastest first. */

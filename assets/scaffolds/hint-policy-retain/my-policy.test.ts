@@ -14,6 +14,7 @@ const lineage: SessionLineage = {
   paths: () => [],
   uniqueBlocks: (sessionId, { workerId }) =>
     BigUint64Array.from(sessionId === 'main' && workerId === 1n ? blocks : []),
+  exclusiveBlocks: (sessionId, worker) => lineage.uniqueBlocks(sessionId, worker),
 };
 /** What the engine says it takes; without it a trial takes any action. */
 const capabilities = ['kv.retain@1.0'];

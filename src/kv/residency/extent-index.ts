@@ -4,12 +4,14 @@
 import type { WorkerId } from '../../plugin/index.ts';
 import type { BlockHasher, HashPairs, U64 } from '../hashing/types.ts';
 import { requireWholePairs } from '../hashing/u64.ts';
-import { dumpPage, nameRow } from './dump-page.ts';
+import { Departures } from './departures.ts';
+import { dumpPage } from './dump-page.ts';
 import { writeEngineHashes } from './engine-hashes.ts';
 import { EventScratch } from './event-scratch.ts';
 import { BLOCK } from './extent-layout.ts';
 import { ExtentWalk } from './extent-walk.ts';
 import { Extents } from './extents.ts';
+import { heldChain } from './held-chain.ts';
 import {
   requireOption,
   requireOwner,
@@ -18,6 +20,7 @@ import {
   requireSameLength,
 } from './index-arguments.ts';
 import { IndexCap } from './index-cap.ts';
+import { IndexWatchers } from './index-watchers.ts';
 import type { PrefixIndexOptions } from './prefix-index-options.ts';
 import { RemoveEvent } from './remove-event.ts';
 import { Residencies } from './residencies.ts';
@@ -25,11 +28,15 @@ import { restoreBlock } from './restore-block.ts';
 import { MAX_ROWS } from './segmented-rows.ts';
 import { SlotBindings } from './slot-bindings.ts';
 import { StoreEvent } from './store-event.ts';
+import { Sweeper } from './sweeper.ts';
 import { ALL_TIERS, tierBit, tierIndex, tierMask } from './tier-bits.ts';
 import {
   type CopyableIndex,
+  type DeviceFollower,
   type DumpedBlock,
   type DumpPage,
+  type FollowedIndex,
+  type HeldChain,
   type IndexWatcher,
   type OwnerSlot,
   type PrefixIndexStats,
@@ -52,14 +59,13 @@ const CALLS_PER_STEP = 16;
  * @throws PM_KV_ARGUMENT for an option out of range. Its methods throw PM_KV_ARGUMENT for an owner slot outside 0 to 65,535 and for
  * lists of hashes that do not fit together, and `store` throws PM_KV_INDEX_FULL for an event larger than a cap; it has stored nothing then.
  */
-export function createPrefixIndex(options: PrefixIndexOptions): CopyableIndex {
+export function createPrefixIndex(options: PrefixIndexOptions): FollowedIndex {
   return new ExtentIndex(options);
 }
 
-class ExtentIndex implements CopyableIndex {
+class ExtentIndex implements FollowedIndex {
   readonly #hasher: Pick<BlockHasher, 'chain'>;
   readonly #cap: IndexCap;
-  readonly #later: ((work: () => void) => void) | undefined;
   readonly #extents = new Extents();
   readonly #residencies: Residencies;
   readonly #walk: ExtentWalk;
@@ -71,9 +77,9 @@ class ExtentIndex implements CopyableIndex {
   #evictedRemoves = 0;
   readonly #onNotHeld: PrefixIndexOptions['onNotHeld'];
   readonly #bindings = new SlotBindings();
-  readonly #watchers = new Set<IndexWatcher>();
+  readonly #watchers: IndexWatchers;
+  readonly #sweeper: Sweeper;
   #version = 0;
-  #sweepsLater = false;
   #duplicateStores = 0;
   #conflictingStores = 0;
   #selfReferences = 0;
@@ -85,10 +91,11 @@ class ExtentIndex implements CopyableIndex {
     requireOption(maxHoldings, 1, MAX_ROWS, 'the prefix index can be capped at', 'holdings');
     requireOption(sweepPlaces, 1, MOST_SWEEP_PLACES, 'a piece of a clear can look at', 'places');
     this.#hasher = hasher;
-    this.#later = options.later;
     this.#onNotHeld = options.onNotHeld;
     const counts = typeof countStores === 'boolean' ? () => countStores : countStores;
     this.#residencies = new Residencies(this.#extents, counts, sweepPlaces);
+    this.#watchers = new IndexWatchers(this.#residencies, this.#extents);
+    this.#sweeper = new Sweeper(this.#residencies.cleared, options.later);
     this.#event = new StoreEvent(this.#extents, this.#residencies);
     this.#remove = new RemoveEvent(this.#residencies);
     this.#walk = new ExtentWalk(this.#extents, this.#residencies.cleared);
@@ -135,7 +142,9 @@ class ExtentIndex implements CopyableIndex {
     this.#cap.begin(owner, external.length >> 1);
     while (added > 0 && this.#cap.lacks(added)) {
       const hadEvicted = this.#cap.hasEvicted;
-      if (!this.#cap.makeRoom(added, parent)) this.#cap.refuse(added);
+      const hasMade = this.#cap.makeRoom(added, parent);
+      this.#residencies.departures?.tell();
+      if (!hasMade) this.#cap.refuse(added);
       if (this.#cap.hasEvicted && !hadEvicted) this.#version++;
       state = this.#residencies.of(owner);
       added = this.#event.match(state, parent, external, mixes, sequence);
@@ -166,8 +175,9 @@ class ExtentIndex implements CopyableIndex {
     const blocks = external.length >> 1;
     let removed = 0;
     if (state !== undefined) {
-      const told = this.#watchers.size === 0 ? null : (name: number) => this.#removing(name, tier);
+      const told = this.#watchers.told(tier);
       removed = this.#remove.apply(state, tierIndex(tier), external, this.#scratch.mix(external), told);
+      this.#residencies.departures?.tell();
     }
     const evicted = Math.min(blocks - removed, state?.evicted ?? 0);
     if (state !== undefined) state.evicted -= evicted;
@@ -208,7 +218,7 @@ class ExtentIndex implements CopyableIndex {
   clear(owner: OwnerSlot, tier: Tier | 'all'): void {
     requireOwner(owner);
     if (this.#forget(owner, tier === 'all' ? ALL_TIERS : tierBit(tier))) this.#version++;
-    this.#sweep();
+    this.#sweeper.sweep();
   }
 
   bindOwner(owner: OwnerSlot, worker: WorkerId): void {
@@ -216,7 +226,7 @@ class ExtentIndex implements CopyableIndex {
     // What a slot held under another worker says nothing about this one.
     if (!this.#bindings.bind(owner, worker)) return;
     if (this.#forget(owner, ALL_TIERS)) this.#version++;
-    this.#sweep();
+    this.#sweeper.sweep();
   }
 
   removeWorker(worker: WorkerId): void {
@@ -225,7 +235,7 @@ class ExtentIndex implements CopyableIndex {
       changed = this.#forget(owner, ALL_TIERS) || changed;
     }
     if (changed) this.#version++;
-    this.#sweep();
+    this.#sweeper.sweep();
   }
 
   find(local: HashPairs, sequence: HashPairs, tiers: readonly Tier[]): PrefixMatch {
@@ -271,13 +281,23 @@ class ExtentIndex implements CopyableIndex {
   }
 
   watch(watcher: IndexWatcher): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+    return this.#watchers.add(watcher);
+  }
+
+  follow(follower: DeviceFollower | null): void {
+    this.#residencies.departures = follower && new Departures(this.#extents, follower);
+  }
+
+  heldChain(owner: OwnerSlot, external: HashPairs): HeldChain | null {
+    requireOwner(owner);
+    requireWholePairs(external);
+    const state = this.#residencies.of(owner);
+    return state === undefined ? null : heldChain(this.#extents, this.#residencies, state, external);
   }
 
   restoreBlock(row: DumpedBlock, behind: Parameters<CopyableIndex['restoreBlock']>[1]): boolean {
     requireOwner(row.owner);
-    while (!this.#residencies.cleared.sweep()) {}
+    this.#sweeper.sweepAll();
     this.#cap.begin(row.owner, 1);
     // What is live already is worth more than what was.
     if (this.#cap.lacks(1)) this.#cap.refuse(1);
@@ -309,28 +329,10 @@ class ExtentIndex implements CopyableIndex {
 
   /** Takes everything of an owner off tiers; whether there was anything. */
   #forget(owner: number, tiers: number): boolean {
-    for (const watcher of this.#watchers) watcher.forgotten(owner);
+    this.#watchers.forgotten(owner);
+    if ((tiers & tierBit('device')) !== 0) this.#residencies.departures?.cleared(owner);
     const state = this.#residencies.of(owner);
     return state !== undefined && this.#residencies.clear(state, tiers, tiers === ALL_TIERS);
-  }
-
-  #removing(name: number, tier: Tier): void {
-    const row = { ...nameRow(this.#residencies, this.#extents, name >>> 6, name & 63), tier };
-    for (const watcher of this.#watchers) watcher.removing(row);
-  }
-
-  /** Takes cleared blocks away: all now, or a piece now and the others later. */
-  #sweep(): void {
-    const { cleared } = this.#residencies;
-    if (this.#later === undefined) {
-      while (!cleared.sweep()) {}
-    } else if (!this.#sweepsLater && !cleared.sweep()) {
-      this.#sweepsLater = true;
-      this.#later(() => {
-        this.#sweepsLater = false;
-        this.#sweep();
-      });
-    }
   }
 
   /** Time goes on by steps, for what was matched when. */

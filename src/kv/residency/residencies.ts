@@ -1,6 +1,7 @@
 // Who holds which block under which name: the changes that stores, removes and clears are made of.
 import type { HashPairs, U64 } from '../hashing/types.ts';
 import { ClearedBlocks } from './cleared-blocks.ts';
+import type { Departures } from './departures.ts';
 import { BLOCK } from './extent-layout.ts';
 import type { Extents } from './extents.ts';
 import { NameColumns } from './name-columns.ts';
@@ -8,14 +9,12 @@ import { NAME_SHIFT, NameFinder, OFFSET_MASK } from './name-finder.ts';
 import { NO_OWNER, OwnerState } from './owner-state.ts';
 import type { ByteTally } from './row-table.ts';
 import { StoreCopies } from './store-copies.ts';
-import { TIER_BITS } from './tier-bits.ts';
+import { TIER_BITS, tierCount } from './tier-bits.ts';
 
 const NONE = -1;
-
-/** Set bits of a mask of tiers. */
-function bits(mask: number): number {
-  return (mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1) + (mask >> 3);
-}
+/** Number and bit of the device tier. */
+const DEVICE = 0;
+const ON_DEVICE = 1;
 
 /** Holdings of all owners. */
 export class Residencies {
@@ -31,6 +30,8 @@ export class Residencies {
   readonly #tables: ByteTally = { bytes: 0 };
   #probes = 0;
   #count = 0;
+  /** Told of blocks that leave devices; null = nobody follows them. */
+  departures: Departures | null = null;
 
   /** @param sweepPlaces places that one `sweep` looks at. */
   constructor(extents: Extents, countsStores: (owner: number) => boolean, sweepPlaces: number) {
@@ -216,6 +217,7 @@ export class Residencies {
     if (this.#copies.count > 0 || !columns.areOn(column, offset, run, 1 << tier)) return false;
     if (columns.first(extent, state.owner) !== column || columns.next(column) !== NONE) return false;
     const block = this.#extents.arena.baseOf(extent) + offset;
+    if (tier === DEVICE) this.departures?.add(state.owner, block, run);
     if (columns.deleteRun(column, offset, run, block, mixes, index, state)) columns.close(column, state);
     state.held[tier]! -= run;
     this.#count -= run;
@@ -305,11 +307,12 @@ export class Residencies {
       );
       this.#copies.forget((at << NAME_SHIFT) + offset, tiers);
       columns.delete(at, offset, block, state);
-      state.evicted += bits(tiers);
+      state.evicted += tierCount(tiers);
       held |= tiers;
     }
+    if ((held & ON_DEVICE) !== 0) this.departures?.add(state.owner, block, 1);
     for (let tier = 0; tier < TIER_BITS; tier++) state.held[tier]! -= (held >> tier) & 1;
-    this.#count -= bits(held);
+    this.#count -= tierCount(held);
     return held;
   }
 
@@ -334,6 +337,7 @@ export class Residencies {
   #setTiers(block: number, state: OwnerState, before: number, after: number): void {
     const changed = before ^ after;
     if (changed === 0) return;
+    if ((changed & before & ON_DEVICE) !== 0) this.departures?.add(state.owner, block, 1);
     for (let tier = 0; tier < TIER_BITS; tier++) {
       if (((changed >> tier) & 1) === 0) continue;
       const step = ((after >> tier) & 1) === 0 ? -1 : 1;

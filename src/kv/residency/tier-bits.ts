@@ -26,3 +26,8 @@ export function tierMask(tiers: readonly Tier[]): number {
   for (const tier of tiers) mask |= BITS[tier];
   return mask;
 }
+
+/** How many tiers are in a mask. */
+export function tierCount(mask: number): number {
+  return (mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1) + (mask >> 3);
+}

@@ -158,6 +158,33 @@ export interface IndexWatcher {
   forgotten(owner: OwnerSlot): void;
 }
 
+/** Hears what leaves devices, by the router's sequence hashes, once the event that did it is applied. */
+export interface DeviceFollower {
+  /** An owner has these blocks on its device no more, whatever the reason: removed, or evicted here. The array is used again. */
+  left(owner: OwnerSlot, hashes: HashPairs): void;
+  /** An owner's device was cleared, or all of it forgotten. */
+  cleared(owner: OwnerSlot): void;
+}
+
+/** Blocks of a chain one after the other. */
+export interface HeldChain {
+  /** Sequence hash of the block before the first; null = the first begins a prompt. */
+  readonly parent: U64 | null;
+  /** Their sequence hashes. */
+  readonly hashes: HashPairs;
+}
+
+/** A prefix index whose devices can be followed. */
+export interface FollowedIndex extends CopyableIndex {
+  /** Tells `follower` from now on, in place of who was told before; null = nobody. */
+  follow(follower: DeviceFollower | null): void;
+  /**
+   * The blocks that an owner names by these engine hashes, on whatever tier. Hashes that it does not know are left out, and the first
+   * block that does not follow the one before ends the chain. Null when it knows none.
+   */
+  heldChain(owner: OwnerSlot, external: HashPairs): HeldChain | null;
+}
+
 /** A prefix index that can be copied while it changes, and filled from a copy. */
 export interface CopyableIndex extends PrefixIndex {
   /** Tells `watcher` from now on; the function returned ends it. */
