@@ -1,4 +1,4 @@
-// Prints one line per replay of a small checked-in trace: a digest of the JSON report less its `wall` part. The lines must be
+// Prints one line per replay of small checked-in traces: a digest of the JSON report less its `wall` part. The lines must be
 // the same on every supported Node version.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -34,8 +34,25 @@ const runs = [
   ],
   ['--compare', 'examples/kv-fetch.yaml', '--workers', '4', '--kv-blocks', '700'],
 ];
-for (const trace of ['mooncake_conversation_sample.jsonl', 'mooncake_synthetic_sample.jsonl']) {
-  for (const options of runs) {
+const sessions = [
+  '--workers',
+  '2',
+  '--copies',
+  '3',
+  '--session-window',
+  '60s',
+  '--memory',
+  '1/2',
+  '--host-memory',
+  '1',
+];
+const traces = [
+  ['mooncake_conversation_sample.jsonl', runs],
+  ['mooncake_synthetic_sample.jsonl', runs],
+  ['session_sample.jsonl', [['--compare', 'kv,least-loaded', ...sessions]]],
+];
+for (const [trace, runsOfTrace] of traces) {
+  for (const options of runsOfTrace) {
     const output = execFileSync(
       process.execPath,
       ['dist/cli/main.js', 'replay', `tests/fixtures/${trace}`, ...options, '--json'],

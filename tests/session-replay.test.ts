@@ -19,6 +19,17 @@ const SAMPLE = fileURLToPath(new URL('fixtures/session_sample.jsonl', import.met
 const MOONCAKE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));
 const CRAMPED = ['--workers', '2', '--copies', '3', '--session-window', '60s', '--memory', '1/2'];
 
+/** Of the sample, cramped, with as much host memory as its working set. */
+const GOLDEN = {
+  sessions: 36,
+  resumed_turns: 180,
+  resumed_ttft_ms: { mean: 40.714, p50: 37.546, p90: 54.378, p99: 69.15 },
+  resumed_hit_rate_tokens: 0.677423,
+  evicted_blocks: 2996,
+  live_evictions: 2230,
+  released_blocks: 0,
+};
+
 async function run(...args: readonly string[]): Promise<{ code: number; out: string; err: string }> {
   let out = '';
   let err = '';
@@ -85,6 +96,11 @@ describe('pointsman replay of sessions', () => {
     expect(kv!.sessions!.resumed_hit_rate_tokens).toBeGreaterThan(
       roundRobin!.sessions!.resumed_hit_rate_tokens!,
     );
+  });
+
+  it('gives these figures', async () => {
+    const { runs } = await report(SAMPLE, ...CRAMPED, '--host-memory', '1');
+    expect(runs[0]!.sessions).toEqual(GOLDEN);
   });
 
   it('evicts no block that a session comes back to, and hits all but what is new, where everything fits', async () => {

@@ -146,9 +146,9 @@ type Workload =
   | { readonly kind: 'requests'; readonly trace: Trace }
   | { readonly kind: 'sessions'; readonly plan: SessionPlan; readonly tally: SessionTally };
 
-function workloadOf({ trace }: RunOptions): Workload {
+function workloadOf({ engine, trace }: RunOptions): Workload {
   if (trace.kind === 'requests') return { kind: 'requests', trace };
-  return { kind: 'sessions', plan: trace, tally: new SessionTally(trace) };
+  return { kind: 'sessions', plan: trace, tally: new SessionTally(trace, engine.blockSize) };
 }
 
 function arrivalsOf(

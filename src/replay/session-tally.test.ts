@@ -39,7 +39,7 @@ describe('SessionTally', () => {
         fc.infiniteStream(fc.boolean()),
         (rows, blockSize, coin) => {
           const plan = planOf(rows, { copies: 2 });
-          const tally = new SessionTally(plan);
+          const tally = new SessionTally(plan, blockSize);
           const turns = plan.sessions.flatMap(({ turns: own }, session) =>
             own.map((_, turn) => ({ session, turn })),
           );
@@ -82,7 +82,7 @@ describe('SessionTally', () => {
 
   it('does not take answers, blocks it never heard of or host memory for blocks of a session', () => {
     const plan = planOf(fc.sample(sessionRows, { numRuns: 1, seed: 1 })[0]!);
-    const tally = new SessionTally(plan);
+    const tally = new SessionTally(plan, 64);
     const answer = Uint32Array.of(1, 1);
     tally.events([
       stored(answer, new Uint32Array(64).fill(32_767), 64, 'device'),
@@ -103,7 +103,7 @@ describe('SessionTally', () => {
         requests: [turn, { ...turn, in: 300, hash_ids: [1, 2, 3, 4] }, turn],
       },
     ]);
-    const tally = new SessionTally(plan);
+    const tally = new SessionTally(plan, 64);
     tally.completed(0, 0, 5000, { ...REPORT, cachedTokens: 64 });
     tally.completed(0, 1, 10, { ...REPORT, cachedTokens: 128 });
     tally.completed(0, 2, 30, { ...REPORT, cachedTokens: null });

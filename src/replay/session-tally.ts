@@ -6,21 +6,28 @@ import { Distribution, rate } from './distribution.ts';
 import { FIRST_PROMPT_TOKEN, type SessionPlan } from './session-plan.ts';
 import type { SessionReport } from './types.ts';
 
+/** Blocks for which room is made before they are there. */
+const MAX_EXPECTED = 2 ** 22;
+
 /** Collects them. */
 export class SessionTally {
   readonly #plan: SessionPlan;
   readonly #ttft = new Distribution();
   /** By token of an id: turns to come that have it. */
   readonly #uses: Uint32Array;
-  readonly #ends = new BlockEnds();
+  readonly #ends: BlockEnds;
   #resumed = 0;
   #inputTokens = 0;
   #cachedTokens = 0;
   #evicted = 0;
   #liveEvictions = 0;
 
-  constructor(plan: SessionPlan) {
+  /** @param blockSize tokens per block of the engines. */
+  constructor(plan: SessionPlan, blockSize: number) {
     this.#plan = plan;
+    const ids = plan.endOfIds - FIRST_PROMPT_TOKEN;
+    // As many device blocks as there are ids, or fewer larger ones; smaller blocks let the table grow.
+    this.#ends = new BlockEnds(Math.min(ids, Math.ceil((ids * plan.blockSize) / blockSize), MAX_EXPECTED));
     this.#uses = new Uint32Array(plan.endOfIds - FIRST_PROMPT_TOKEN);
     for (const { firstToken, turns } of plan.sessions) {
       const first = firstToken - FIRST_PROMPT_TOKEN;

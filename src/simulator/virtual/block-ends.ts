@@ -7,7 +7,12 @@ const MAX_TOKEN = 2 ** 31 - 1;
 
 /** Follows what engines with one hash seed publish. Holds one entry per different block that was ever stored. */
 export class BlockEnds {
-  readonly #tokens = new U64Map();
+  readonly #tokens: U64Map;
+
+  /** @param expectedBlocks different blocks to make room for at once. */
+  constructor(expectedBlocks = 0) {
+    this.#tokens = new U64Map(expectedBlocks);
+  }
 
   /**
    * Tells of every block that leaves a device.
