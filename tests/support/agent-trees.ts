@@ -53,12 +53,14 @@ export async function agentTrees(
   };
 }
 
+type Book = (context: TrialBooking) => {
+  readonly actions: readonly unknown[];
+  readonly error: string | null;
+};
+
 class Tree implements SimulatorSink {
   readonly #tally: TreeTally;
-  readonly #book: (context: TrialBooking) => {
-    readonly actions: readonly unknown[];
-    readonly error: string | null;
-  };
+  readonly #book: Book;
   readonly #lineage: ReleaseLineage;
   readonly #rng: Rng;
   readonly #fail: (problem: string) => never;
@@ -76,7 +78,7 @@ class Tree implements SimulatorSink {
 
   constructor(
     tally: TreeTally,
-    book: Tree['#book'],
+    book: Book,
     lineage: ReleaseLineage,
     rng: Rng,
     fail: (problem: string) => never,
