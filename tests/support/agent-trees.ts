@@ -5,8 +5,11 @@ import type { KvEvent } from '../../src/events/index.ts';
 import { createBlockHasher, type HashPairs } from '../../src/kv/index.ts';
 import type { Rng } from '../../src/plugin/index.ts';
 import { kvReleaseSession } from '../../src/policies/index.ts';
-import { createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from '../../src/simulator/core/create-engine.ts';
-import type { SimulatorSink } from '../../src/simulator/index.ts';
+import {
+  createSimulatedEngine,
+  DEFAULT_ENGINE_SETTINGS,
+  type SimulatorSink,
+} from '../../src/simulator/index.ts';
 import { openHintPolicy, type TrialBooking } from '../../src/testing/index.ts';
 import type { ReleaseLineage } from './release-lineage.ts';
 
