@@ -1,5 +1,6 @@
 // A road to measure: the whole router as it runs, except that the engines are a transport that answers when told. Shared by the
 // benchmarks of the decision and of what it allocates.
+import { SessionFeeds, type SessionFeedsOptions } from '../src/cli/session-feeds.ts';
 import type { BusyThresholds } from '../src/config/index.ts';
 import type { EngineExchange, EngineSink } from '../src/engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, type WorkerSpec } from '../src/fleet/index.ts';
@@ -24,6 +25,7 @@ import {
   linearCost,
   ManualClock,
   NO_LOG,
+  type SessionContext,
   seededRng,
 } from '../src/plugin/index.ts';
 import { createRoad, NO_CONSTRAINTS, type ResponseSink, type Road } from '../src/road/index.ts';
@@ -36,6 +38,21 @@ export const BLOCK = 16;
 export const HELD = 64;
 /** The partition of all requests. */
 export const PARTITION = { model: 'bench', routingGroup: 'default' };
+
+/** What a host says whose policies ask for lineages. */
+const KEPT: ReturnType<SessionFeedsOptions['host']['resolution']> = [
+  {
+    provisions: {
+      index: 'yes',
+      eventSubscription: 'yes',
+      chainRetention: 'no',
+      copyLocations: 'no',
+      lineage: 'yes',
+      residency: 'no',
+      hintStage: 'yes',
+    },
+  },
+];
 
 /** The hasher of all roads. */
 export const hasher = createBlockHasher();
@@ -66,6 +83,10 @@ export interface BenchRoadOptions {
   readonly busyThresholds?: BusyThresholds;
   /** Whether each booking has a row among the selection service's reservations; default no. */
   readonly reserves?: boolean;
+  /** Requests belong to so many sessions in turn, and what waits to be applied is after each; default: to none. */
+  readonly sessions?: number;
+  /** Whether lineages of sessions are kept; default no. */
+  readonly lineage?: boolean;
   /** Default: none, so that nobody is asked. */
   readonly classifier?: SoloClassifierOptions['definition'];
 }
@@ -83,6 +104,10 @@ export interface BenchRoad {
 export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoad> {
   const { prompts, workers, resident, shared = 0, records, takesHints = false, hints = [] } = options;
   const { fetches = null, held = HELD, pinnedTo } = options;
+  const sessions =
+    options.sessions === undefined
+      ? null
+      : Array.from({ length: options.sessions }, (_, nth) => ({ sessionId: `s${nth}`, agentHeaders: {} }));
   const reservations = options.reserves === true ? new ReservationTable<number>() : null;
   const constraints: PlacementConstraints =
     pinnedTo === undefined
@@ -143,6 +168,18 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
       close() {},
     }),
     health: null,
+    sessions:
+      options.lineage === true
+        ? new SessionFeeds({
+            fleet,
+            residency: index,
+            host: { resolution: () => KEPT },
+            limits: { lineageBytes: 2 ** 28, lineageSessions: 2 ** 16, lineageTtlMs: 0 },
+            useKvEvents: true,
+            clock,
+            metrics: NO_METRICS,
+          })
+        : null,
     decisions: records
       ? new DecisionRing({
           bytes: 2 ** 24,
@@ -172,7 +209,9 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     decide: (turn) => {
       const id = `r${turn}`;
       const claim = reservations?.claim(id) ?? null;
-      arrive(road, prompts[turn % prompts.length]!, constraints, id);
+      const session = sessions === null ? null : sessions[turn % sessions.length]!;
+      arrive(road, prompts[turn % prompts.length]!, constraints, id, session);
+      if (session !== null) clock.advanceTo(clock.now() + 1);
       if (claim !== null) reserved(claim, turn);
       if (engines.length <= held) return;
       engines.shift()?.finished(DONE);
@@ -254,7 +293,13 @@ function checkFetch(hint: KvHint | null, blocks: number): void {
   throw new Error(`a booking does not carry one kv.fetch with ${blocks} hashes`);
 }
 
-function arrive(road: Road, tokens: Uint32Array, constraints: PlacementConstraints, requestId: string): void {
+function arrive(
+  road: Road,
+  tokens: Uint32Array,
+  constraints: PlacementConstraints,
+  requestId: string,
+  session: SessionContext | null,
+): void {
   road.arrive(
     {
       requestId,
@@ -271,7 +316,7 @@ function arrive(road: Road, tokens: Uint32Array, constraints: PlacementConstrain
       expectedOutputTokens: null,
       loraName: null,
       cacheSalt: null,
-      session: null,
+      session,
       constraints,
       incomingHint: null,
       tokenizeMicros: 0,

@@ -2,18 +2,12 @@
 // workers, the default cost, a prefix index with half a million stored blocks. Beside it the part nobody can avoid: hashing the
 // prompt with its copies. The road runs as in a router; only the engines are a transport that answers at once.
 import { type PrefixIndex, ROUTER_SEED, TIERS } from '../src/kv/index.ts';
-import { type Rng, seededRng } from '../src/plugin/index.ts';
+import { seededRng } from '../src/plugin/index.ts';
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
 import { BLOCK, HELD, hasher, makeBenchRoad } from './bench-road.ts';
+import { DECISION, makePrompts } from './decision-prompts.ts';
 
-const TOKENS = 4096;
-const BLOCKS = TOKENS / BLOCK;
-const WORKERS = 32;
-/** Distinct prompts, each resident in three quarters of its length on one worker and sharing its first 512 tokens with many. */
-const PROMPTS = 2605;
-const RESIDENT = (BLOCKS * 3) / 4;
-const SHARED_TOKENS = 512;
-const SYSTEM_PROMPTS = 8;
+const { tokens: TOKENS, prompts: PROMPTS, resident: RESIDENT, workers: WORKERS } = DECISION;
 const ROUNDS = 41;
 const PER_ROUND = 400;
 const WARM_UP = 3000;
@@ -98,16 +92,6 @@ function hash(tokens: Uint32Array): void {
 function lookUp(index: PrefixIndex, tokens: Uint32Array): void {
   const { local, sequence } = hasher.hashPrompt(tokens, BLOCK, ROUTER_SEED);
   sunk ^= index.find(local, sequence, TIERS).count;
-}
-
-function makePrompts(rng: Rng): Uint32Array[] {
-  const random = (count: number) => Uint32Array.from({ length: count }, () => rng.integer(150_000));
-  const systems = Array.from({ length: SYSTEM_PROMPTS }, () => random(SHARED_TOKENS));
-  return Array.from({ length: PROMPTS }, () => {
-    const tokens = random(TOKENS);
-    tokens.set(systems[rng.integer(SYSTEM_PROMPTS)]!);
-    return tokens;
-  });
 }
 
 /** p99 over p50 of the wall time of single decisions, without records. */

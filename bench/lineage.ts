@@ -11,8 +11,10 @@ import {
   SessionUpdates,
   sessionKey,
 } from '../src/kv/index.ts';
-import { type Rng, seededRng } from '../src/plugin/index.ts';
+import { defineHintPolicy, type HintContext, type Rng, seededRng } from '../src/plugin/index.ts';
 import type { BenchResult, BenchRow } from './bench-result.ts';
+import { makeBenchRoad } from './bench-road.ts';
+import { DECISION, makePrompts } from './decision-prompts.ts';
 import { EVENT, engineHashes } from './index-workload.ts';
 import { compare } from './interleaved.ts';
 import { heapBytes, median } from './processor-time.ts';
@@ -206,6 +208,52 @@ function memoryRows(all: readonly Talk[]): BenchRow[] {
   ];
 }
 
+/** Whole decisions of a role whose hint policy declares the lineage, and may ask it, beside the same of one that does not. */
+async function decisionRows(): Promise<BenchRow[]> {
+  const prompts = makePrompts(seededRng(1));
+  const make = async (kind: 'without' | 'declared' | 'asked') => {
+    const definition = defineHintPolicy({
+      type: 'watch',
+      inputs: kind === 'without' ? [] : ['session-lineage'],
+      create: () => ({
+        buildHints(context) {
+          if (kind === 'asked') ask(context);
+          return [];
+        },
+      }),
+    });
+    return makeBenchRoad({
+      prompts,
+      workers: DECISION.workers,
+      resident: DECISION.resident,
+      records: false,
+      takesHints: true,
+      // Each prompt is that of one session.
+      sessions: DECISION.prompts,
+      hints: [{ definition }],
+      lineage: kind !== 'without',
+    });
+  };
+  let asked = 0;
+  const ask = (context: object): void => {
+    const { lineage, session, worker } = context as HintContext<'session-lineage'>;
+    asked += lineage?.uniqueBlocks(session!.sessionId, worker).length ?? 0;
+  };
+  const [without, declared, asking] = await Promise.all([make('without'), make('declared'), make('asked')]);
+  const compared = compare(
+    [
+      { name: 'decision of a session, lineage not declared', once: without.decide },
+      { name: 'decision of a session, lineage declared', once: declared.decide },
+      { name: 'decision of a session, blocks of the session asked for', once: asking.decide },
+    ],
+    { turns: 60, sliceNs: 4e6 },
+  );
+  if (asked === 0) throw new Error('no session had a block');
+  return compared.map(({ name, ns, times }, at) =>
+    row(name, 'µs', ns / 1000, at === 0 ? null : 1 / times, at === 0 ? null : 'not declared'),
+  );
+}
+
 /** Microseconds. */
 function timed(work: () => void): number {
   const start = performance.now();
@@ -223,20 +271,22 @@ function row(
   return { case: name, unit, value, ratio, against };
 }
 
-function run(): BenchResult {
+async function run(): Promise<BenchResult> {
   const all = talks(SESSIONS, SHARED + OWN, 1);
   const memory = memoryRows(all);
   const sides = { residency: createPrefixIndex({ hasher }), lineage: new SessionPrefixIndex(clock) };
   fill(sides, all);
   const removals = [...removalRows(sides, all), ...trunkRows(sides, all)];
+  const rows = [...pathRows(sides), ...removals, ...updateRows(sides, all), ...memory];
   return {
     name: 'lineage',
-    rows: [...pathRows(sides), ...removals, ...updateRows(sides, all), ...memory],
+    rows: [...rows, ...(await decisionRows())],
     notes: [
       `${SESSIONS} sessions on ${OWNERS} owners, each with ${SHARED} blocks of one of ${SYSTEM_PROMPTS} system prompts and ${OWN} of its own; engines have hashes of their own and announce ${EVENT} blocks at a time. Look-ups and paths: ${ASKED} more sessions of each length, in turn.`,
       'A path is all hashes, first block first, in an array that is used again, or in one to keep; a look-up answers depths. Aims: a path at most twice as long as a look-up, a removal at most twice as long as the prefix index’s, 64 bytes per block.',
       `Removals: the last ${BATCH} blocks of sessions drawn at random, back before the next; medians of ${ROUNDS}, both sides in turn.`,
       `Matches: the path is known but for the last ${EVENT} blocks; medians of ${ROUNDS} batches of ${ASKED}.`,
+      `Decisions: those of the decision benchmark with a hint policy that sends nothing; each prompt is a session’s, ${DECISION.resident} blocks of it are matched, and the match is applied before the next one. Aim: at most 1.15 times as long where lineage is declared.`,
       'Memory counts everything: blocks, frontiers, sessions and their ids.',
     ],
   };

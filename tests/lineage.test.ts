@@ -156,6 +156,9 @@ test.each(SHAPES)('%s: three turns give a path from root to frontier', async (_,
   const known = shape.labels ? [3, 5] : [0, 3];
   expect(seen).toEqual([[], ...known.map((blocks) => (blocks === 0 ? [] : [chain(100, blocks)]))]);
   const { lineage, worker } = hints[2]!;
+  // Nothing of the router is on it.
+  expect(Object.getOwnPropertyNames(lineage)).toEqual([]);
+  expect(Object.isFrozen(lineage)).toBe(true);
   const [frontier, ...others] = lineage!.frontiers('s');
   expect(others).toEqual([]);
   expect(frontier!.worker).toEqual(worker);

@@ -17,7 +17,8 @@ export function showLineage(
 /** What became of updates and sessions, counted as an index goes on. */
 export class LineageCounts {
   readonly #metrics: Metrics;
-  readonly #counted = new Map<string, number>();
+  #index: LineageStats | null = null;
+  #updates: SessionUpdatesStats | null = null;
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
@@ -25,32 +26,31 @@ export class LineageCounts {
 
   /** Counts what was added since the last time. */
   add(index: LineageStats, updates: SessionUpdatesStats): void {
-    const { lateStores, refused, staleMatches } = updates;
-    this.#forgotten('evicted', index.evictedSessions);
-    this.#forgotten('expired', index.expiredSessions);
-    this.#forgotten('frontier', index.evictedFrontiers);
-    this.#updates('applied', updates.applied - refused - staleMatches - lateStores);
-    this.#updates('refused', refused);
-    this.#updates('stale_match', staleMatches);
-    this.#updates('late_store', lateStores);
-    this.#updates('dropped_match', updates.droppedMatches);
-    this.#updates('dropped_store', updates.droppedStores);
-    this.#updates('folded_removal', updates.foldedRemovals);
+    const [before, done] = [this.#index, this.#updates];
+    this.#index = index;
+    this.#updates = updates;
+    this.#forgotten('evicted', index.evictedSessions - (before?.evictedSessions ?? 0));
+    this.#forgotten('expired', index.expiredSessions - (before?.expiredSessions ?? 0));
+    this.#forgotten('frontier', index.evictedFrontiers - (before?.evictedFrontiers ?? 0));
+    this.#updated('applied', settled(updates) - (done === null ? 0 : settled(done)));
+    this.#updated('refused', updates.refused - (done?.refused ?? 0));
+    this.#updated('stale_match', updates.staleMatches - (done?.staleMatches ?? 0));
+    this.#updated('late_store', updates.lateStores - (done?.lateStores ?? 0));
+    this.#updated('dropped_match', updates.droppedMatches - (done?.droppedMatches ?? 0));
+    this.#updated('dropped_store', updates.droppedStores - (done?.droppedStores ?? 0));
+    this.#updated('folded_removal', updates.foldedRemovals - (done?.foldedRemovals ?? 0));
   }
 
-  #forgotten(reason: string, total: number): void {
-    const more = this.#more(reason, total);
+  #forgotten(reason: string, more: number): void {
     if (more > 0) this.#metrics.count('pointsman_lineage_forgotten_total', { reason }, more);
   }
 
-  #updates(outcome: string, total: number): void {
-    const more = this.#more(outcome, total);
+  #updated(outcome: string, more: number): void {
     if (more > 0) this.#metrics.count('pointsman_lineage_updates_total', { outcome }, more);
   }
+}
 
-  #more(what: string, total: number): number {
-    const more = total - (this.#counted.get(what) ?? 0);
-    this.#counted.set(what, total);
-    return more;
-  }
+/** Updates that did what they say. */
+function settled({ applied, lateStores, refused, staleMatches }: SessionUpdatesStats): number {
+  return applied - refused - staleMatches - lateStores;
 }

@@ -14,7 +14,7 @@ import {
   SessionUpdates,
 } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import type { BlockResidency, Clock, Partition, SessionLineage } from '../plugin/index.ts';
+import type { BlockResidency, Clock, Partition, Role, SessionLineage } from '../plugin/index.ts';
 import type { SessionPorts, SessionRequest, SessionScope } from '../road/index.ts';
 import { LineageCounts, showLineage } from './lineage-metrics.ts';
 
@@ -40,12 +40,22 @@ interface Kept {
   readonly updates: SessionUpdates;
 }
 
+/** What policies of a role are shown of the sessions of one scope. */
+interface ShownLineage {
+  readonly keys: SessionKeys;
+  readonly role: Role;
+  readonly view: LineageView;
+}
+
 /** What is kept of sessions: nothing while no policy asks for it. */
 export class SessionFeeds implements SessionPorts {
   readonly #options: SessionFeedsOptions;
   readonly #residency: ResidencyView;
   #asked: readonly unknown[] | null = null;
   #kept: Kept | null = null;
+  /** By slot + 1, of the scope that asked last; the first for choices. */
+  #views: (ShownLineage | undefined)[] = [];
+  #keys: SessionKeys | null = null;
 
   constructor(options: SessionFeedsOptions) {
     const { fleet, metrics, residency } = options;
@@ -73,6 +83,7 @@ export class SessionFeeds implements SessionPorts {
     if (!resolution.some(({ provisions }) => provisions.lineage === 'yes')) {
       residency.follow(null);
       this.#kept = null;
+      this.#views = [];
     } else if (this.#kept === null) {
       const index = new SessionPrefixIndex(clock, {
         maxBytes: limits.lineageBytes,
@@ -108,7 +119,7 @@ export class SessionFeeds implements SessionPorts {
     if (kept === null || worker === null) return;
     const { spec } = worker;
     const partition = { model: spec.model, routingGroup: this.#options.fleet.groupOf(spec) };
-    const key = keysOf(partition, cacheSalt).of(sessionId);
+    const key = this.#keysOf(partition, cacheSalt).of(sessionId);
     const chain = key === null ? null : this.#options.residency.heldChain(owner, external);
     if (key !== null && chain !== null) kept.updates.stored(key, owner, chain.parent, chain.hashes);
   }
@@ -117,9 +128,19 @@ export class SessionFeeds implements SessionPorts {
     const { fleet, residency } = this.#options;
     const kept = this.#follow();
     if (kept === null || (slot !== null && this.#isApproximate(slot))) return null;
+    const at = 1 + (slot ?? -1);
+    const known = this.#views[at];
+    if (known?.role === scope.role && known.keys.areOf(scope.partition, saltOf(scope.cacheSalt))) {
+      LineageView.begin(known.view);
+      return known.view;
+    }
     const source = { lineage: kept.index, residency, fleet };
-    const { slots } = fleet.candidates(scope.partition, scope.role, true);
-    return new LineageView(source, keysOf(scope.partition, scope.cacheSalt), slot, slots);
+    const { partition, role } = scope;
+    const keys = this.#keysOf(partition, scope.cacheSalt);
+    const view = new LineageView(source, keys, slot, () => fleet.candidates(partition, role, true).slots);
+    while (this.#views.length < at) this.#views.push(undefined);
+    this.#views[at] = { keys, role, view };
+    return view;
   }
 
   residencyFor(slot: OwnerSlot): BlockResidency | null {
@@ -134,7 +155,7 @@ export class SessionFeeds implements SessionPorts {
   ): void {
     const kept = this.#follow();
     if (kept === null || session === null || this.#isApproximate(slot)) return;
-    const key = keysOf(partition, cacheSalt).of(session.sessionId);
+    const key = this.#keysOf(partition, cacheSalt).of(session.sessionId);
     if (key === null) return;
     const depth = match === null || hashes === null ? 0 : deviceDepth(match, slot);
     const chain = hashes === null ? NOTHING : hashes.sequence.subarray(0, 2 * depth);
@@ -143,8 +164,14 @@ export class SessionFeeds implements SessionPorts {
 
   ended({ cacheSalt, partition, session }: SessionRequest): void {
     if (this.#kept === null || session?.sessionFinal !== true) return;
-    const key = keysOf(partition, cacheSalt).of(session.sessionId);
+    const key = this.#keysOf(partition, cacheSalt).of(session.sessionId);
     if (key !== null) this.#kept.updates.finished(key);
+  }
+
+  #keysOf(partition: Partition, cacheSalt: string | null): SessionKeys {
+    const tenant = saltOf(cacheSalt);
+    if (this.#keys?.areOf(partition, tenant) !== true) this.#keys = new SessionKeys(partition, tenant);
+    return this.#keys;
   }
 
   #isApproximate(slot: OwnerSlot): boolean {
@@ -156,6 +183,6 @@ export class SessionFeeds implements SessionPorts {
 const NOTHING = new Uint32Array(0);
 
 /** An empty salt is none, for engines and for requests alike. */
-function keysOf(partition: Partition, cacheSalt: string | null): SessionKeys {
-  return new SessionKeys(partition, cacheSalt === '' ? null : cacheSalt);
+function saltOf(cacheSalt: string | null): string | null {
+  return cacheSalt === '' ? null : cacheSalt;
 }

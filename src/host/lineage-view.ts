@@ -41,12 +41,12 @@ interface ShownNode {
   readonly slot: OwnerSlot;
 }
 
-/** The lineage of one decision or booking. */
+/** The lineage for decisions or bookings, one at a time. */
 export class LineageView implements SessionLineage {
-  readonly #source: LineageSource;
   readonly #keys: SessionKeys;
+  readonly #source: LineageSource;
   readonly #near: OwnerSlot | null;
-  readonly #others: ArrayLike<OwnerSlot>;
+  readonly #others: () => ArrayLike<OwnerSlot>;
   readonly #shown: ShownNode[] = [];
   /** Numbers of shown nodes by slot and node. */
   readonly #numbers = new Map<OwnerSlot, Map<number, LineageNodeId>>();
@@ -60,7 +60,7 @@ export class LineageView implements SessionLineage {
     source: LineageSource,
     keys: SessionKeys,
     near: OwnerSlot | null,
-    others: ArrayLike<OwnerSlot>,
+    others: () => ArrayLike<OwnerSlot>,
   ) {
     this.#source = source;
     this.#keys = keys;
@@ -70,11 +70,19 @@ export class LineageView implements SessionLineage {
     Object.freeze(this);
   }
 
+  /** Another decision or booking begins: nodes given out before are forgotten. No member of the object, as policies see that. */
+  static begin(view: LineageView): void {
+    if (view.#shown.length === 0) return;
+    view.#shown.length = 0;
+    view.#numbers.clear();
+  }
+
   nodeOf(hash: BlockHash): LineageNodeId | null {
     const nearest = this.#near === null ? null : this.#nodeOn(this.#near, hash);
     if (nearest !== null) return nearest;
-    for (let at = 0; at < this.#others.length; at += 1) {
-      const node = this.#nodeOn(this.#others[at]!, hash);
+    const others = this.#others();
+    for (let at = 0; at < others.length; at += 1) {
+      const node = this.#nodeOn(others[at]!, hash);
       if (node !== null) return node;
     }
     return null;

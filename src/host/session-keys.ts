@@ -1,25 +1,39 @@
 // Keys of the sessions that one request may ask about: those of its partition and tenant.
-import { type SessionKey, sessionKey } from '../kv/index.ts';
+import { type SessionKey, sessionKeyPrefix, sessionKeyWithin } from '../kv/index.ts';
 import { type Partition, PointsmanError } from '../plugin/index.ts';
 
 /** Sessions of one partition and tenant by id. */
 export class SessionKeys {
-  readonly #partition: Partition;
-  readonly #tenant: string | null;
+  readonly partition: Partition;
+  readonly tenant: string | null;
+  /** What they begin with; null = no session can have such a one. */
+  readonly #prefix: string | null;
 
   /** @param tenant the cache salt, as engines tell of it too; null = none. */
-  constructor(partition: Partition, tenant: string | null) {
-    this.#partition = partition;
-    this.#tenant = tenant;
+  constructor({ model, routingGroup }: Partition, tenant: string | null) {
+    this.partition = { model, routingGroup };
+    this.tenant = tenant;
+    this.#prefix = valid(() => sessionKeyPrefix(this.partition, tenant));
   }
 
-  /** Null for an id, or a tenant, that no session can have. */
+  /** Whether they are those of a partition and tenant. */
+  areOf({ model, routingGroup }: Partition, tenant: string | null): boolean {
+    const { partition } = this;
+    return partition.model === model && partition.routingGroup === routingGroup && this.tenant === tenant;
+  }
+
+  /** Null for an id that no session can have. */
   of(sessionId: string): SessionKey | null {
-    try {
-      return sessionKey(this.#partition, this.#tenant, sessionId);
-    } catch (thrown) {
-      if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_ARGUMENT') return null;
-      throw thrown;
-    }
+    const prefix = this.#prefix;
+    return prefix === null ? null : valid(() => sessionKeyWithin(prefix, sessionId));
+  }
+}
+
+function valid<T>(make: () => T): T | null {
+  try {
+    return make();
+  } catch (thrown) {
+    if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_ARGUMENT') return null;
+    throw thrown;
   }
 }

@@ -24,7 +24,7 @@ export {
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
 export { runtimeWebAssembly, type WasmMemory, type WasmModule } from './hashing/wasm-api.ts';
-export { sessionKey } from './lineage/session-key.ts';
+export { sessionKey, sessionKeyPrefix, sessionKeyWithin } from './lineage/session-key.ts';
 export { SessionPrefixIndex } from './lineage/session-prefix-index.ts';
 export {
   SessionUpdates,

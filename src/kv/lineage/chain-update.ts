@@ -68,18 +68,18 @@ export class ChainUpdate {
     const count = hashes.length >> 1;
     if (parent !== null && this.#parent === NONE) return false;
     let known = count;
+    let last = NONE;
     for (; known > 0; known--) {
-      const row = forest.find(hashes[2 * known - 2]!, hashes[2 * known - 1]!);
-      rows[known - 1] = row;
-      if (row !== NONE) break;
+      last = forest.find(hashes[2 * known - 2]!, hashes[2 * known - 1]!);
+      rows[known - 1] = last;
+      if (last !== NONE) break;
     }
     this.#from = known;
-    for (let i = known - 1; i > 0; i--) {
-      const before = forest.parent(rows[i]!);
-      if (before === NONE || !forest.is(before, hashes[2 * i - 2]!, hashes[2 * i - 1]!)) return false;
-      rows[i - 1] = before;
+    if (last !== NONE) {
+      const first = forest.firstOf(last, hashes, known);
+      if (first === NONE || (isAnchored && forest.parent(first) !== this.#parent)) return false;
     }
-    if (known > 0 && isAnchored && forest.parent(rows[0]!) !== this.#parent) return false;
+    if (known === count) return true;
     const unknown = hashes.subarray(2 * known);
     return unknown.length <= 2 || !this.#scratch.repeats(null, unknown, this.#scratch.mix(unknown));
   }

@@ -26,6 +26,6 @@ export class FinishedSessions {
 
   /** The session goes on after all. */
   delete(session: SessionKey): void {
-    this.#keys.delete(session);
+    if (this.#keys.size > 0) this.#keys.delete(session);
   }
 }

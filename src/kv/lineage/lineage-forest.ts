@@ -178,6 +178,25 @@ export class LineageForest {
     }
   }
 
+  /** The first of the last `count` blocks of the path to a block, ≥ 1, when these are those of a list; else NONE. */
+  firstOf(row: number, hashes: Uint32Array, count: number): number {
+    const { segments } = this.#hashes;
+    let x = row;
+    for (let left = count; ; ) {
+      const blocks = Math.min(left, this.#runOf(x) + 1);
+      const words = segments[x >>> SEGMENT_SHIFT]!;
+      const from = HASH_STRIDE * ((x & SEGMENT_MASK) + 1 - blocks);
+      left -= blocks;
+      const offset = HASH_STRIDE * left - from;
+      for (let word = from; word < from + HASH_STRIDE * blocks; word++)
+        if (words[word] !== (hashes[offset + word]! | 0)) return NONE;
+      const first = x - blocks + 1;
+      if (left === 0) return first;
+      x = this.parent(first);
+      if (x === NONE) return NONE;
+    }
+  }
+
   /** The number that stands for a block for good. */
   idOf(row: number): number {
     return this.#rows.get(row, GENERATION) * ROW_VALUES + row;

@@ -11,10 +11,20 @@ const MAX_PART = 256;
  * @throws PM_KV_ARGUMENT when the id is empty, or a part is longer than 256 characters.
  */
 export function sessionKey(partition: Partition, tenant: string | null, sessionId: string): SessionKey {
+  return sessionKeyWithin(sessionKeyPrefix(partition, tenant), sessionId);
+}
+
+/** What the keys of a partition and tenant begin with. @throws PM_KV_ARGUMENT as `sessionKey` does. */
+export function sessionKeyPrefix(partition: Partition, tenant: string | null): string {
   const parts = [part('model', partition.model), part('routing group', partition.routingGroup)];
   parts.push(tenant === null ? '-' : part('tenant', tenant));
+  return parts.join('');
+}
+
+/** The key of a session of a partition and tenant. @throws PM_KV_ARGUMENT as `sessionKey` does. */
+export function sessionKeyWithin(prefix: string, sessionId: string): SessionKey {
   if (sessionId === '') refuse('a session id is empty; a request without one has no session', 0);
-  return `${parts.join('')}${checked('session id', sessionId)}` as SessionKey;
+  return `${prefix}${checked('session id', sessionId)}` as SessionKey;
 }
 
 /** A text behind its length: no two lists of them look the same side by side. */
