@@ -53,7 +53,9 @@ describe.each(examples)('examples/%s', { timeout: 300_000 }, (name) => {
 });
 
 it('there are examples', () => {
-  expect(examples).toEqual(expect.arrayContaining(['cost-aware', 'hint-plugin', 'selection-plugin']));
+  expect(examples).toEqual(
+    expect.arrayContaining(['cost-aware', 'hint-plugin', 'selection-plugin', 'sessions']),
+  );
 });
 
 it('a new hint policy runs in front of simulated workers, and explain shows what it did', async () => {

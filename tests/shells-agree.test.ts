@@ -44,6 +44,18 @@ describe('the same 200 requests through the virtual and the wire shell', () => {
       true,
       'worker_selection:\n  aggregated:\n    type: dynamo-default-cost-fn\n    hints: [{ type: kv_fetch }]\n',
     ],
+    [
+      'with sessions that are retained, by hash or by range, and released',
+      true,
+      `worker_selection:
+  aggregated:
+    type: dynamo-default-cost-fn
+    hints:
+      - { type: kv_retain_session, name: early, parameters: { form: block_hashes, ttl: { type: fixed, ms: 3000 } } }
+      - { type: kv_retain_session, name: whole, parameters: { priority: 20, max_blocks: 20 } }
+      - { type: kv_release_session }
+`,
+    ],
   ])(
     'are decided, cached, answered and timed alike %s',
     async (_, copies, policy) => {

@@ -1,5 +1,10 @@
 // The embedded engine: a pure core with a wire shell and a virtual shell.
-export { advertisedActions, DEFAULT_ENGINE_SETTINGS, isActionName } from './core/create-engine.ts';
+export {
+  advertisedActions,
+  createSimulatedEngine,
+  DEFAULT_ENGINE_SETTINGS,
+  isActionName,
+} from './core/create-engine.ts';
 export {
   type EventFaultSettings,
   MAX_EVENT_DELAY_MS,

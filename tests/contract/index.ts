@@ -24,6 +24,7 @@ import { KVCR_RULES, POLICY_RULES } from './policies.ts';
 import { RELOAD_RULES } from './reload.ts';
 import type { ContractSection } from './rule.ts';
 import { COLUMN_RULES, COMPONENT_RULES } from './selection.ts';
+import { SESSION_POLICY_RULES } from './session-policies.ts';
 import { START_RULES } from './start.ts';
 
 /** The contract. */
@@ -44,6 +45,7 @@ export const CONTRACT: readonly ContractSection[] = [
   COMMITMENT_RULES,
   POLICY_RULES,
   KVCR_RULES,
+  SESSION_POLICY_RULES,
   CONTEXT_RULES,
   OUTPUT_RULES,
   COPY_RULES,

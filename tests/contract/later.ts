@@ -4,7 +4,6 @@
 export const LATER: readonly string[] = [
   'Reservations in two phases: that they run the hint stage when they book, look at captured sources again, and answer 409 when a committed copy under `release` cannot be sent.',
   'Requests to an explicit worker outside of the KV path: their hints come with the session and without copy data.',
-  'The built-in `kv_retain_session` and `kv_release_session`.',
   'A shared cache pool: the column `sharedHits`, and copies from cache owners that are no workers.',
   'Retries and migrations of a request, each a new booking with the overrides of its one classification.',
   'Lineage queries from a thread beyond `uniqueBlocks` and `exclusiveBlocks` of the request’s own session on the booked worker.',

@@ -5,8 +5,11 @@ import type { KvEvent } from '../../src/events/index.ts';
 import { createBlockHasher, type HashPairs } from '../../src/kv/index.ts';
 import type { Rng } from '../../src/plugin/index.ts';
 import { kvReleaseSession } from '../../src/policies/index.ts';
-import { createSimulatedEngine, DEFAULT_ENGINE_SETTINGS } from '../../src/simulator/core/create-engine.ts';
-import type { SimulatorSink } from '../../src/simulator/index.ts';
+import {
+  createSimulatedEngine,
+  DEFAULT_ENGINE_SETTINGS,
+  type SimulatorSink,
+} from '../../src/simulator/index.ts';
 import { openHintPolicy, type TrialBooking } from '../../src/testing/index.ts';
 import type { ReleaseLineage } from './release-lineage.ts';
 
@@ -53,12 +56,14 @@ export async function agentTrees(
   };
 }
 
+type Book = (context: TrialBooking) => {
+  readonly actions: readonly unknown[];
+  readonly error: string | null;
+};
+
 class Tree implements SimulatorSink {
   readonly #tally: TreeTally;
-  readonly #book: (context: TrialBooking) => {
-    readonly actions: readonly unknown[];
-    readonly error: string | null;
-  };
+  readonly #book: Book;
   readonly #lineage: ReleaseLineage;
   readonly #rng: Rng;
   readonly #fail: (problem: string) => never;
@@ -76,7 +81,7 @@ class Tree implements SimulatorSink {
 
   constructor(
     tally: TreeTally,
-    book: Tree['#book'],
+    book: Book,
     lineage: ReleaseLineage,
     rng: Rng,
     fail: (problem: string) => never,

@@ -107,7 +107,7 @@ export async function dividedFleet(options: DividedFleetOptions): Promise<Divide
       handoff,
       handoffTimeoutMs: 20_000,
       ...options.engine,
-      role: index < prefill ? 'prefill' : 'decode',
+      role: options.engine?.role ?? (index < prefill ? 'prefill' : 'decode'),
     })),
   });
   const loaded: Pick<LoadedConfig, 'config' | 'source'> =

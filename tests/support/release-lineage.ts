@@ -1,5 +1,12 @@
-// Lineage of sessions on one worker: what a test feeds it with, and a naive one that keeps whole chains.
-import type { LineageNodeId, SessionLineage } from '../../src/plugin/index.ts';
+// Lineage of sessions on one worker: what a test feeds it with, the session prefix index itself, and a naive one that keeps whole chains.
+import {
+  type HashPairs,
+  SessionPrefixIndex,
+  sessionKey,
+  type U64,
+  u64FromBigInt,
+} from '../../src/kv/index.ts';
+import { type LineageNodeId, ManualClock, type SessionLineage } from '../../src/plugin/index.ts';
 
 /** A lineage and its feeds; blocks are decimal hashes. */
 export interface ReleaseLineage extends SessionLineage {
@@ -87,6 +94,80 @@ export class NaiveReleaseLineage implements ReleaseLineage {
     if (chains.some((other) => other.includes(last))) return;
     this.#chains.set(sessionId, [...chains.filter((other) => !chain.includes(other.at(-1)!)), chain]);
   }
+}
+
+/** The index that routers have, with blocks under the engine's own names. */
+export class IndexReleaseLineage implements ReleaseLineage {
+  readonly #index: SessionPrefixIndex;
+  readonly #owner: number;
+
+  /** @param owner one that has no blocks in the index. */
+  constructor(index: SessionPrefixIndex = new SessionPrefixIndex(new ManualClock()), owner = 0) {
+    this.#index = index;
+    this.#owner = owner;
+  }
+
+  match(sessionId: string, chain: readonly string[]): void {
+    if (chain.length > 0) this.#index.match(keyOf(sessionId), this.#owner, toPairs(chain));
+  }
+
+  store(sessionId: string, parent: string | null, blocks: readonly string[]): void {
+    const before: U64 | null = parent === null ? null : u64FromBigInt(BigInt(parent));
+    this.#index.store(keyOf(sessionId), this.#owner, before, toPairs(blocks));
+  }
+
+  remove(blocks: readonly string[]): void {
+    this.#index.remove(this.#owner, toPairs(blocks));
+  }
+
+  finish(sessionId: string): void {
+    this.#index.finish(keyOf(sessionId));
+  }
+
+  nodeOf(): LineageNodeId | null {
+    return null;
+  }
+
+  node(): null {
+    return null;
+  }
+
+  frontiers(): [] {
+    return [];
+  }
+
+  paths(sessionId: string): readonly BigUint64Array[] {
+    return this.#index.paths(keyOf(sessionId), this.#owner).map(namedHashes);
+  }
+
+  uniqueBlocks(sessionId: string): BigUint64Array {
+    return namedHashes(this.#index.uniqueBlocks(keyOf(sessionId), this.#owner));
+  }
+
+  exclusiveBlocks(sessionId: string): BigUint64Array {
+    return namedHashes(this.#index.exclusiveBlocks(keyOf(sessionId), this.#owner));
+  }
+}
+
+function keyOf(sessionId: string) {
+  return sessionKey({ model: 'm', routingGroup: 'default' }, null, sessionId);
+}
+
+function namedHashes(pairs: HashPairs): BigUint64Array {
+  return BigUint64Array.from(
+    { length: pairs.length / 2 },
+    (_, at) => (BigInt(pairs[2 * at + 1]!) << 32n) | BigInt(pairs[2 * at]!),
+  );
+}
+
+function toPairs(blocks: readonly string[]): HashPairs {
+  const pairs = new Uint32Array(2 * blocks.length);
+  for (const [at, block] of blocks.entries()) {
+    const { hi, lo } = u64FromBigInt(BigInt(block));
+    pairs[2 * at] = lo;
+    pairs[2 * at + 1] = hi;
+  }
+  return pairs;
 }
 
 function toHashes(blocks: readonly string[]): BigUint64Array {

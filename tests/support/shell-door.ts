@@ -29,11 +29,19 @@ export class ShellDoor {
   readonly #road: Road;
   readonly #decisions: DecisionReader;
   readonly #clock: Clock;
+  readonly #ids: string[] = [];
 
   constructor(road: Road, decisions: DecisionReader, clock: Clock) {
     this.#road = road;
     this.#decisions = decisions;
     this.#clock = clock;
+  }
+
+  /** What was heard, with decisions as they stand now: hints are reported on after the end of their request as well. */
+  settled(): readonly HeardRequest[] {
+    for (const [index, heard] of this.heard.entries())
+      heard.decision = this.#decisions.get(this.#ids[index] ?? '');
+    return this.heard;
   }
 
   arrive(index: number, request: ShellRequest): void {
@@ -47,16 +55,14 @@ export class ShellDoor {
     };
     this.heard[index] = heard;
     const note = (): unknown => heard.times.push(this.#clock.now());
-    let decisionId = '';
     const end = (): void => {
       note();
       this.ended += 1;
-      heard.decision = this.#decisions.get(decisionId);
     };
     this.#road.arrive(roadRequest(`r${index}`, request), {
       booked: ({ workerId }, id) => {
         heard.worker = workerId;
-        decisionId = id;
+        this.#ids[index] = id;
       },
       head: () => {
         this.heads += 1;
@@ -86,6 +92,10 @@ function roadRequest(requestId: string, request: ShellRequest): Parameters<Road[
     servedAs: SHELL_MODEL,
     body: {},
     maxOutputTokens: request.outputTokens,
-    session: { sessionId: request.sessionId, agentHeaders: {} },
+    session: {
+      sessionId: request.sessionId,
+      agentHeaders: {},
+      ...(request.final && { sessionFinal: true }),
+    },
   });
 }

@@ -7,6 +7,8 @@ export interface ShellRequest {
   /** ms from the start. */
   readonly at: number;
   readonly sessionId: string;
+  /** Whether it says that the session is over; some go on all the same. */
+  readonly final: boolean;
   readonly tokens: Uint32Array;
   readonly outputTokens: number;
 }
@@ -21,7 +23,7 @@ export function shellWorkload(count: number, seed: number): ShellRequest[] {
   const prefixes = Array.from({ length: PREFIXES }, () => fresh(200 + rng.integer(600)));
   const sessions: { readonly id: string; prompt: number[] }[] = [];
   let at = 0;
-  return Array.from({ length: count }, () => {
+  return Array.from({ length: count }, (_, index) => {
     at += rng.next() * 160;
     let session = rng.next() < 0.4 ? undefined : sessions[rng.integer(Math.max(1, sessions.length))];
     if (session === undefined || session.prompt.length > LONGEST_PROMPT) {
@@ -32,6 +34,7 @@ export function shellWorkload(count: number, seed: number): ShellRequest[] {
     return {
       at,
       sessionId: session.id,
+      final: index % 9 === 8,
       tokens: Uint32Array.from(session.prompt),
       outputTokens: 1 + rng.integer(20),
     };

@@ -103,6 +103,7 @@ export async function runVirtualShell(setup: ShellSetup): Promise<ShellRun> {
     });
     arrivals = [];
   }
+  const heard = door.settled();
   await router.close();
-  return { heard: door.heard, moments };
+  return { heard, moments };
 }

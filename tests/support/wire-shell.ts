@@ -77,7 +77,7 @@ export async function runWireShell(
         async () => `at ${at} ms: ${text(await state(true, expected))} instead of ${text(expected)}`,
       );
     }
-    return door.heard;
+    return door.settled();
   } finally {
     subscriptions.close();
     transport.close();

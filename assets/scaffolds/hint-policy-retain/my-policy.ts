@@ -7,8 +7,8 @@ export default defineHintPolicy({
   type: 'my-policy',
   // What `parameters` may hold there. Anything else is an error with its line and column.
   parameters: z.strictObject({
-    /** What goes first when the engine needs room: 0, before all other retained blocks, to 100. */
-    priority: z.int().min(0).max(100).default(50),
+    /** What goes first when the engine needs room: 1, before all other retained blocks, to 100. */
+    priority: z.int().min(1).max(100).default(50),
     /** How long, in milliseconds; each request of the session begins it anew. */
     ttl_ms: z.int().min(1).max(86_400_000).default(60_000),
     /** Most blocks of one session, from the first on. */
