@@ -161,11 +161,7 @@ export const CONTAINMENT_RULES: ContractSection = {
         HOSTILE,
         'beside a hostile plugin the good one makes the same envelopes as alone > hint policy: mutates',
       ),
-      fault(
-        'src/host/copy-locations.ts',
-        'Object.freeze(this);',
-        '',
-      ),
+      fault('src/host/copy-locations.ts', 'Object.freeze(this);', ''),
     ),
     rule(
       'contain-hostile-selection',
