@@ -330,7 +330,9 @@ worker_selection: { aggregated: { hints: [{ type: retain_head, parameters: { blo
     await complete(engine.url, promptOf(9, 440));
     expect(await through(promptOf(10, 32))).toMatchObject(action('clipped', 2));
     expect(await outcomes(router, 'accepted', 'kv.retain@1.0')).toBe(5);
-    expect(await outcomes(router, 'clipped', 'kv.retain@1.0')).toBe(1);
+    // Four of those before had declarations on these blocks, and are told of later: blocks were evicted all the same.
+    const clipped = 'pointsman_hint_outcomes_total{type="kv.retain@1.0",outcome="clipped"}';
+    await metricReaches(router.admin, clipped, 5);
   });
 });
 
