@@ -122,6 +122,7 @@ export const ROUTER: RouterConfig['router'] = {
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
   disaggregation: { decodeFallback: false, conditional: null },
+  agents: { hints: 'trusted', forwardPriority: true, sessionBodyFields: [] },
 };
 
 /** A request that reached a {@link ScriptedRoad}. */

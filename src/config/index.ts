@@ -1,4 +1,5 @@
 // One schema, one parser for every YAML key; also the reader of exact JSON.
+export type { AgentSettings, SessionBodyField } from './agent-settings.ts';
 export { bearsToken } from './bearer.ts';
 export {
   type BusyThresholds,

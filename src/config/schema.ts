@@ -1,6 +1,7 @@
 // The whole file as one schema, with every default. docs/configuration.md explains each key; what the keys become is build.ts's.
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
+import { agentKeys } from './agent-settings.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
 import { disaggregationKeys } from './disaggregation.ts';
 import { routerQueueKeys } from './queue-settings.ts';
@@ -112,6 +113,7 @@ export const fileSchema = mapping({
     ...busyThresholdKeys(),
     ...routerQueueKeys(),
     ...disaggregationKeys(),
+    ...agentKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

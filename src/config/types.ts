@@ -1,6 +1,7 @@
 // The configuration after parsing: everything defaulted, units resolved, names in camelCase. Each key's YAML form, unit and
 // default stand in docs/configuration.md.
 import type { ErrorCode, Role } from '../plugin/index.ts';
+import type { AgentSettings } from './agent-settings.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 
@@ -238,6 +239,7 @@ export interface RouterSettings {
   readonly trustIncomingHintsFrom: readonly string[];
   readonly trustRoutingFieldsFrom: readonly string[];
   readonly disaggregation: DisaggregationSettings;
+  readonly agents: AgentSettings;
 }
 
 /** How plugins are contained. Times in ms. */

@@ -43,9 +43,13 @@ export interface RoadRequest {
   readonly estimated?: string;
   readonly maxOutputTokens: number;
   readonly expectedOutputTokens: number | null;
+  /** What the engine is told of its importance, higher is more; null or absent = nothing. */
+  readonly enginePriority?: number | null;
   readonly loraName: string | null;
   readonly cacheSalt: string | null;
   readonly session: SessionContext | null;
+  /** Whose request it is: sessions of different tenants never meet. Null or absent = nobody said. */
+  readonly tenant?: string | null;
   readonly constraints: RoutingConstraints;
   /** Policy class a trusted caller asked for; null or absent = none. */
   readonly policyClass?: string | null;
