@@ -89,7 +89,7 @@ export const METRICS = {
   },
   pointsman_queue_kept_bytes: {
     kind: 'gauge',
-    help: 'Memory in use for the block hashes of requests that wait for their turn, 64 MiB at most.',
+    help: 'Memory in use for requests that wait for their turn: texts of their sessions, and their block hashes while all is 64 MiB at most.',
     labels: [],
   },
   pointsman_queue_requests_total: {

@@ -109,6 +109,26 @@ describe('a request for busy workers', () => {
     on.expectIdle();
   });
 
+  it('keeps its session while it waits, and every byte of it is counted', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    const without = () => Number(on.gauge('pointsman_queue_kept_bytes'));
+    on.arrive();
+    // Four blocks of 16 tokens: two hashes of 8 bytes for each.
+    expect(without()).toBe(64);
+    const agentHeaders = { 'x-codex-a': ['12', ''], 'thread-id': ['t'] };
+    const ids = { sessionId: 'child', parentSessionId: 'root', inputTrigger: 'other' };
+    const held = on.arrive({ session: { ...ids, agentHeaders } });
+    expect(without()).toBe(128 + 5 + 4 + 5 + (9 + 2) + 9 + (9 + 1));
+    held.ticket.abort();
+    expect(without()).toBe(64);
+    on.firstToken(0);
+    on.now();
+    expect(without()).toBe(0);
+    for (const at of [0, 1]) on.end(at);
+    on.expectIdle();
+  });
+
   it('goes on at once where nothing is configured, and leaves no trace of a queue', async () => {
     const { arrive, dispatched, clock } = await queued(settings(''));
     arrive();

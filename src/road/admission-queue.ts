@@ -13,6 +13,7 @@ import {
   type QueueGate,
   type QueueProfile,
 } from '../scheduling/index.ts';
+import { sessionBytes } from './agent-headers.ts';
 import { promptTokensOf, type Waits } from './caller-part.ts';
 import { askedClassOf, dueAtOf, turnCostOf } from './classify.ts';
 import type { HeldExchange, HeldRequest } from './first-worker-hold.ts';
@@ -20,14 +21,14 @@ import { ModelQueue } from './model-queue.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import { groupOf, labelsOf, queueKey } from './queue-names.ts';
 import { QueueProfiles } from './queue-profiles.ts';
-import type { KnownHashes, QueueFacts } from './queue-walk.ts';
+import { hashBytes, type KnownHashes, type QueueFacts } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** While anybody waits, ms between looks that nothing else calls for: foreseen prefill falls by itself. */
 const RECHECK_MS = 100;
 /** Timers of a machine go no further. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-/** Hashes that are kept for those that wait; beyond that they are computed again. */
+/** Kept for those that wait, with their sessions: hashes beyond that are computed again. */
 const MAX_KEPT_BYTES = 64 * 2 ** 20;
 
 /** Turns of a queue in one look; whatever else the router has to do comes between two. */
@@ -57,6 +58,8 @@ interface Waiting<E extends HeldExchange> {
   readonly since: number;
   readonly dueAt: number | null;
   readonly known: KnownHashes | null;
+  /** What it keeps: hashes, and texts of its session. */
+  readonly bytes: number;
   entry: QueueEntry<Waiting<E>> | null;
   cancelDue: (() => void) | null;
 }
@@ -149,19 +152,23 @@ export class AdmissionQueue<E extends HeldExchange> {
         ? into.wouldWait(at, now)
         : into.refusal(at, dueAt, gate.workersOf(request), () => gate.prefillTokensOf(request), now);
     if (error !== null) return { kind: 'refused', error };
+    const session = sessionBytes(request.session);
+    // Callers that carry their requests give the hashes with them.
+    const known = (request.caller ?? null) === null ? this.#known(lookup, session) : null;
     const waiting: Waiting<E> = {
       walk,
       of: into,
       since: now,
       dueAt,
-      // Callers that carry their requests give the hashes with them.
-      known: (request.caller ?? null) === null ? this.#keep(lookup) : null,
+      known,
+      bytes: session + hashBytes(known),
       entry: null,
       cancelDue: null,
     };
     const snapshot = { rawIsl, cached, cost: turnCostOf(classification, rawIsl, cached) };
     waiting.entry = into.add(at, { payload: waiting, snapshot, request, dueAt }, now);
     this.#waiting += 1;
+    this.#keptBytes += waiting.bytes;
     walk.exchange.waitsFor(() => this.#leave(waiting, 'aborted'));
     this.#armDue(waiting);
     this.#tick();
@@ -265,7 +272,7 @@ export class AdmissionQueue<E extends HeldExchange> {
   #ended(waiting: Waiting<E>, outcome: string): void {
     const name = waiting.entry?.of.queueClass.name ?? '';
     this.#waiting -= 1;
-    this.#keptBytes -= bytesOf(waiting.known);
+    this.#keptBytes -= waiting.bytes;
     waiting.entry = null;
     waiting.cancelDue?.();
     waiting.walk.exchange.waitedFor();
@@ -320,13 +327,11 @@ export class AdmissionQueue<E extends HeldExchange> {
     return [...this.#queues.values()].flatMap((ofModel) => [...ofModel.values()]);
   }
 
-  #keep({ hashes, blockSize, bigrams }: PromptLookup): KnownHashes | null {
+  /** The hashes that are kept of a request, where there is room for them. */
+  #known({ hashes, blockSize, bigrams }: PromptLookup, session: number): KnownHashes | null {
     if (hashes === null) return null;
     const known = { hashes, blockSize, bigrams };
-    const bytes = bytesOf(known);
-    if (this.#keptBytes + bytes > MAX_KEPT_BYTES) return null;
-    this.#keptBytes += bytes;
-    return known;
+    return this.#keptBytes + session + hashBytes(known) > MAX_KEPT_BYTES ? null : known;
   }
 
   #sums(of: (stats: ModelQueue<Waiting<E>>['classes'][number]['stats']) => number): GaugeSample[] {
@@ -341,8 +346,4 @@ export class AdmissionQueue<E extends HeldExchange> {
     }
     return [...samples.values()];
   }
-}
-
-function bytesOf(known: KnownHashes | null): number {
-  return known === null ? 0 : known.hashes.local.byteLength + known.hashes.sequence.byteLength;
 }
