@@ -122,7 +122,7 @@ export const ROUTER: RouterConfig['router'] = {
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
   disaggregation: { decodeFallback: false, conditional: null },
-  agents: { hints: 'trusted', forwardPriority: true, sessionBodyFields: [] },
+  agents: { hints: 'trusted', forwardPriority: true, sessionBodyFields: [], keylessSessions: false },
 };
 
 /** A request that reached a {@link ScriptedRoad}. */

@@ -17,6 +17,8 @@ export interface AgentSettings {
   readonly forwardPriority: boolean;
   /** Body members that name a session where no header does, in this order. */
   readonly sessionBodyFields: readonly SessionBodyField[];
+  /** Whether conversations without any id are told apart by their prompts. */
+  readonly keylessSessions: boolean;
 }
 
 /** Keys of the file. */
@@ -24,6 +26,7 @@ export const agentKeys = () => ({
   agent_hints: or(word(['trusted', 'off', 'all']), 'trusted'),
   forward_priority: or(flag(), true),
   session_body_fields: list(word(SESSION_BODY_FIELDS), 'body fields'),
+  keyless_sessions: or(flag(), false),
 });
 
 /** The settings of a file's `router` section. */
@@ -31,10 +34,12 @@ export function buildAgents(router: {
   readonly agent_hints: AgentHintTrust;
   readonly forward_priority: boolean;
   readonly session_body_fields: readonly SessionBodyField[];
+  readonly keyless_sessions: boolean;
 }): AgentSettings {
   return {
     hints: router.agent_hints,
     forwardPriority: router.forward_priority,
     sessionBodyFields: router.session_body_fields,
+    keylessSessions: router.keyless_sessions,
   };
 }

@@ -103,6 +103,16 @@ export const METRICS = {
     labels: ['model', 'role', 'policy_class'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
   },
+  pointsman_keyless_conversations: {
+    kind: 'gauge',
+    help: 'Conversations without an id that are known by their prompts now (router.keyless_sessions).',
+    labels: [],
+  },
+  pointsman_keyless_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for the blocks of these conversations.',
+    labels: [],
+  },
   pointsman_retries_total: {
     kind: 'counter',
     help: 'Failures before the first byte that another worker might make good, by what failed (unreachable, lost, unavailable, overloaded) and what became of the retry: answered, failed, no_worker (nobody could take it), aborted; or exhausted (limits.retries) and no_budget (limits.retry_budget) where there was none.',
