@@ -90,6 +90,7 @@ export const LIMITS: RouterConfig['limits'] = {
   firstWorkerWaiting: 1024,
   retries: 2,
   retryBudget: 0.2,
+  speculativePrefills: 16,
   indexBytes: 1 << 20,
   decisionBytes: 1 << 20,
   overloadStatus: 429,

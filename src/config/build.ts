@@ -67,6 +67,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       firstWorkerWaiting: limits.first_worker_waiting,
       retries: limits.retries,
       retryBudget: limits.retry_budget,
+      speculativePrefills: limits.speculative_prefills,
       indexBytes: limits.index_bytes,
       decisionBytes: limits.decision_bytes,
       overloadStatus: limits.overload_status,

@@ -88,6 +88,7 @@ export const fileSchema = mapping({
     first_worker_waiting: or(whole(1, 1_000_000), 1024),
     retries: or(whole(0, 16), 2),
     retry_budget: or(decimal(0, 1), 0.2),
+    speculative_prefills: or(whole(0, 4096), 16),
     index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
     decision_bytes: or(size(64 * KiB, 64 * GiB), 64 * MiB),
     overload_status: or(whole(400, 599), 429),

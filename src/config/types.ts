@@ -297,6 +297,8 @@ export interface RouterConfig {
     readonly retries: number;
     /** Retries per request in the long run. */
     readonly retryBudget: number;
+    /** Prompts of next turns that are computed ahead at once; 0 = none. */
+    readonly speculativePrefills: number;
     readonly indexBytes: number;
     readonly decisionBytes: number;
     readonly overloadStatus: number;

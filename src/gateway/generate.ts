@@ -4,9 +4,9 @@ import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { countRefusal, type RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
-import { readAgentHints } from './agent-hints.ts';
+import { type AgentHints, readAgentHints } from './agent-hints.ts';
 import { type CallerRules, type NamedModel, NO_ADAPTERS, namedModel } from './callers.ts';
-import type { GatewayDeps } from './gateway-deps.ts';
+import type { GatewayDeps, GatewayParts } from './gateway-deps.ts';
 import { GenerateCall } from './generate-call.ts';
 import { type GenerateRequest, readGenerateRequest } from './generate-request.ts';
 import { type CallerTrust, type CleanRequest, cleanRequest } from './ingress.ts';
@@ -24,7 +24,7 @@ export async function generate(
   api: RequestApi,
   req: IncomingMessage,
   res: ServerResponse,
-  deps: GatewayDeps,
+  deps: GatewayParts,
   rules: CallerRules,
   calls: RunningCalls,
 ): Promise<void> {
@@ -60,11 +60,13 @@ export async function generate(
     const served = namedModel(rules, deps.adapters?.all() ?? NO_ADAPTERS, client, request.model);
     model = served.model.name;
     const facts = { requestId: call.requestId, tenant: readTenant(clean.trusted) ?? client?.tenant ?? null };
-    const roadRequest = await toRoadRequest(facts, served, request, clean, req, deps);
+    const hints = readAgentHints(clean.trusted);
+    const roadRequest = await toRoadRequest(facts, served, request, { ...clean, hints }, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
     if (call.isOver) return;
     call.explain = asksToExplain(clean.trusted.headers);
-    call.attach(deps.road.arrive(roadRequest, call));
+    const chat = request.prompt.api === 'chat' ? request.prompt.chat : null;
+    call.attach(deps.speculative.arrive(roadRequest, chat, hints.speculativePrefill, call));
   } catch (thrown) {
     if (!(thrown instanceof PointsmanError)) logInside(thrown);
     call.fail(thrown);
@@ -109,12 +111,11 @@ async function toRoadRequest(
   { requestId, tenant }: { readonly requestId: string; readonly tenant: string | null },
   { model, adapter }: NamedModel,
   request: GenerateRequest,
-  clean: CleanRequest,
+  { hints, ...clean }: CleanRequest & { readonly hints: AgentHints },
   req: IncomingMessage,
   deps: GatewayDeps,
 ): Promise<RoadRequest> {
   const { agents } = deps.config().router;
-  const hints = readAgentHints(clean.trusted);
   const constraints = readConstraints(clean.trusted, hints);
   const lastRole = request.prompt.api === 'chat' ? request.prompt.chat.lastRole : null;
   const source = deps.tokens(model.name);

@@ -31,6 +31,16 @@ export const METRICS = {
     help: 'Requests the gateway has accepted and not finished answering.',
     labels: [],
   },
+  pointsman_speculative_prefills_total: {
+    kind: 'counter',
+    help: 'Prompts of next turns computed ahead, by model and outcome: sent (booked on a worker), and then one of completed, failed or cancelled (the next turn came, or the router stops); those never sent end as cancelled or refused (no room, they would have waited, or the prompt is not known exactly).',
+    labels: ['model', 'outcome'],
+  },
+  pointsman_speculative_prefills_active: {
+    kind: 'gauge',
+    help: 'Prompts of next turns that are tokenized or computed ahead now (limits.speculative_prefills).',
+    labels: [],
+  },
   // --- road ---
   pointsman_disaggregated_requests_total: {
     kind: 'counter',

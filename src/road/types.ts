@@ -29,7 +29,8 @@ export const NO_CONSTRAINTS: RoutingConstraints = {
 /** A request as it enters the road, after ingress, identify and tokenize. */
 export interface RoadRequest {
   readonly requestId: string;
-  readonly door: 'gateway' | 'replay' | 'selection' | 'picker';
+  /** `speculative` = the router itself, ahead of the next turn of a conversation: it gives way to every other request. */
+  readonly door: 'gateway' | 'replay' | 'selection' | 'picker' | 'speculative';
   readonly partition: Partition;
   readonly role: Role;
   readonly servedAs: string;

@@ -62,7 +62,7 @@ export class Walker {
     try {
       this.#deps.beliefs?.expire(this.#deps.clock.now());
       lookup = this.#lookups.of(walk.request, walk.known);
-      passed = withConversation(this.#deps.keyless ?? null, walk, lookup, this.#deps.clock.now());
+      passed = withConversation(this.#deps, walk, lookup);
       const { request } = passed;
       if (this.#queue.active && admitted === null && (request.caller?.target ?? null) === null) {
         const outcome = this.#queue.pass(passed, lookup);
