@@ -79,7 +79,7 @@ interface Running {
 
 const isBooked = (on: RunningRouter): boolean => on.core.road.activeBookings() === 1;
 
-/** What clients do; between them they come to every await. The engines are slow: none of the answers would end by itself. */
+/** What clients do; between them they come to every await. The engines are slow: no answer would end by itself but that of one token. */
 const CASES: Readonly<Record<string, (on: RunningRouter) => Running>> = {
   'a completion': (on) => ({
     client: post(on.url, '/v1/completions', { model: 'tiny', prompt: words(40, 1), max_tokens: 500 }, true),
@@ -93,6 +93,16 @@ const CASES: Readonly<Record<string, (on: RunningRouter) => Running>> = {
       messages: [{ role: 'user', content: words(40, 2) }],
     }),
     canLeave: isBooked,
+  }),
+  'a chat whose next turn is computed ahead': (on) => ({
+    client: post(on.url, '/v1/chat/completions', {
+      model: 'tiny',
+      max_tokens: 1,
+      messages: [{ role: 'user', content: 'Hello' }],
+      session_id: 'agent',
+      nvext: { agent_hints: { speculative_prefill: true } },
+    }),
+    canLeave: ({ core }) => core.decisions?.list(1, {})[0]?.door === 'speculative',
   }),
   'a chat while the router stops': (on) => {
     const client = post(on.url, '/v1/chat/completions', {
@@ -148,6 +158,7 @@ async function run(yaml: string, name: string, site: string | null): Promise<Pas
     expect(left, `the client left at ${site}`).toBe(true);
     await rest;
     await until('nothing is under way', () => on.gateway.activeRequests() === 0);
+    await nothingAhead(on);
     await until('nothing is booked', () => on.core.road.activeBookings() === 0);
     expect(on.core.scheduler.loads.activeBookings).toBe(0);
     return { before, after };
@@ -158,10 +169,23 @@ async function run(yaml: string, name: string, site: string | null): Promise<Pas
   }
 }
 
+/** Waits until no next turn is computed ahead. */
+async function nothingAhead(on: RunningRouter): Promise<void> {
+  let text = await on.metrics.text();
+  while (!/^pointsman_speculative_prefills_active 0$/m.test(text)) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    text = await on.metrics.text();
+  }
+}
+
 describe('a client that leaves', () => {
   it('leaves nothing behind, at whichever await of a door it does', { timeout: 300_000 }, async () => {
     const { engines: fleet } = await engines(2, '--speed', '0.01');
-    const yaml = routerYaml(fleet.map(({ url }) => url));
+    const router = 'router: { agent_hints: all, session_body_fields: [session_id] }';
+    const yaml = routerYaml(
+      fleet.map(({ url }) => url),
+      router,
+    );
     const cases = new Map<string, string>();
     const reached = new Set<string>(Object.keys(OUTSIDE_REQUESTS));
     for (const name of Object.keys(CASES)) {

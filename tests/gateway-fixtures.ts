@@ -90,6 +90,7 @@ export const LIMITS: RouterConfig['limits'] = {
   firstWorkerWaiting: 1024,
   retries: 2,
   retryBudget: 0.2,
+  speculativePrefills: 16,
   indexBytes: 1 << 20,
   lineageBytes: 134_217_728,
   lineageSessions: 16_384,
@@ -126,6 +127,7 @@ export const ROUTER: RouterConfig['router'] = {
   trustIncomingHintsFrom: [],
   trustRoutingFieldsFrom: [],
   disaggregation: { decodeFallback: false, conditional: null },
+  agents: { hints: 'trusted', forwardPriority: true, sessionBodyFields: [], keylessSessions: false },
 };
 
 /** A request that reached a {@link ScriptedRoad}. */

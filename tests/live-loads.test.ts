@@ -32,7 +32,12 @@ it('/workers shows what is booked beside what the engine reports, in separate fi
 it('output of a stream counts as load, and fades where the request says how long it will be', async () => {
   const { engines: list } = await engines(1, '--speed', '10');
   const urls = list.map(({ url }) => url);
-  const on = await router(routerYaml(urls, 'router: { router_track_output_blocks: true }'));
+  const on = await router(
+    routerYaml(
+      urls,
+      'router: { router_track_output_blocks: true, trust_routing_fields_from: [127.0.0.1/32] }',
+    ),
+  );
   const { loads } = on.core.scheduler;
   const sdk = client(on.url);
 

@@ -32,6 +32,7 @@ import { createIndex, showTiers } from './create-index.ts';
 import { endpointOf } from './event-subscriptions.ts';
 import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
+import { keylessSessions } from './keyless-sessions.ts';
 import { pluginModules } from './plugin-modules.ts';
 import { SessionFeeds } from './session-feeds.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
@@ -191,6 +192,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           log,
           metrics,
         });
+  const keyless = keylessSessions(() => current().router.agents, metrics);
   const roadDeps: RoadDeps = {
     fleet,
     scheduler,
@@ -219,6 +221,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
     get bookingExpiryMs() {
       return current().router.activeRequestExpirySeconds * 1000;
+    },
+    get keyless() {
+      return keyless();
     },
     queues: queueSettingsOf(config),
     affinity,

@@ -10,8 +10,10 @@ import {
   type OwnerSlot,
   type PrefixMatch,
   type PromptHashes,
+  type SessionOwner,
   SessionPrefixIndex,
   SessionUpdates,
+  sessionTenant,
 } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import type { BlockResidency, Clock, Partition, Role, SessionLineage } from '../plugin/index.ts';
@@ -56,6 +58,8 @@ export class SessionFeeds implements SessionPorts {
   /** By slot + 1, of the scope that asked last; the first for choices. */
   #views: (ShownLineage | undefined)[] = [];
   #keys: SessionKeys | null = null;
+  /** Whether a request named its tenant. */
+  #hasTenants = false;
 
   constructor(options: SessionFeedsOptions) {
     const { fleet, metrics, residency } = options;
@@ -119,7 +123,9 @@ export class SessionFeeds implements SessionPorts {
     if (kept === null || worker === null) return;
     const { spec } = worker;
     const partition = { model: spec.model, routingGroup: this.#options.fleet.groupOf(spec) };
-    const key = this.#keysOf(partition, cacheSalt).of(sessionId);
+    // An engine knows no tenants: where there are any, its word alone could be of anybody's session.
+    if (this.#hasTenants && (cacheSalt === null || cacheSalt === '')) return;
+    const key = this.#keysOf({ partition, cacheSalt }).of(sessionId);
     const chain = key === null ? null : this.#options.residency.heldChain(owner, external);
     if (key !== null && chain !== null) kept.updates.stored(key, owner, chain.parent, chain.hashes);
   }
@@ -130,13 +136,13 @@ export class SessionFeeds implements SessionPorts {
     if (kept === null || (slot !== null && this.#isApproximate(slot))) return null;
     const at = 1 + (slot ?? -1);
     const known = this.#views[at];
-    if (known?.role === scope.role && known.keys.areOf(scope.partition, saltOf(scope.cacheSalt))) {
+    if (known?.role === scope.role && known.keys.areOf(scope.partition, sessionTenant(scope))) {
       LineageView.begin(known.view);
       return known.view;
     }
     const source = { lineage: kept.index, residency, fleet };
     const { partition, role } = scope;
-    const keys = this.#keysOf(partition, scope.cacheSalt);
+    const keys = this.#keysOf(scope);
     const view = new LineageView(source, keys, slot, () => fleet.candidates(partition, role, true).slots);
     while (this.#views.length < at) this.#views.push(undefined);
     this.#views[at] = { keys, role, view };
@@ -148,28 +154,32 @@ export class SessionFeeds implements SessionPorts {
   }
 
   booked(
-    { cacheSalt, partition, session }: SessionRequest,
+    request: SessionRequest,
     slot: OwnerSlot,
     match: PrefixMatch | null,
     hashes: PromptHashes | null,
   ): void {
     const kept = this.#follow();
+    const { session, tenant = null } = request;
     if (kept === null || session === null || this.#isApproximate(slot)) return;
-    const key = this.#keysOf(partition, cacheSalt).of(session.sessionId);
+    if (tenant !== null) this.#hasTenants = true;
+    const key = this.#keysOf(request).of(session.sessionId);
     if (key === null) return;
     const depth = match === null || hashes === null ? 0 : deviceDepth(match, slot);
     const chain = hashes === null ? NOTHING : hashes.sequence.subarray(0, 2 * depth);
     kept.updates.matched(key, slot, kept.updates.versionOf(slot), chain);
   }
 
-  ended({ cacheSalt, partition, session }: SessionRequest): void {
+  ended(request: SessionRequest): void {
+    const { session } = request;
     if (this.#kept === null || session?.sessionFinal !== true) return;
-    const key = this.#keysOf(partition, cacheSalt).of(session.sessionId);
+    const key = this.#keysOf(request).of(session.sessionId);
     if (key !== null) this.#kept.updates.finished(key);
   }
 
-  #keysOf(partition: Partition, cacheSalt: string | null): SessionKeys {
-    const tenant = saltOf(cacheSalt);
+  #keysOf(scope: SessionOwner & { readonly partition: Partition }): SessionKeys {
+    const { partition } = scope;
+    const tenant = sessionTenant(scope);
     if (this.#keys?.areOf(partition, tenant) !== true) this.#keys = new SessionKeys(partition, tenant);
     return this.#keys;
   }
@@ -181,8 +191,3 @@ export class SessionFeeds implements SessionPorts {
 }
 
 const NOTHING = new Uint32Array(0);
-
-/** An empty salt is none, for engines and for requests alike. */
-function saltOf(cacheSalt: string | null): string | null {
-  return cacheSalt === '' ? null : cacheSalt;
-}

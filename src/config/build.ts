@@ -1,6 +1,7 @@
 // From the file's names to the program's: camelCase, absolute paths, secrets read, null for what was not said.
 import { resolve } from 'node:path';
 import { ROLES, type Role } from '../plugin/index.ts';
+import { buildAgents } from './agent-settings.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
 import type { QueueProfile } from './queue-profile.ts';
@@ -67,6 +68,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       firstWorkerWaiting: limits.first_worker_waiting,
       retries: limits.retries,
       retryBudget: limits.retry_budget,
+      speculativePrefills: limits.speculative_prefills,
       indexBytes: limits.index_bytes,
       lineageBytes: limits.lineage_bytes,
       lineageSessions: limits.lineage_sessions,
@@ -103,6 +105,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       trustIncomingHintsFrom: router.trust_incoming_hints_from,
       trustRoutingFieldsFrom: router.trust_routing_fields_from,
       disaggregation: buildDisaggregation(router),
+      agents: buildAgents(router),
     },
     snapshot: {
       path: file.snapshot.path === null ? null : resolve(folder, file.snapshot.path),

@@ -66,6 +66,16 @@ test('queue keys of router that say nothing, beside a profile or alone, give a w
   ]);
 });
 
+test('a tenant has 256 characters at most', () => {
+  const text = (tenant: string) =>
+    `auth: { api_keys: [{ name: a, sha256: { env: KEY }, tenant: ${tenant} }] }`;
+  const env = { KEY: 'ab'.repeat(32) };
+  expect(problems(text('x'.repeat(256)), 'router.yaml', { ...NOTHING, env })).toEqual([]);
+  expect(problems(text('x'.repeat(257)), 'router.yaml', { ...NOTHING, env })).toEqual([
+    'router.yaml:1:61: auth.api_keys[0].tenant: a tenant has at most 256 characters',
+  ]);
+});
+
 test('secrets come from the environment or a file beside the configuration', () => {
   const text =
     'admin: { token: { file: ./admin.token } }\nauth: { api_keys: [{ name: a, sha256: { env: KEY }, tenant: t }] }';

@@ -6,6 +6,9 @@ import { checkQueueProfile, QUEUE_KEYS } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
 
+/** What names of sessions take of a tenant. */
+const MAX_TENANT = 256;
+
 type Report = (
   path: ConfigPath,
   message: string,
@@ -71,6 +74,9 @@ function checkKeys(file: FileValue, report: Report): void {
   );
   const known = callableNames(file);
   for (const [index, key] of auth.api_keys.entries()) {
+    if ((key.tenant ?? '').length > MAX_TENANT) {
+      report(['auth', 'api_keys', index, 'tenant'], `a tenant has at most ${MAX_TENANT} characters`);
+    }
     for (const [position, name] of (key.models ?? []).entries()) {
       if (known.size === 0 || known.has(name)) continue;
       report(

@@ -1,7 +1,28 @@
 // Keys of disaggregated serving: those of `router`, in the Rust router's names, and how a worker hands KV over.
 import type { FileValue } from './schema.ts';
-import type { DisaggregationSettings, WorkerConfig } from './types.ts';
+import type { WorkerConfig } from './types.ts';
 import { decimal, flag, or, orNull, whole, word } from './values.ts';
+
+/** When a request is not sent to a prefill worker, although there is one. */
+export interface ConditionalDisaggregation {
+  readonly policy: 'isl_bounding' | 'prefill_load' | 'isl_or_load';
+  /** Prompts with fewer tokens to compute stay, if the ratio agrees. */
+  readonly effectiveIsl: number;
+  /** Of tokens to compute to those of the prompt. */
+  readonly effectiveIslRatio: number;
+  /** Share of max_num_batched_tokens from which a prefill worker is busy; null = nothing says so. */
+  readonly prefillBusyThreshold: number | null;
+  /** Share of total_kv_blocks up to which a decode worker may compute a prompt as well; null = it always may. */
+  readonly decodeBusyThreshold: number | null;
+}
+
+/** How requests are served where prompts are computed by other workers than those that decode. */
+export interface DisaggregationSettings {
+  /** Decode workers compute prompts themselves while no prefill worker can. */
+  readonly decodeFallback: boolean;
+  /** Null = every prompt goes to a prefill worker. */
+  readonly conditional: ConditionalDisaggregation | null;
+}
 
 /** Port on which SGLang's prefill engines wait for the others unless told otherwise (SGLANG_BOOTSTRAP_PORT). */
 const BOOTSTRAP_PORT = 8998;

@@ -1,4 +1,6 @@
 // One schema, one parser for every YAML key; also the reader of exact JSON.
+
+export type { AgentSettings, SessionBodyField } from './agent-settings.ts';
 export { bearsToken } from './bearer.ts';
 export {
   type BusyThresholds,
@@ -12,6 +14,7 @@ export {
 } from './busy-thresholds.ts';
 export { ConfigError } from './config-error.ts';
 export { isLoopback } from './cross-checks.ts';
+export type { ConditionalDisaggregation, DisaggregationSettings } from './disaggregation.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
 export { nestsDeeperThan } from './json-depth.ts';
@@ -32,12 +35,10 @@ export type { SessionAffinitySettings } from './session-affinity.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,
-  ConditionalDisaggregation,
   ConfigPath,
   ConfigProblem,
   ConfigSource,
   ContainmentSettings,
-  DisaggregationSettings,
   HintEntry,
   InstanceEntry,
   LoadedConfig,

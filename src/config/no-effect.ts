@@ -45,9 +45,6 @@ export function noEffectWarnings(file: FileValue, written: unknown): ConfigProbl
   }
   unless(!file.replicas.enabled, ['replicas', 'enabled'], 'replicas are not built yet');
   unless(file.observe.tracing.otlp === null, ['observe', 'tracing', 'otlp'], 'tracing is not built yet');
-  for (const [index, { tenant }] of (file.auth?.api_keys ?? []).entries()) {
-    unless(tenant === null, ['auth', 'api_keys', index, 'tenant'], 'tenants are not built yet');
-  }
   for (const role of ROLES) {
     const entry = file.worker_selection?.[role];
     if (!entry || 'bare' in entry) continue;

@@ -1,6 +1,7 @@
 // The whole file as one schema, with every default. docs/configuration.md explains each key; what the keys become is build.ts's.
 import type { z } from 'zod';
 import { MAX_LINEAR_COST_WEIGHT } from '../plugin/index.ts';
+import { agentKeys } from './agent-settings.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
 import { disaggregationKeys } from './disaggregation.ts';
 import { routerQueueKeys } from './queue-settings.ts';
@@ -88,6 +89,7 @@ export const fileSchema = mapping({
     first_worker_waiting: or(whole(1, 1_000_000), 1024),
     retries: or(whole(0, 16), 2),
     retry_budget: or(decimal(0, 1), 0.2),
+    speculative_prefills: or(whole(0, 4096), 16),
     index_bytes: or(size(MiB, 1024 * GiB), 512 * MiB),
     lineage_bytes: or(size(MiB, 512 * MiB), 128 * MiB),
     lineage_sessions: or(whole(1, 1_048_576), 16_384),
@@ -116,6 +118,7 @@ export const fileSchema = mapping({
     ...busyThresholdKeys(),
     ...routerQueueKeys(),
     ...disaggregationKeys(),
+    ...agentKeys(),
     active_request_expiry_secs: or(positive(), 300),
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),

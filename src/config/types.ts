@@ -1,7 +1,9 @@
 // The configuration after parsing: everything defaulted, units resolved, names in camelCase. Each key's YAML form, unit and
 // default stand in docs/configuration.md.
 import type { ErrorCode, Role } from '../plugin/index.ts';
+import type { AgentSettings } from './agent-settings.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
+import type { DisaggregationSettings } from './disaggregation.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 import type { SessionAffinitySettings } from './session-affinity.ts';
 
@@ -182,27 +184,6 @@ export interface WorkerConfig {
   readonly path: ConfigPath;
 }
 
-/** When a request is not sent to a prefill worker, although there is one. */
-export interface ConditionalDisaggregation {
-  readonly policy: 'isl_bounding' | 'prefill_load' | 'isl_or_load';
-  /** Prompts with fewer tokens to compute stay, if the ratio agrees. */
-  readonly effectiveIsl: number;
-  /** Of tokens to compute to those of the prompt. */
-  readonly effectiveIslRatio: number;
-  /** Share of max_num_batched_tokens from which a prefill worker is busy; null = nothing says so. */
-  readonly prefillBusyThreshold: number | null;
-  /** Share of total_kv_blocks up to which a decode worker may compute a prompt as well; null = it always may. */
-  readonly decodeBusyThreshold: number | null;
-}
-
-/** How requests are served where prompts are computed by other workers than those that decode. */
-export interface DisaggregationSettings {
-  /** Decode workers compute prompts themselves while no prefill worker can. */
-  readonly decodeFallback: boolean;
-  /** Null = every prompt goes to a prefill worker. */
-  readonly conditional: ConditionalDisaggregation | null;
-}
-
 /** Router keys. Weights are multipliers, ≥ 0. */
 export interface RouterSettings {
   readonly mode: RouterMode;
@@ -240,6 +221,7 @@ export interface RouterSettings {
   readonly trustIncomingHintsFrom: readonly string[];
   readonly trustRoutingFieldsFrom: readonly string[];
   readonly disaggregation: DisaggregationSettings;
+  readonly agents: AgentSettings;
 }
 
 /** How plugins are contained. Times in ms. */
@@ -297,6 +279,8 @@ export interface RouterConfig {
     readonly retries: number;
     /** Retries per request in the long run. */
     readonly retryBudget: number;
+    /** Prompts of next turns that are computed ahead at once; 0 = none. */
+    readonly speculativePrefills: number;
     readonly indexBytes: number;
     /** Of the session prefix index. */
     readonly lineageBytes: number;

@@ -9,6 +9,7 @@ export {
 } from './http-transport.ts';
 export type { ReportedLoad } from './reported-load.ts';
 export { streamedAnswer } from './sim/index.ts';
+export { type SseSink, SseSplitter, sseData } from './sse-splitter.ts';
 export type {
   EngineExchange,
   EngineHandoff,

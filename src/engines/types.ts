@@ -43,6 +43,8 @@ export interface EngineRequest {
   readonly maxOutputTokens: number;
   readonly session: SessionContext | null;
   readonly hint: KvHint | null;
+  /** How important it is, an i32, higher is more; each dialect has its own way round. Null or absent = not said. */
+  readonly priority?: number | null;
   /** Null or absent = the engine serves the request alone. */
   readonly handoff?: EngineHandoff | null;
   /**

@@ -8,6 +8,8 @@ export interface ApiClient {
   readonly name: string;
   /** Models by configured name; null = all. */
   readonly models: ReadonlySet<string> | null;
+  /** Whose requests they are; null = nobody says. */
+  readonly tenant: string | null;
 }
 
 /** Finds the client behind an `Authorization` header; null where the router is open. @throws PM_REQUEST_UNAUTHORIZED */
@@ -18,7 +20,11 @@ export function apiKeyCheck(auth: RouterConfig['auth']): ApiKeyCheck {
   if (auth === null) return () => null;
   const clients = auth.apiKeys.map((key) => ({
     digest: Buffer.from(key.sha256, 'hex'),
-    client: { name: key.name, models: key.models === null ? null : new Set(key.models) },
+    client: {
+      name: key.name,
+      models: key.models === null ? null : new Set(key.models),
+      tenant: key.tenant,
+    },
   }));
   return (authorization) => {
     const key = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];

@@ -61,14 +61,14 @@ describe('apiKeyCheck', () => {
   const sha256 = (key: string): string => createHash('sha256').update(key).digest('hex');
   const check = apiKeyCheck({
     apiKeys: [
-      { name: 'a', sha256: sha256('key-a'), models: ['tiny'], tenant: null },
+      { name: 'a', sha256: sha256('key-a'), models: ['tiny'], tenant: 't' },
       { name: 'b', sha256: sha256('key-b').toUpperCase(), models: null, tenant: null },
     ],
   });
 
   it('finds the client of a key', () => {
-    expect(check('Bearer key-a')).toEqual({ name: 'a', models: new Set(['tiny']) });
-    expect(check('bearer key-b')).toEqual({ name: 'b', models: null });
+    expect(check('Bearer key-a')).toEqual({ name: 'a', models: new Set(['tiny']), tenant: 't' });
+    expect(check('bearer key-b')).toEqual({ name: 'b', models: null, tenant: null });
   });
 
   it('refuses a missing and an unknown key without repeating it', () => {

@@ -5,6 +5,7 @@ import type { Metrics, Readiness } from '../observe/index.ts';
 import type { Clock, Logger } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { TokenSource } from '../tokens/index.ts';
+import type { SpeculativePrefills } from './speculative-prefills.ts';
 
 /** Collaborators of the gateway. */
 export interface GatewayDeps {
@@ -21,4 +22,9 @@ export interface GatewayDeps {
   readonly log: Logger;
   /** A new id for a request; never the same twice. */
   readonly newRequestId: () => string;
+}
+
+/** With what a gateway makes of them. */
+export interface GatewayParts extends GatewayDeps {
+  readonly speculative: SpeculativePrefills;
 }

@@ -6,12 +6,13 @@ import { type Readiness, readyAnswer } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
 import { BrokenRequests } from './broken-requests.ts';
 import { callerRules, NO_ADAPTERS } from './callers.ts';
-import type { GatewayDeps } from './gateway-deps.ts';
+import type { GatewayDeps, GatewayParts } from './gateway-deps.ts';
 import { generate } from './generate.ts';
 import { closeServer, listen } from './listening.ts';
 import { publicError } from './openai-error.ts';
 import { RunningCalls } from './running-calls.ts';
 import { describeModel, listModels, sendError, sendJson } from './small-answers.ts';
+import { SpeculativePrefills } from './speculative-prefills.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -43,7 +44,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
   rules();
   const calls = new RunningCalls(deps.clock);
   deps.metrics.gauge('pointsman_requests_active', () => calls.size);
-  const routes = createRoutes(deps, rules, calls);
+  const limit = (): number => deps.config().limits.speculativePrefills;
+  const speculative = new SpeculativePrefills({ ...deps, limit });
+  const routes = createRoutes({ ...deps, speculative }, rules, calls);
   const server = createServer(
     {
       maxHeaderSize: deps.config().limits.headerBytes,
@@ -73,6 +76,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     activeRequests: () => calls.size,
     readiness: () => readinessOf(deps, calls),
     stop(drainMs) {
+      speculative.stop();
       stopping ??= stop(server, calls, deps.clock, drainMs);
       return stopping;
     },
@@ -91,7 +95,7 @@ type Handler = (
 ) => void;
 
 function createRoutes(
-  deps: GatewayDeps,
+  deps: GatewayParts,
   rules: ReturnType<typeof callerRules>,
   calls: RunningCalls,
 ): findMyWay.Instance<findMyWay.HTTPVersion.V1> {

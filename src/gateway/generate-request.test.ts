@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { PointsmanError } from '../plugin/index.ts';
 import { readGenerateRequest } from './generate-request.ts';
 import { parseBody } from './parse-body.ts';
-import { asksToExplain, readAgentHints, readConstraints } from './routing-constraints.ts';
+import { asksToExplain, readConstraints, readTenant } from './routing-constraints.ts';
 
 const USER = { role: 'user', content: 'hi' };
 const TRUSTED_NOTHING = { headers: {}, body: {}, nvext: {} };
@@ -248,15 +248,20 @@ describe('readConstraints', () => {
     expect(() => readConstraints({ ...TRUSTED_NOTHING, ...trusted }, NO_HINTS)).toThrow(message);
   });
 
-  it('reads agent hints of anyone, a negative priority as none', () => {
-    expect(readAgentHints({ agent_hints: { osl: 100, priority: -5, strict_priority: 2 } })).toEqual({
-      expectedOutputTokens: 100,
-      priority: 0,
-      strictPriority: 2,
-    });
-    expect(() => readAgentHints({ agent_hints: { osl: 0 } })).toThrow(
-      'nvext.agent_hints.osl must be an integer from 1 to 2147483647',
-    );
+  it('takes the priority of agent hints, a negative one as none', () => {
+    const priorities = (priority: number | null) =>
+      readConstraints(TRUSTED_NOTHING, { priority, strictPriority: 2 });
+    expect(priorities(7)).toMatchObject({ priority: 7, strictPriority: 2 });
+    for (const none of [-5, 0, null]) expect(priorities(none).priority).toBe(0);
+  });
+
+  it('takes a tenant of 1 to 256 printable characters, and refuses any other', () => {
+    const tenant = (value: string) => readTenant({ headers: { 'x-tenant-id': value } });
+    expect(readTenant({ headers: {} })).toBeNull();
+    expect([tenant('a'), tenant('x'.repeat(256))]).toEqual(['a', 'x'.repeat(256)]);
+    for (const wrong of ['', 'x'.repeat(257), 'caf\u00e9', 'a\u0001b']) {
+      expect(() => tenant(wrong)).toThrow('x-tenant-id must be 1 to 256 printable ASCII characters');
+    }
   });
 
   it('explains on 1 or true', () => {

@@ -42,9 +42,11 @@ describe('a generate request', () => {
       estimated: 'source',
       maxOutputTokens: 4,
       expectedOutputTokens: null,
+      enginePriority: null,
       loraName: null,
       cacheSalt: 's',
       session: { sessionId: 's-1', agentHeaders: {} },
+      tenant: null,
       policyClass: null,
       constraints: {
         pinnedWorker: null,
@@ -98,6 +100,59 @@ describe('a generate request', () => {
     expect(trusted?.request.constraints.pinnedWorker).toEqual({ workerId: 7n, rank: null });
     expect(trusted?.request.incomingHint).toEqual(hint);
     expect(trusted?.request.body).toEqual(COMPLETION);
+  });
+
+  it.each([
+    ['trusted', [], false],
+    ['trusted', ['127.0.0.1'], true],
+    ['all', [], true],
+    ['off', ['127.0.0.1'], false],
+  ] as const)(
+    'honours agent hints where agent_hints is %s and %j is trusted: %s',
+    async (hints, networks, honoured) => {
+      const on = await bench();
+      const agents = { ...ROUTER.agents, hints };
+      on.config = routerConfigFixture({ router: { ...ROUTER, agents, trustRoutingFieldsFrom: networks } });
+      on.road.onArrival = ({ sink }) => {
+        sink.head(200, {});
+        sink.finished(REPORT);
+      };
+      const agent_hints = { priority: -3, strict_priority: 2, osl: 40 };
+      const body = { ...COMPLETION, priority: -99, nvext: { agent_hints } };
+      await post(on, body, { 'x-dynamo-request-priority': '8' });
+      const [arrival] = on.road.arrivals;
+      expect(arrival?.request).toMatchObject({
+        enginePriority: honoured ? 8 : null,
+        expectedOutputTokens: honoured ? 40 : null,
+        constraints: { priority: honoured ? 8 : 0, strictPriority: honoured ? 2 : 0 },
+        body: honoured ? { ...COMPLETION, priority: -99 } : COMPLETION,
+      });
+      expect(arrival?.request.body).not.toHaveProperty('nvext');
+      const counts = ['nvext.agent_hints', 'priority', 'x-dynamo-request-priority'];
+      const removed = on.counts.filter((line) => line.startsWith('pointsman_stripped_fields_total'));
+      expect(removed.sort()).toEqual(
+        honoured ? [] : counts.map((field) => `pointsman_stripped_fields_total ${field}`),
+      );
+      // An untrusted caller's hints are not even looked at; a trusted one's are, and refused by name.
+      const wrong = await post(on, { ...COMPLETION, nvext: { agent_hints: { osl: 'many' } } });
+      expect(wrong.status).toBe(honoured ? 400 : 200);
+      if (honoured) expect(await wrong.json()).toMatchObject({ error: { param: 'nvext.agent_hints.osl' } });
+    },
+  );
+
+  it('tells engines no priority where forward_priority is off', async () => {
+    const on = await bench();
+    const agents = { ...ROUTER.agents, hints: 'all', forwardPriority: false } as const;
+    on.config = routerConfigFixture({ router: { ...ROUTER, agents } });
+    on.road.onArrival = ({ sink }) => {
+      sink.head(200, {});
+      sink.finished(REPORT);
+    };
+    await post(on, { ...COMPLETION, nvext: { agent_hints: { priority: 3 } } });
+    expect(on.road.arrivals[0]?.request).toMatchObject({
+      enginePriority: null,
+      constraints: { priority: 3 },
+    });
   });
 
   it('streams the head and each piece at once', async () => {

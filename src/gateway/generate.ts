@@ -4,16 +4,17 @@ import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { countRefusal, type RoadRequest } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
+import { type AgentHints, readAgentHints } from './agent-hints.ts';
 import { type CallerRules, type NamedModel, NO_ADAPTERS, namedModel } from './callers.ts';
-import type { GatewayDeps } from './gateway-deps.ts';
+import type { GatewayDeps, GatewayParts } from './gateway-deps.ts';
 import { GenerateCall } from './generate-call.ts';
 import { type GenerateRequest, readGenerateRequest } from './generate-request.ts';
-import { type CleanRequest, cleanRequest } from './ingress.ts';
+import { type CallerTrust, type CleanRequest, cleanRequest } from './ingress.ts';
 import { parseBody } from './parse-body.ts';
 import { readBody } from './read-body.ts';
-import { asksToExplain, readAgentHints, readConstraints, readPolicyClass } from './routing-constraints.ts';
+import { asksToExplain, readConstraints, readPolicyClass, readTenant } from './routing-constraints.ts';
 import type { RunningCalls } from './running-calls.ts';
-import { readSession } from './session-headers.ts';
+import { readBodySessionId, readSession } from './session-headers.ts';
 
 /** Metric label of requests that named no model of ours: whatever clients write must not make new series. */
 const NO_MODEL = 'unknown';
@@ -23,7 +24,7 @@ export async function generate(
   api: RequestApi,
   req: IncomingMessage,
   res: ServerResponse,
-  deps: GatewayDeps,
+  deps: GatewayParts,
   rules: CallerRules,
   calls: RunningCalls,
 ): Promise<void> {
@@ -58,11 +59,14 @@ export async function generate(
     const request = readGenerateRequest(api, clean.body);
     const served = namedModel(rules, deps.adapters?.all() ?? NO_ADAPTERS, client, request.model);
     model = served.model.name;
-    const roadRequest = await toRoadRequest(call.requestId, served, request, clean, req, deps);
+    const facts = { requestId: call.requestId, tenant: readTenant(clean.trusted) ?? client?.tenant ?? null };
+    const hints = readAgentHints(clean.trusted);
+    const roadRequest = await toRoadRequest(facts, served, request, { ...clean, hints }, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
     if (call.isOver) return;
     call.explain = asksToExplain(clean.trusted.headers);
-    call.attach(deps.road.arrive(roadRequest, call));
+    const chat = request.prompt.api === 'chat' ? request.prompt.chat : null;
+    call.attach(deps.speculative.arrive(roadRequest, chat, hints.speculativePrefill, call));
   } catch (thrown) {
     if (!(thrown instanceof PointsmanError)) logInside(thrown);
     call.fail(thrown);
@@ -92,20 +96,26 @@ function admit(rules: CallerRules, calls: RunningCalls, deps: GatewayDeps): void
   throw refusal;
 }
 
-function trustOf(req: IncomingMessage, rules: CallerRules): { routing: boolean; hints: boolean } {
+function trustOf(req: IncomingMessage, rules: CallerRules): CallerTrust {
   const address = req.socket.remoteAddress;
-  return { routing: rules.trustsRouting(address), hints: rules.trustsHints(address) };
+  const routing = rules.trustsRouting(address);
+  const { hints } = rules.config.router.agents;
+  return {
+    routing,
+    hints: rules.trustsHints(address),
+    agents: hints === 'all' || (hints === 'trusted' && routing),
+  };
 }
 
 async function toRoadRequest(
-  requestId: string,
+  { requestId, tenant }: { readonly requestId: string; readonly tenant: string | null },
   { model, adapter }: NamedModel,
   request: GenerateRequest,
-  clean: CleanRequest,
+  { hints, ...clean }: CleanRequest & { readonly hints: AgentHints },
   req: IncomingMessage,
   deps: GatewayDeps,
 ): Promise<RoadRequest> {
-  const hints = readAgentHints(clean.nvext);
+  const { agents } = deps.config().router;
   const constraints = readConstraints(clean.trusted, hints);
   const lastRole = request.prompt.api === 'chat' ? request.prompt.chat.lastRole : null;
   const source = deps.tokens(model.name);
@@ -128,9 +138,15 @@ async function toRoadRequest(
     ...(prompt.estimated === undefined ? {} : { estimated: prompt.estimated }),
     maxOutputTokens: request.maxOutputTokens,
     expectedOutputTokens: hints.expectedOutputTokens,
+    enginePriority: agents.forwardPriority ? hints.priority : null,
     loraName: adapter,
     cacheSalt: request.cacheSalt,
-    session: readSession(req.headersDistinct, lastRole),
+    session: readSession(
+      req.headersDistinct,
+      lastRole,
+      readBodySessionId(clean.body, agents.sessionBodyFields),
+    ),
+    tenant,
     constraints,
     policyClass: readPolicyClass(clean.trusted),
     incomingHint: clean.incomingHint,

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { cleanRequest } from './ingress.ts';
 import { ROUTER_ONLY_BODY, ROUTER_ONLY_HEADERS, ROUTER_ONLY_NVEXT } from './router-only-fields.ts';
 
-const NOBODY = { routing: false, hints: false };
-const EVERYTHING = { routing: true, hints: true };
+const NOBODY = { routing: false, hints: false, agents: false };
+const EVERYTHING = { routing: true, hints: true, agents: true };
 
 const ENVELOPE = {
   protocol_version: '0.1',
@@ -52,9 +52,9 @@ describe('ingress', () => {
   });
 
   it.each([...ROUTER_ONLY_HEADERS])('treats header %s of a trusted caller by its rule (%s)', (name, rule) => {
-    const { trusted, removed } = clean({ [name]: ' 1 ' }, {}, { routing: true, hints: false });
-    expect(trusted.headers).toEqual(rule === 'routing' ? { [name]: '1' } : {});
-    expect(removed).toEqual(rule === 'routing' ? [] : [name]);
+    const { trusted, removed } = clean({ [name]: ' 1 ' }, {}, { ...EVERYTHING, hints: false });
+    expect(trusted.headers).toEqual(rule !== 'nobody' ? { [name]: '1' } : {});
+    expect(removed).toEqual(rule !== 'nobody' ? [] : [name]);
   });
 
   it.each([...ROUTER_ONLY_BODY.keys()])('drops and counts body field %s of an untrusted caller', (name) => {
@@ -76,7 +76,7 @@ describe('ingress', () => {
         { model: 'tiny', [name]: ENVELOPE },
         EVERYTHING,
       );
-      expect(body).toEqual({ model: 'tiny' });
+      expect(body).toEqual({ model: 'tiny', ...(rule === 'agents' ? { [name]: ENVELOPE } : {}) });
       expect(trusted.body).toEqual(rule === 'routing' ? { [name]: ENVELOPE } : {});
       expect(incomingHint).toEqual(rule === 'hints' ? ENVELOPE : null);
       expect(removed).toEqual(rule === 'nobody' ? [name] : []);
@@ -95,25 +95,25 @@ describe('ingress', () => {
   );
 
   it.each([...ROUTER_ONLY_NVEXT])('treats nvext.%s by its rule (%s)', (name, rule) => {
-    const body = { model: 'tiny', nvext: { [name]: 7, agent_hints: { osl: 3 } } };
+    const body = { model: 'tiny', nvext: { [name]: 7, annotations: ['a'] } };
     const untrusted = clean({}, body, NOBODY);
     expect(untrusted.body).toEqual({ model: 'tiny' });
-    expect(untrusted.nvext).toEqual({ agent_hints: { osl: 3 } });
+    expect(untrusted.nvext).toEqual({ annotations: ['a'] });
     expect(untrusted.trusted.nvext).toEqual({});
     expect(untrusted.removed).toEqual([`nvext.${name}`]);
     const trusted = clean({}, body, EVERYTHING);
     expect(trusted.body).toEqual({ model: 'tiny' });
-    expect(trusted.trusted.nvext).toEqual(rule === 'routing' ? { [name]: 7 } : {});
-    expect(trusted.removed).toEqual(rule === 'routing' ? [] : [`nvext.${name}`]);
+    expect(trusted.trusted.nvext).toEqual(rule === 'nobody' ? {} : { [name]: 7 });
+    expect(trusted.removed).toEqual(rule === 'nobody' ? [`nvext.${name}`] : []);
   });
 
   it('keeps a hint in kv_transfer_params from a trusted caller and drops what else stands there', () => {
     const params = { kv_hint: ENVELOPE, do_remote_prefill: true };
-    const trusted = clean({}, { kv_transfer_params: params }, { routing: false, hints: true });
+    const trusted = clean({}, { kv_transfer_params: params }, { ...NOBODY, hints: true });
     expect(trusted.incomingHint).toEqual(ENVELOPE);
     expect(trusted.body).toEqual({});
     expect(trusted.removed).toEqual(['kv_transfer_params']);
-    const untrusted = clean({}, { kv_transfer_params: params }, { routing: true, hints: false });
+    const untrusted = clean({}, { kv_transfer_params: params }, { ...EVERYTHING, hints: false });
     expect(untrusted.incomingHint).toBeNull();
     expect(untrusted.removed).toEqual(['kv_transfer_params.kv_hint', 'kv_transfer_params']);
   });

@@ -16,10 +16,13 @@ import {
   type TrustedFields,
 } from './router-only-fields.ts';
 
-/** What the caller's address is trusted for. */
+/** What the caller is trusted for. */
 export interface CallerTrust {
   readonly routing: boolean;
+  /** Hint envelopes. */
   readonly hints: boolean;
+  /** Agent hints. */
+  readonly agents: boolean;
 }
 
 /** A request after ingress. */
@@ -43,8 +46,7 @@ export function cleanRequest(
   trust: CallerTrust,
   removed: (field: string) => void,
 ): CleanRequest {
-  const allows = (rule: FieldTrust): boolean =>
-    (rule === 'routing' && trust.routing) || (rule === 'hints' && trust.hints);
+  const allows = (rule: FieldTrust): boolean => rule !== 'nobody' && trust[rule];
   const hint = new HintFinder(trust.hints, removed);
   const trustedBody = emptyObject();
   const clean = emptyObject();
@@ -53,7 +55,7 @@ export function cleanRequest(
     if (name === 'kv_hints') hint.take(value, name);
     else if (name === 'kv_transfer_params') takeTransferParams(value, hint, removed);
     else if (name === EXTENSION_FIELD) clean[name] = cleanExtension(value, removed);
-    else if (rule === null) clean[name] = value;
+    else if (rule === null || (rule === 'agents' && trust.agents)) clean[name] = value;
     else if (allows(rule)) trustedBody[name] = value;
     else removed(bodyFieldLabel(name));
   }

@@ -15,10 +15,10 @@ export function invalidField(param: string, problem: string): PointsmanError {
 }
 
 /** An optional boolean; null counts as absent. */
-export function booleanField(body: JsonObject, name: string): boolean | null {
+export function booleanField(body: JsonObject, name: string, path = name): boolean | null {
   const value = body[name] ?? null;
   if (value === null || typeof value === 'boolean') return value;
-  throw invalidField(name, 'must be true or false');
+  throw invalidField(path, 'must be true or false');
 }
 
 /** An optional integer within bounds; null counts as absent. */

@@ -2,8 +2,8 @@
 // on some of these, so a client that could write them would steer workers it was never shown.
 import type { JsonObject } from './request-fields.ts';
 
-/** Who may send a field: callers trusted for routing, callers trusted for hint envelopes, or nobody. */
-export type FieldTrust = 'routing' | 'hints' | 'nobody';
+/** Who may send a field: callers trusted for routing, for hint envelopes, for agent hints, or nobody. */
+export type FieldTrust = 'routing' | 'hints' | 'agents' | 'nobody';
 
 /** Request headers, lower case. */
 export const ROUTER_ONLY_HEADERS: ReadonlyMap<string, FieldTrust> = new Map<string, FieldTrust>([
@@ -15,15 +15,24 @@ export const ROUTER_ONLY_HEADERS: ReadonlyMap<string, FieldTrust> = new Map<stri
   ['x-data-parallel-rank', 'routing'],
   ['x-dynamo-meta-policy-class', 'routing'],
   ['x-pointsman-explain', 'routing'],
+  ['x-tenant-id', 'routing'],
   // Pins of the prefill leg.
   ['x-dynamo-prefill-instance-id', 'routing'],
   ['x-prefill-instance-id', 'routing'],
   ['x-dynamo-prefill-dp-rank', 'routing'],
   ['x-prefill-dp-rank', 'routing'],
   ['x-bypass-remote-prefill', 'nobody'],
+  // Agent hints.
+  ['x-dynamo-request-priority', 'agents'],
+  ['x-dynamo-request-strict-priority', 'agents'],
+  ['x-pointsman-expected-output-tokens', 'agents'],
+  ['x-pointsman-speculative-prefill', 'agents'],
 ]);
 
-/** Top-level members of the body. `kv_transfer_params` is looked into: its `kv_hint` has a rule of its own. */
+/**
+ * Top-level members of the body. `kv_transfer_params` is looked into: its `kv_hint` has a rule of its own. What is for agents is the
+ * engine's own word, which stays in the body.
+ */
 export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string, FieldTrust>([
   ['kv_hints', 'hints'],
   ['kv_transfer_params', 'nobody'],
@@ -42,6 +51,7 @@ export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string,
   ['pinned_worker', 'routing'],
   ['allowed_worker_ids', 'routing'],
   ['policy_class', 'routing'],
+  ['priority', 'agents'],
 ]);
 
 /** Members of the body's `nvext` object. */
@@ -52,6 +62,7 @@ export const ROUTER_ONLY_NVEXT: ReadonlyMap<string, FieldTrust> = new Map<string
   ['router', 'routing'],
   ['prefill_worker_id', 'routing'],
   ['prefill_dp_rank', 'routing'],
+  ['agent_hints', 'agents'],
 ]);
 
 /** Any top-level member that begins so: the prefill handoff of SGLang. */

@@ -1,47 +1,24 @@
-// What a trusted caller may ask of routing, read from its headers and body; and agent hints, which anyone may send.
+// What a trusted caller may ask of routing, read from its headers and body.
 import type { RoutingConstraints } from '../road/index.ts';
-import {
-  integerField,
-  invalidField,
-  type JsonObject,
-  objectField,
-  textField,
-  u64,
-} from './request-fields.ts';
+import type { AgentHints } from './agent-hints.ts';
+import { invalidField, type JsonObject, objectField, textField, u64 } from './request-fields.ts';
 import type { TrustedFields } from './router-only-fields.ts';
 
 const MAX_U32 = 0xffffffff;
-const MAX_I32 = 0x7fffffff;
 const MAX_LIST = 4096;
 const MAX_TAINT = 256;
 const MAX_CLASS = 128;
 const CLASS_HEADER = 'x-dynamo-meta-policy-class';
-
-/** Expectations an agent may state about its own request. */
-export interface AgentHints {
-  /** Expected output tokens, or null. */
-  readonly expectedOutputTokens: number | null;
-  /** ≥ 0; higher is more important. */
-  readonly priority: number;
-  readonly strictPriority: number;
-}
-
-/** `nvext.agent_hints`. @throws PointsmanError PM_REQUEST_INVALID */
-export function readAgentHints(nvext: JsonObject): AgentHints {
-  const hints = objectField(nvext, 'agent_hints', 'nvext.agent_hints') ?? {};
-  const at = 'nvext.agent_hints';
-  return {
-    expectedOutputTokens: integerField(hints, 'osl', 1, MAX_I32, `${at}.osl`),
-    priority: Math.max(0, integerField(hints, 'priority', -MAX_I32 - 1, MAX_I32, `${at}.priority`) ?? 0),
-    strictPriority: integerField(hints, 'strict_priority', 0, MAX_U32, `${at}.strict_priority`) ?? 0,
-  };
-}
+const TENANT_HEADER = 'x-tenant-id';
 
 /**
  * Constraints from trusted fields; headers win over the body, and the body's own fields over `nvext`.
  * @throws PointsmanError PM_REQUEST_INVALID for a malformed one: a pin that cannot be read must not become a free choice.
  */
-export function readConstraints(trusted: TrustedFields, hints: AgentHints): RoutingConstraints {
+export function readConstraints(
+  trusted: TrustedFields,
+  hints: Pick<AgentHints, 'priority' | 'strictPriority'>,
+): RoutingConstraints {
   const constraints = objectField(trusted.body, 'routing_constraints') ?? {};
   const at = 'routing_constraints';
   return {
@@ -51,7 +28,8 @@ export function readConstraints(trusted: TrustedFields, hints: AgentHints): Rout
     requiredTaints: taintList(constraints.required_taints, `${at}.required_taints`),
     preferredTaints: taintWeights(objectField(constraints, 'preferred_taints', `${at}.preferred_taints`)),
     temperature: temperatureOf(objectField(trusted.body, 'router_config_override')),
-    priority: hints.priority,
+    // Less than none is for engines: nobody is put behind those that came later.
+    priority: Math.max(0, hints.priority ?? 0),
     strictPriority: hints.strictPriority,
   };
 }
@@ -65,6 +43,14 @@ export function readPolicyClass(trusted: TrustedFields): string | null {
   return header === undefined
     ? textField(trusted.body, 'policy_class', MAX_CLASS)
     : textField({ [CLASS_HEADER]: header }, CLASS_HEADER, MAX_CLASS);
+}
+
+/** Whose request a trusted caller says it is; null = it does not say. @throws PointsmanError PM_REQUEST_INVALID */
+export function readTenant({ headers }: Pick<TrustedFields, 'headers'>): string | null {
+  const tenant = headers[TENANT_HEADER];
+  if (tenant === undefined) return null;
+  if (/^[\x20-\x7e]{1,256}$/.test(tenant)) return tenant;
+  throw invalidField(TENANT_HEADER, 'must be 1 to 256 printable ASCII characters');
 }
 
 type Pin = NonNullable<RoutingConstraints['pinnedWorker']>;

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { DistinctHeaders } from '../road/index.ts';
-import { readSession } from './session-headers.ts';
+import { readBodySessionId, readSession } from './session-headers.ts';
 
 const CANONICAL = { 'x-dynamo-session-id': ['own'], 'x-dynamo-parent-session-id': ['own-parent'] };
 const CLAUDE = { 'x-claude-code-session-id': ['root'] };
@@ -114,6 +114,34 @@ describe('the identity of a session', () => {
     expect(readSession({ ...headers, 'x-dynamo-session-final': ['no'] }, null)).not.toHaveProperty(
       'sessionFinal',
     );
+  });
+});
+
+describe('an id in the body', () => {
+  const BODY = { session_id: ' s ', prompt_cache_key: 'k', previous_response_id: 'r' };
+
+  it('is that of the first usable member that is listed', () => {
+    expect(readBodySessionId(BODY, [])).toBeNull();
+    expect(readBodySessionId(BODY, ['session_id', 'prompt_cache_key'])).toBe('s');
+    expect(readBodySessionId(BODY, ['previous_response_id', 'session_id'])).toBe('r');
+    for (const unusable of ['', ' ', 'caf\u00e9', '\u0001sg:x', 'x'.repeat(257), 7, null, { id: 's' }]) {
+      const body = { ...BODY, session_id: unusable };
+      expect(readBodySessionId(body, ['session_id', 'prompt_cache_key'])).toBe('k');
+      expect(readBodySessionId(body, ['session_id'])).toBeNull();
+    }
+    const longest = 'x'.repeat(256);
+    expect(readBodySessionId({ session_id: longest }, ['session_id'])).toBe(longest);
+  });
+
+  it('names a session where no header does, and then has no parent', () => {
+    expect(readSession({ 'x-parent-session-id': ['p'] }, 'user', 'body')).toEqual({
+      sessionId: 'body',
+      inputTrigger: 'user_message',
+      agentHeaders: { 'x-parent-session-id': ['p'] },
+    });
+    expect(readSession({ 'x-dynamo-session-final': ['1'] }, null, 'body')?.sessionFinal).toBe(true);
+    expect(readSession({ 'x-session-id': ['header'] }, null, 'body')?.sessionId).toBe('header');
+    expect(readSession({ 'x-session-id': ['caf\u00e9'] }, null, 'body')?.sessionId).toBe('body');
   });
 });
 

@@ -1,7 +1,9 @@
 // Whose request it is, from the headers of the router and of the agents it knows. Nothing authenticates them: they label a request and
 // place nothing by themselves.
+import type { SessionBodyField } from '../config/index.ts';
 import type { SessionContext } from '../plugin/index.ts';
 import { agentHeadersOf, type DistinctHeaders } from '../road/index.ts';
+import type { JsonObject } from './request-fields.ts';
 
 const FINAL = 'x-dynamo-session-final';
 
@@ -63,14 +65,18 @@ const AGENTS: readonly Identity[] = [
  * The session of a request, frozen; null without a usable session id. The router's own headers go before an agent's.
  * @param headers every value of every header by itself; of one that was sent several times the first names a session.
  * @param lastRole role of the last message of a chat, from which the trigger follows; null for other requests.
+ * @param bodyId id from a member of the body, for requests without a usable header; null = none.
  */
-export function readSession(headers: DistinctHeaders, lastRole: string | null): SessionContext | null {
+export function readSession(
+  headers: DistinctHeaders,
+  lastRole: string | null,
+  bodyId: string | null = null,
+): SessionContext | null {
   const agent = AGENTS.find(({ key }) => readId(headers, key) !== null) ?? null;
   const identity = readId(headers, CANONICAL.key) === null ? agent : CANONICAL;
-  const sessionId = identity === null ? null : firstId(headers, identity.session);
-  if (identity === null || sessionId === null) return null;
-  const hasParent = identity.child === undefined || readId(headers, identity.child) !== null;
-  const parent = hasParent ? firstId(headers, identity.parent) : null;
+  const sessionId = identity === null ? bodyId : firstId(headers, identity.session);
+  if (sessionId === null) return null;
+  const parent = identity === null ? null : parentId(headers, identity);
   const final = readBoolean(firstValue(headers, FINAL));
   return Object.freeze({
     sessionId,
@@ -80,6 +86,20 @@ export function readSession(headers: DistinctHeaders, lastRole: string | null): 
     agentHeaders: agentHeadersOf(headers),
     ...(agent !== null && isCompaction(headers, agent) ? { compaction: true } : {}),
   });
+}
+
+/** The id in the first of these members of a body that holds a usable one; null = none does. */
+export function readBodySessionId(body: JsonObject, fields: readonly SessionBodyField[]): string | null {
+  for (const field of fields) {
+    const value = body[field];
+    const id = typeof value === 'string' ? value.trim() : '';
+    if (isId(id)) return id;
+  }
+  return null;
+}
+
+function parentId(headers: DistinctHeaders, { child, parent }: Identity): string | null {
+  return child === undefined || readId(headers, child) !== null ? firstId(headers, parent) : null;
 }
 
 function firstId(headers: DistinctHeaders, names: readonly string[]): string | null {
@@ -93,7 +113,11 @@ function firstId(headers: DistinctHeaders, names: readonly string[]): string | n
 /** Printable text without surrounding blanks; Node hands header bytes over as Latin-1. */
 function readId(headers: DistinctHeaders, name: string): string | null {
   const id = firstValue(headers, name);
-  return id !== '' && id.length <= MAX_ID_BYTES && /^[\x20-\x7e]*$/.test(id) ? id : null;
+  return isId(id) ? id : null;
+}
+
+function isId(id: string): boolean {
+  return id !== '' && id.length <= MAX_ID_BYTES && /^[\x20-\x7e]*$/.test(id);
 }
 
 /** The first value of a header without the blanks around it; empty when it was not sent. */

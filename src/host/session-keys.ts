@@ -9,7 +9,7 @@ export class SessionKeys {
   /** What they begin with; null = no session can have such a one. */
   readonly #prefix: string | null;
 
-  /** @param tenant the cache salt, as engines tell of it too; null = none. */
+  /** @param tenant as `sessionTenant` names it; null = none. */
   constructor({ model, routingGroup }: Partition, tenant: string | null) {
     this.partition = { model, routingGroup };
     this.tenant = tenant;

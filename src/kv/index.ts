@@ -1,4 +1,5 @@
 // Identity and residency of KV blocks: hashing, the prefix index, and which blocks sessions have.
+
 export {
   ApproximateResidency,
   type ApproximateResidencyOptions,
@@ -24,7 +25,14 @@ export {
 } from './hashing/u64.ts';
 export { U64Map, type U64MapVisitor } from './hashing/u64-map.ts';
 export { runtimeWebAssembly, type WasmMemory, type WasmModule } from './hashing/wasm-api.ts';
-export { sessionKey, sessionKeyPrefix, sessionKeyWithin } from './lineage/session-key.ts';
+export { KEYLESS_PREFIX, type KeylessLimits, KeylessSessions } from './keyless/keyless-sessions.ts';
+export {
+  type SessionOwner,
+  sessionKey,
+  sessionKeyPrefix,
+  sessionKeyWithin,
+  sessionTenant,
+} from './lineage/session-key.ts';
 export { SessionPrefixIndex } from './lineage/session-prefix-index.ts';
 export {
   SessionUpdates,

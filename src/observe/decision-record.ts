@@ -137,6 +137,7 @@ export interface DecisionRecord {
   readonly request_id: string;
   readonly attempt: number;
   readonly at_ms: number;
+  /** Who brought the request: `gateway`, `selection`, `replay`, or `speculative` = the router itself, ahead of a next turn. */
   readonly door: string;
   readonly model: string;
   readonly partition: { readonly model: string; readonly routing_group: string };

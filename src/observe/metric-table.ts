@@ -31,6 +31,16 @@ export const METRICS = {
     help: 'Requests the gateway has accepted and not finished answering.',
     labels: [],
   },
+  pointsman_speculative_prefills_total: {
+    kind: 'counter',
+    help: 'Prompts of next turns computed ahead, by model and outcome: sent (booked on a worker), and then one of completed, failed or cancelled (the next turn came, or the router stops); those never sent end as cancelled or refused (no room, they would have waited, or the prompt is not known exactly).',
+    labels: ['model', 'outcome'],
+  },
+  pointsman_speculative_prefills_active: {
+    kind: 'gauge',
+    help: 'Prompts of next turns that are tokenized or computed ahead now (limits.speculative_prefills).',
+    labels: [],
+  },
   // --- road ---
   pointsman_disaggregated_requests_total: {
     kind: 'counter',
@@ -89,7 +99,7 @@ export const METRICS = {
   },
   pointsman_queue_kept_bytes: {
     kind: 'gauge',
-    help: 'Memory in use for the block hashes of requests that wait for their turn, 64 MiB at most.',
+    help: 'Memory in use for requests that wait for their turn: texts of their sessions, and their block hashes while all is 64 MiB at most.',
     labels: [],
   },
   pointsman_queue_unknown_classes_total: {
@@ -107,6 +117,16 @@ export const METRICS = {
     help: 'How long requests waited until their turn came; those that went on at once are not in it.',
     labels: ['model', 'role', 'policy_class'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
+  },
+  pointsman_keyless_conversations: {
+    kind: 'gauge',
+    help: 'Conversations without an id that are known by their prompts now (router.keyless_sessions).',
+    labels: [],
+  },
+  pointsman_keyless_bytes: {
+    kind: 'gauge',
+    help: 'Memory in use for the blocks of these conversations.',
+    labels: [],
   },
   pointsman_retries_total: {
     kind: 'counter',

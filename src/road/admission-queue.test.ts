@@ -1,77 +1,9 @@
-// Requests that wait for their turn on the road: who waits, when they go on, how waits end, and what is left behind.
+// Requests that wait for their turn on the road: who waits and when they go on.
 import { describe, expect, it } from 'vitest';
-import { parseConfig, type QueueSettings, queueSettingsOf } from '../config/index.ts';
-import type { Metrics } from '../observe/index.ts';
-import { defineRequestClassifier, type Overrides, PointsmanError } from '../plugin/index.ts';
-import {
-  prompt,
-  REPORT,
-  RecordingSink,
-  type TestRoadOptions,
-  testRoad,
-  workerSpec,
-} from './road.fixtures.ts';
+import { PointsmanError } from '../plugin/index.ts';
+import { classified, queued, settings, THRESHOLD, TWO } from './admission-queue.fixtures.ts';
+import { prompt, workerSpec } from './road.fixtures.ts';
 import { NO_CONSTRAINTS } from './types.ts';
-
-const settings = (yaml: string): QueueSettings => queueSettingsOf(parseConfig(yaml, 'q.yaml').config);
-const THRESHOLD = settings('router: { router_queue_threshold: 0 }');
-const TWO = `default_policy_family: standard
-uncached_isl_buckets: [{ min_tokens: 0, bucket: short }, { min_tokens: 100, bucket: long }]
-policy_classes:
-  - { name: short, policy_family: standard, cache_bucket: short, quantum: 64, prefill_busy_threshold: 0 }
-  - { name: long, policy_family: standard, cache_bucket: long, quantum: 64, prefill_busy_threshold: 0, request_queue_limit_per_worker: 1 }
-  - { name: express, quantum: 640, prefill_busy_threshold: 0 }
-  - { name: open, quantum: 64 }
-`;
-
-/** Counts and measurements of the queue, by name and labels. */
-function watching() {
-  const counts = new Map<string, number>();
-  const waits: number[] = [];
-  const gauges = new Map<string, () => unknown>();
-  const metrics: Metrics = {
-    count: (name, labels = {}, by = 1) => {
-      const key = `${name} ${Object.values(labels).join(' ')}`;
-      counts.set(key, (counts.get(key) ?? 0) + by);
-    },
-    observe: (name, value) => {
-      if (name === 'pointsman_queue_wait_seconds') waits.push(value);
-    },
-    gauge: (name, read) => void gauges.set(name, read),
-  };
-  return {
-    metrics,
-    waits,
-    count: (key: string) => counts.get(key) ?? 0,
-    gauge: (name: string) => gauges.get(name)?.(),
-  };
-}
-
-async function queued(queues: QueueSettings, more: TestRoadOptions = {}) {
-  const watched = watching();
-  const road = await testRoad({ workers: [workerSpec(1n)], queues, metrics: watched.metrics, ...more });
-  const { clock, transport } = road;
-  return {
-    ...road,
-    ...watched,
-    dispatched: () => transport.dispatched.map(({ request }) => request.requestId),
-    /** Lets what is planned for now happen. */
-    now: () => clock.advanceTo(clock.now()),
-    later: (ms: number) => clock.advanceTo(clock.now() + ms),
-    firstToken: (at: number) => transport.dispatched[at]?.sink.tokens(1),
-    end: (at: number) => transport.dispatched[at]?.sink.finished(REPORT),
-    pinned: (workerId: bigint) => ({
-      constraints: { ...NO_CONSTRAINTS, pinnedWorker: { workerId, rank: null } },
-    }),
-  };
-}
-
-const classified = (overrides: Overrides): Pick<TestRoadOptions, 'classifier'> => ({
-  classifier: {
-    definition: defineRequestClassifier({ type: 'mine', create: () => ({ classify: () => overrides }) }),
-    policyClasses: ['standard', 'express', 'open'],
-  },
-});
 
 describe('a request for busy workers', () => {
   it('waits until a prompt is computed, in order of arrival, with its wait in record and metrics', async () => {
@@ -126,6 +58,26 @@ describe('a request for busy workers', () => {
     on.arrive({ policyClass: 'default' });
     on.arrive();
     expect(on.count('pointsman_queue_unknown_classes_total tiny')).toBe(1);
+  });
+
+  it('keeps its session while it waits, and every byte of it is counted', async () => {
+    const on = await queued(THRESHOLD);
+    on.arrive();
+    const without = () => Number(on.gauge('pointsman_queue_kept_bytes'));
+    on.arrive();
+    // Four blocks of 16 tokens: two hashes of 8 bytes for each.
+    expect(without()).toBe(64);
+    const agentHeaders = { 'x-codex-a': ['12', ''], 'thread-id': ['t'] };
+    const ids = { sessionId: 'child', parentSessionId: 'root', inputTrigger: 'other' };
+    const held = on.arrive({ session: { ...ids, agentHeaders } });
+    expect(without()).toBe(128 + 5 + 4 + 5 + (9 + 2) + 9 + (9 + 1));
+    held.ticket.abort();
+    expect(without()).toBe(64);
+    on.firstToken(0);
+    on.now();
+    expect(without()).toBe(0);
+    for (const at of [0, 1]) on.end(at);
+    on.expectIdle();
   });
 
   it('goes on at once where nothing is configured, and leaves no trace of a queue', async () => {
@@ -341,157 +293,5 @@ describe('a class', () => {
     on.fleet.setState(2n, 'gone');
     on.now();
     expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([{ value: 0 }, { value: 2 }, {}, {}]);
-  });
-});
-
-describe('a wait', () => {
-  it('ends when the request was due, with the deadline and a time to try again', async () => {
-    const on = await queued(THRESHOLD, classified({ dueAt: 1500 }));
-    on.arrive();
-    const { sink } = on.arrive();
-    on.later(499);
-    expect(sink.heard).toEqual([]);
-    on.later(1);
-    expect(sink.heard).toEqual(['failed PM_QUEUE_DEADLINE before head']);
-    expect([sink.error?.status, sink.error?.details]).toEqual([
-      429,
-      {
-        refusal: 'queue_deadline',
-        policy_class: 'default',
-        model: 'tiny',
-        role: 'aggregated',
-        waited_ms: 500,
-        retry_after: '1',
-      },
-    ]);
-    // One that is overdue when it would begin to wait does not.
-    on.later(1);
-    expect(on.arrive().sink.heard).toEqual(['failed PM_QUEUE_DEADLINE before head']);
-    expect([
-      on.count('pointsman_overload_refusals_total tiny queue_deadline'),
-      on.count('pointsman_queue_requests_total tiny aggregated default expired'),
-    ]).toEqual([2, 1]);
-    on.end(0);
-    expect([on.arrive().sink.heard[0], on.clock.nextTimerAt()]).toEqual(['booked 1/0', null]);
-  });
-
-  it('does not end early where a due time is further off than a timer reaches', async () => {
-    const dueAt = 1000 + 2 ** 31 + 5000;
-    const on = await queued(THRESHOLD, classified({ dueAt }));
-    on.arrive();
-    const { sink, ticket } = on.arrive();
-    on.later(150);
-    expect(sink.heard).toEqual([]);
-    ticket.abort();
-    on.end(0);
-    expect(on.clock.nextTimerAt()).toBeNull();
-  });
-
-  it('ends when the client leaves, without a word, and the next one has its place', async () => {
-    const on = await queued(THRESHOLD);
-    on.arrive();
-    const gone = on.arrive();
-    on.arrive();
-    gone.ticket.abort();
-    gone.ticket.abort();
-    expect([
-      gone.sink.heard,
-      on.count('pointsman_queue_requests_total tiny aggregated default aborted'),
-    ]).toEqual([[], 1]);
-    on.end(0);
-    on.now();
-    expect(on.dispatched()).toEqual(['r1', 'r3']);
-  });
-
-  it('counts as a request under way', async () => {
-    const on = await queued(THRESHOLD, { concurrentRequests: 2 });
-    on.arrive();
-    on.arrive();
-    expect(on.arrive().sink.heard).toEqual(['failed PM_OVERLOADED before head']);
-  });
-
-  it('ends with an answer for everybody when the road closes', async () => {
-    const on = await queued(THRESHOLD);
-    on.arrive();
-    const waiting = [on.arrive(), on.arrive()];
-    on.road.close();
-    const stopped = ['failed PM_SHUTTING_DOWN before head'];
-    expect(waiting.map(({ sink }) => sink.heard)).toEqual([stopped, stopped]);
-    expect(on.arrive().sink.heard).toEqual(stopped);
-    on.end(0);
-    expect([on.arrive().sink.heard[0], on.clock.nextTimerAt()]).toEqual(['booked 1/0', null]);
-  });
-
-  it('is not asked of those who will not wait', async () => {
-    const on = await queued(THRESHOLD);
-    on.arrive();
-    on.arrive();
-    const refused = on.arrive({ queueing: 'refuse' }).sink;
-    expect(refused.heard).toEqual(['failed PM_QUEUE_WOULD_WAIT before head']);
-    expect(refused.error?.details).toMatchObject({
-      policy_class: 'default',
-      pending_count: 1,
-      pending_isl_tokens: 64,
-      pending_cached_tokens: 0,
-    });
-    on.arrive({ queueing: 'bypass' });
-    expect(on.dispatched()).toEqual(['r1', 'r4']);
-  });
-
-  it('goes on after a door that fails, or asks for more, while it is told', async () => {
-    const on = await queued(THRESHOLD);
-    on.arrive();
-    const broken = new RecordingSink();
-    broken.failOn = 'booked';
-    on.arrive({}, broken);
-    const again = new RecordingSink();
-    again.also = (call) => {
-      if (call === 'booked') on.arrive();
-    };
-    on.arrive({}, again);
-    on.end(0);
-    on.now();
-    on.now();
-    expect(on.dispatched()).toEqual(['r1', 'r3']);
-    on.end(1);
-    on.now();
-    on.end(2);
-    on.expectIdle();
-  });
-});
-
-describe('a reload', () => {
-  it('moves who waits to the default family where the class is gone, and loses nobody', async () => {
-    const on = await queued(settings(TWO));
-    on.arrive();
-    on.arrive({ tokens: prompt(2, 64) });
-    on.arrive({ tokens: prompt(3, 128), policyClass: 'express' });
-    on.road.setQueues(settings(TWO.replace(/.*express.*\n/, '')));
-    expect(on.gauge('pointsman_queue_pending_requests')).toMatchObject([
-      { labels: { policy_class: 'short' }, value: 1 },
-      { labels: { policy_class: 'long' }, value: 1 },
-      { labels: { policy_class: 'open' }, value: 0 },
-    ]);
-    on.now();
-    expect(on.dispatched()).toEqual(['r1']);
-    for (const at of [0, 1, 2]) {
-      on.end(at);
-      on.now();
-    }
-    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3']);
-    on.expectIdle();
-  });
-
-  it('lets everybody go where there are no queues any more', async () => {
-    const on = await queued(settings(TWO));
-    for (let at = 0; at < 4; at += 1) on.arrive();
-    on.road.setQueues(settings(''));
-    on.now();
-    expect(on.dispatched()).toEqual(['r1', 'r2', 'r3', 'r4']);
-    on.arrive();
-    expect(on.dispatched()).toHaveLength(5);
-    for (let at = 0; at < 5; at += 1) on.end(at);
-    on.expectIdle();
-    expect(on.clock.nextTimerAt()).toBeNull();
   });
 });

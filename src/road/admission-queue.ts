@@ -4,7 +4,7 @@
 
 import type { QueueSettings } from '../config/index.ts';
 import type { Fleet } from '../fleet/index.ts';
-import type { GaugeSample, Metrics } from '../observe/index.ts';
+import type { Metrics } from '../observe/index.ts';
 import { type Clock, type Partition, PointsmanError } from '../plugin/index.ts';
 import {
   hasThreshold,
@@ -13,21 +13,23 @@ import {
   type QueueGate,
   type QueueProfile,
 } from '../scheduling/index.ts';
+import { sessionBytes } from './agent-headers.ts';
 import { promptTokensOf, type Waits } from './caller-part.ts';
 import { askedClassOf, dueAtOf, turnCostOf } from './classify.ts';
 import type { HeldExchange, HeldRequest } from './first-worker-hold.ts';
 import { ModelQueue } from './model-queue.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
+import { sumsOf } from './queue-gauges.ts';
 import { groupOf, labelsOf, queueKey } from './queue-names.ts';
 import { QueueProfiles } from './queue-profiles.ts';
-import type { KnownHashes, QueueFacts } from './queue-walk.ts';
+import { hashBytes, type KnownHashes, type QueueFacts } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** While anybody waits, ms between looks that nothing else calls for: foreseen prefill falls by itself. */
 const RECHECK_MS = 100;
 /** Timers of a machine go no further. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-/** Hashes that are kept for those that wait; beyond that they are computed again. */
+/** Kept for those that wait, with their sessions: hashes beyond that are computed again. */
 const MAX_KEPT_BYTES = 64 * 2 ** 20;
 
 /** Turns of a queue in one look; whatever else the router has to do comes between two. */
@@ -59,6 +61,8 @@ interface Waiting<E extends HeldExchange> {
   readonly since: number;
   readonly dueAt: number | null;
   readonly known: KnownHashes | null;
+  /** What it keeps: hashes, and texts of its session. */
+  readonly bytes: number;
   entry: QueueEntry<Waiting<E>> | null;
   cancelDue: (() => void) | null;
 }
@@ -83,9 +87,13 @@ export class AdmissionQueue<E extends HeldExchange> {
   constructor(ports: AdmissionPorts<E>) {
     this.#ports = ports;
     const { metrics, fleet } = ports;
-    metrics.gauge('pointsman_queue_pending_requests', () => this.#sums(({ requests }) => requests));
-    metrics.gauge('pointsman_queue_pending_isl_tokens', () => this.#sums((stats) => stats.rawIslTokens));
-    metrics.gauge('pointsman_queue_pending_cached_tokens', () => this.#sums((stats) => stats.cachedTokens));
+    metrics.gauge('pointsman_queue_pending_requests', () => sumsOf(this.#all(), ({ requests }) => requests));
+    metrics.gauge('pointsman_queue_pending_isl_tokens', () =>
+      sumsOf(this.#all(), (stats) => stats.rawIslTokens),
+    );
+    metrics.gauge('pointsman_queue_pending_cached_tokens', () =>
+      sumsOf(this.#all(), (stats) => stats.cachedTokens),
+    );
     metrics.gauge('pointsman_queue_kept_bytes', () => this.#keptBytes);
     const changed = (): void => this.#lookSoon(true);
     fleet.listen({ added: changed, removed: changed, stateChanged: changed, capabilitiesChanged: changed });
@@ -153,20 +161,24 @@ export class AdmissionQueue<E extends HeldExchange> {
         ? into.wouldWait(at, now)
         : into.refusal(at, dueAt, gate.workersOf(request), () => gate.prefillTokensOf(request), now);
     if (error !== null) return { kind: 'refused', error };
+    const session = sessionBytes(request.session);
+    // Callers that carry their requests give the hashes with them.
+    const known = (request.caller ?? null) === null ? this.#known(lookup, session) : null;
     const waiting: Waiting<E> = {
       walk,
       request,
       of: into,
       since: now,
       dueAt,
-      // Callers that carry their requests give the hashes with them.
-      known: (request.caller ?? null) === null ? this.#keep(lookup) : null,
+      known,
+      bytes: session + hashBytes(known),
       entry: null,
       cancelDue: null,
     };
     const snapshot = { rawIsl, cached, cost: turnCostOf(classification, rawIsl, cached) };
     waiting.entry = into.add(at, { payload: waiting, snapshot, request, dueAt }, now);
     this.#waiting += 1;
+    this.#keptBytes += waiting.bytes;
     walk.exchange.waitsFor(() => this.#leave(waiting, 'aborted'));
     this.#armDue(waiting);
     this.#tick();
@@ -269,7 +281,7 @@ export class AdmissionQueue<E extends HeldExchange> {
   #ended(waiting: Waiting<E>, outcome: string): void {
     const name = waiting.entry?.of.queueClass.name ?? '';
     this.#waiting -= 1;
-    this.#keptBytes -= bytesOf(waiting.known);
+    this.#keptBytes -= waiting.bytes;
     waiting.entry = null;
     waiting.cancelDue?.();
     waiting.walk.exchange.waitedFor();
@@ -324,29 +336,10 @@ export class AdmissionQueue<E extends HeldExchange> {
     return [...this.#queues.values()].flatMap((ofModel) => [...ofModel.values()]);
   }
 
-  #keep({ hashes, blockSize, bigrams }: PromptLookup): KnownHashes | null {
+  /** The hashes that are kept of a request, where there is room for them. */
+  #known({ hashes, blockSize, bigrams }: PromptLookup, session: number): KnownHashes | null {
     if (hashes === null) return null;
     const known = { hashes, blockSize, bigrams };
-    const bytes = bytesOf(known);
-    if (this.#keptBytes + bytes > MAX_KEPT_BYTES) return null;
-    this.#keptBytes += bytes;
-    return known;
+    return this.#keptBytes + session + hashBytes(known) > MAX_KEPT_BYTES ? null : known;
   }
-
-  #sums(of: (stats: ModelQueue<Waiting<E>>['classes'][number]['stats']) => number): GaugeSample[] {
-    // The queues of several routing groups of a model stand in one series.
-    const samples = new Map<string, { labels: GaugeSample['labels']; value: number }>();
-    for (const queue of this.#all()) {
-      for (const { queueClass, stats } of queue.classes) {
-        const labels = { ...labelsOf(queue), policy_class: queueClass.name };
-        const key = JSON.stringify(Object.values(labels));
-        samples.set(key, { labels, value: (samples.get(key)?.value ?? 0) + of(stats) });
-      }
-    }
-    return [...samples.values()];
-  }
-}
-
-function bytesOf(known: KnownHashes | null): number {
-  return known === null ? 0 : known.hashes.local.byteLength + known.hashes.sequence.byteLength;
 }

@@ -47,6 +47,16 @@ export function agentHeadersOf(headers: DistinctHeaders): SessionContext['agentH
   return values === 0 ? NONE : Object.freeze(captured);
 }
 
+/** Bytes of a session's texts, its headers with their names; every character of them is one. */
+export function sessionBytes(session: SessionContext | null): number {
+  if (session === null) return 0;
+  const { agentHeaders, inputTrigger = '', parentSessionId = '', sessionId } = session;
+  let bytes = sessionId.length + parentSessionId.length + inputTrigger.length;
+  for (const [name, values] of Object.entries(agentHeaders))
+    for (const value of values) bytes += name.length + value.length;
+  return bytes;
+}
+
 /** Node hands header bytes over as Latin-1; text is what every reader agrees on. */
 function isText(value: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(value);

@@ -26,6 +26,7 @@ export function engineRequest(
     tokens: request.tokensSource === 'estimate' ? null : request.tokens,
     maxOutputTokens: request.maxOutputTokens,
     session: request.session,
+    priority: request.enginePriority ?? null,
     hint,
   };
   return leg === undefined ? whole : { ...whole, ...handedOver(leg, worker, rank) };

@@ -1,7 +1,7 @@
 // The one function that walks a request through the steps.
 
 export { admitDirectly, countRefusal } from './admission.ts';
-export { agentHeadersOf, type DistinctHeaders } from './agent-headers.ts';
+export { agentHeadersOf, type DistinctHeaders, sessionBytes } from './agent-headers.ts';
 export {
   type CallerPart,
   type CallerSink,

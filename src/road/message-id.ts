@@ -1,5 +1,4 @@
 // Under which message id the hints of a booking go out. Engines report late, so each booking has an id of its own.
-import { isAside } from './request-leg.ts';
 import type { RoadRequest } from './types.ts';
 
 /**
@@ -8,6 +7,6 @@ import type { RoadRequest } from './types.ts';
  */
 export function messageIdOf(request: RoadRequest, booking: number): string {
   const { requestId, role } = request;
-  const own = isAside(request) ? `${requestId}/${role}` : requestId;
+  const own = request.leg?.aside === true ? `${requestId}/${role}` : requestId;
   return booking > 1 ? `${own}/${booking}` : own;
 }

@@ -18,3 +18,8 @@ export interface KnownHashes {
   readonly blockSize: number;
   readonly bigrams: boolean;
 }
+
+/** Their bytes; 0 without any. */
+export function hashBytes(known: KnownHashes | null): number {
+  return known === null ? 0 : known.hashes.local.byteLength + known.hashes.sequence.byteLength;
+}

@@ -23,9 +23,9 @@ export interface RequestLeg {
   readonly aside: boolean;
 }
 
-/** Whether a request helps another one, so that it is not counted itself. */
-export function isAside({ leg }: { readonly leg?: RequestLeg }): boolean {
-  return leg?.aside === true;
+/** Whether a request helps another one, earlier or to come, so that it is not counted itself. */
+export function isAside({ door, leg }: { readonly door: string; readonly leg?: RequestLeg }): boolean {
+  return leg?.aside === true || door === 'speculative';
 }
 
 /** Whether others work for it or with it, so that it cannot be tried again by itself. */

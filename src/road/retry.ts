@@ -13,7 +13,7 @@ import {
 } from '../plugin/index.ts';
 import type { Choice, Projection, Waits } from './caller-part.ts';
 import type { Exchange } from './exchange.ts';
-import { isOneOfTwo } from './request-leg.ts';
+import { isAside, isOneOfTwo } from './request-leg.ts';
 import { type RetryReason, retryReasonOf } from './retriable.ts';
 import { RetryBudget } from './retry-budget.ts';
 import type { ChoosingRoad, LateHintOutcome, ResponseSink, RoadRequest, RoadTicket } from './types.ts';
@@ -62,7 +62,7 @@ export class RetryingRoad implements ChoosingRoad {
   arrive(request: RoadRequest, sink: ResponseSink): RoadTicket {
     const { limits } = this.#retries;
     // Whether a caller reaches the worker is not known here, and of two legs neither can be tried again alone.
-    const isOnce = (request.caller ?? null) !== null || isOneOfTwo(request);
+    const isOnce = (request.caller ?? null) !== null || isOneOfTwo(request) || isAside(request);
     if (isOnce || limits().retries === 0 || request.constraints.pinnedWorker !== null)
       return this.#hops.arrive(request, sink);
     const tried = new TriedRequest(this.#retries, request, sink);

@@ -8,6 +8,7 @@ import type { Clock } from '../plugin/index.ts';
 import type { Scheduler, SessionAffinity } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
+import type { KeylessNames } from './keyless.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
 import type { RetryLimits } from './retry.ts';
 import type { SessionPorts } from './session-ports.ts';
@@ -36,6 +37,8 @@ export interface RoadDeps extends LookupDeps {
   readonly retries?: RetryLimits;
   /** How often bookings are looked at that do not get on, ms, > 0; absent = never. */
   readonly bookingExpiryMs?: number;
+  /** Who tells conversations apart that have no id; read at each request; null or absent = nobody. */
+  readonly keyless?: KeylessNames | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Event streams, for the record; absent = none are heard. */

@@ -175,6 +175,7 @@ export interface TestRoadOptions
       | 'queues'
       | 'firstWorkerHold'
       | 'index'
+      | 'keyless'
       | 'decisions'
       | 'metrics'
       | 'bookingExpiryMs'
@@ -283,6 +284,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     concurrentRequests: options.concurrentRequests ?? 100,
     ...(options.firstWorkerHold === undefined ? {} : { firstWorkerHold: options.firstWorkerHold }),
     ...(options.queues === undefined ? {} : { queues: options.queues }),
+    keyless: options.keyless ?? null,
     clock,
     metrics: options.metrics ?? NO_METRICS,
     ...(options.retries === undefined ? {} : { retries: options.retries }),

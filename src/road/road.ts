@@ -198,8 +198,9 @@ class SynchronousRoad implements HopRoad {
     const error = this.#walker.walk(walk);
     if (error === null) return;
     // Whoever carries its requests itself asks again when there is a worker, and blocks that are computed elsewhere cannot wait for one.
-    const { caller, leg } = walk.request;
-    const refusal = caller == null && computesPrompt(leg) ? this.#hold.take(walk, error) : error;
+    const { caller, leg, queueing } = walk.request;
+    const waits = caller == null && computesPrompt(leg) && queueing !== 'refuse';
+    const refusal = waits ? this.#hold.take(walk, error) : error;
     if (refusal !== null) walk.exchange.refuse(refusal);
   }
 }

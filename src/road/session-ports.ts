@@ -1,12 +1,11 @@
 // What the road tells and asks of sessions: which blocks they have where is for others to keep.
-import type { OwnerSlot, PrefixMatch, PromptHashes } from '../kv/index.ts';
+import type { OwnerSlot, PrefixMatch, PromptHashes, SessionOwner } from '../kv/index.ts';
 import type { BlockResidency, Partition, Role, SessionContext, SessionLineage } from '../plugin/index.ts';
 
 /** What says whose sessions a request may ask about. */
-export interface SessionScope {
+export interface SessionScope extends SessionOwner {
   readonly partition: Partition;
   readonly role: Role;
-  readonly cacheSalt: string | null;
 }
 
 /** A request of a session. */

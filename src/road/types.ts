@@ -29,7 +29,8 @@ export const NO_CONSTRAINTS: RoutingConstraints = {
 /** A request as it enters the road, after ingress, identify and tokenize. */
 export interface RoadRequest {
   readonly requestId: string;
-  readonly door: 'gateway' | 'replay' | 'selection' | 'picker';
+  /** `speculative` = the router itself, ahead of the next turn of a conversation: it gives way to every other request. */
+  readonly door: 'gateway' | 'replay' | 'selection' | 'picker' | 'speculative';
   readonly partition: Partition;
   readonly role: Role;
   readonly servedAs: string;
@@ -43,9 +44,13 @@ export interface RoadRequest {
   readonly estimated?: string;
   readonly maxOutputTokens: number;
   readonly expectedOutputTokens: number | null;
+  /** What the engine is told of its importance, higher is more; null or absent = nothing. */
+  readonly enginePriority?: number | null;
   readonly loraName: string | null;
   readonly cacheSalt: string | null;
   readonly session: SessionContext | null;
+  /** Whose request it is: sessions of different tenants never meet. Null or absent = nobody said. */
+  readonly tenant?: string | null;
   readonly constraints: RoutingConstraints;
   /** Policy class a trusted caller asked for; null or absent = none. */
   readonly policyClass?: string | null;

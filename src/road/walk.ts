@@ -15,6 +15,7 @@ import { type BookingFacts, DecisionWriter, type EventStreams } from './decision
 import { engineRequest } from './engine-request.ts';
 import type { Exchange } from './exchange.ts';
 import { endedEarly, hasNothingToRun, runHintStage, startHintStage } from './hint-stages.ts';
+import { withConversation } from './keyless.ts';
 import { messageIdOf } from './message-id.ts';
 import { placementRequest } from './placement-request.ts';
 import { fetchedBlocks, hostTokens, predictedTokens } from './prediction.ts';
@@ -60,18 +61,20 @@ export class Walker {
    * @returns null, or why it cannot be placed, or may not wait: then nothing is booked and the exchange knows nothing of it.
    */
   walk(walk: Walk): PointsmanError | null {
-    const { request, admitted = null } = walk;
+    const { admitted = null } = walk;
     let passed = walk;
     let lookup: PromptLookup;
     let placement: Placement;
     try {
       this.#deps.beliefs?.expire(this.#deps.clock.now());
-      lookup = this.#lookups.of(request, walk.known);
+      lookup = this.#lookups.of(walk.request, walk.known);
+      passed = withConversation(this.#deps, walk, lookup);
+      const { request } = passed;
       if (this.#queue.active && admitted === null && (request.caller?.target ?? null) === null) {
-        const outcome = this.#queue.pass(walk, lookup, this.#affinity.queued(request));
+        const outcome = this.#queue.pass(passed, lookup, this.#affinity.queued(request));
         if (outcome.kind === 'refused') return outcome.error;
         if (outcome.kind === 'waits') return null;
-        passed = { ...walk, admitted: outcome.facts };
+        passed = { ...passed, admitted: outcome.facts };
       }
       if (isChoiceOnly(request)) {
         request.caller?.placed(lookup, this.#chosen(request, lookup));
@@ -86,7 +89,7 @@ export class Walker {
       }
       placement = this.#place(passed, lookup, true);
     } catch (thrown) {
-      return unplaced(passed.binding, request, thrown);
+      return unplaced(passed.binding, passed.request, thrown);
     }
     this.#bookAndSend(passed, lookup, placement, 1);
     return null;

@@ -45,6 +45,13 @@ describe('writeCall', () => {
     });
   });
 
+  it('carries a priority the way round that vLLM takes it, over one in the body, and none that says nothing', () => {
+    const sent = (priority: number | null, body: object = {}) =>
+      JSON.parse(writeCall(request({ priority, body: { prompt: 'x', ...body } })).body).priority;
+    expect([sent(5), sent(-2147483648), sent(5, { priority: 9 })]).toEqual([-5, 2147483648, -5]);
+    expect([sent(0), sent(null), sent(null, { priority: 9 })]).toEqual([undefined, undefined, 9]);
+  });
+
   it('carries session id and hint envelope with every digit of its hashes', () => {
     const call = writeCall(
       request({

@@ -20,6 +20,8 @@ export function writeCall(request: EngineRequest): EngineCall {
   // The header names the request; a name of the client's own could collide with another request inside the engine.
   delete fields.request_id;
   if (request.session !== null) fields.session_id = request.session.sessionId;
+  // vLLM takes the lower number first; none goes along that says nothing, as servers without priorities refuse any other than 0.
+  if ((request.priority ?? 0) !== 0) fields.priority = -(request.priority ?? 0);
   addTransferFields(fields, request);
   const asTokens = api === 'completions' && tokens !== null;
   if (asTokens) delete fields.prompt;

@@ -1,4 +1,5 @@
 // Names a session so that equal ids of different models, routing groups or tenants never meet: ids are given by clients.
+import { createHash } from 'node:crypto';
 import { type Partition, PointsmanError } from '../../plugin/index.ts';
 import type { SessionKey } from './types.ts';
 
@@ -12,6 +13,28 @@ const MAX_PART = 256;
  */
 export function sessionKey(partition: Partition, tenant: string | null, sessionId: string): SessionKey {
   return sessionKeyWithin(sessionKeyPrefix(partition, tenant), sessionId);
+}
+
+/** Who asks, as far as sessions are kept apart. */
+export interface SessionOwner {
+  /** Null or absent = nobody said. */
+  readonly tenant?: string | null;
+  /** Null or empty = none. */
+  readonly cacheSalt: string | null;
+}
+
+/**
+ * The tenant of a key: the one that is named, else the cache salt, as those who share none share no blocks either; null = neither. No
+ * salt reads like a tenant, and what is too long for a key counts by its digest.
+ */
+export function sessionTenant({ cacheSalt, tenant = null }: SessionOwner): string | null {
+  if (tenant !== null) return tagged('t', tenant);
+  return cacheSalt === null || cacheSalt === '' ? null : tagged('s', cacheSalt);
+}
+
+function tagged(kind: 't' | 's', text: string): string {
+  if (text.length <= MAX_PART - 2) return `${kind}=${text}`;
+  return `${kind}#${createHash('sha256').update(text).digest('hex')}`;
 }
 
 /** What the keys of a partition and tenant begin with. @throws PM_KV_ARGUMENT as `sessionKey` does. */

@@ -15,11 +15,12 @@ describe('a key', () => {
       key({ sessionId: 's' }, { partition: { model: 'n', routingGroup: 'g' } }),
       key({ sessionId: 's' }, { partition: { model: 'm', routingGroup: 'h' } }),
       key({ sessionId: 's' }, { role: 'prefill' }),
-      key({ sessionId: 's' }, { cacheSalt: '' }),
       key({ sessionId: 's' }, { cacheSalt: 'a' }),
       key({ sessionId: 's' }, { cacheSalt: 'a'.repeat(255) }),
       key({ sessionId: 's' }, { cacheSalt: 'a'.repeat(256) }),
       key({ sessionId: 's' }, { cacheSalt: 'a'.repeat(100_000) }),
+      key({ sessionId: 's' }, { tenant: 'a' }),
+      key({ sessionId: 's' }, { tenant: 'b', cacheSalt: 'a' }),
       key({ sessionId: 't' }),
     ];
     expect(new Set(keys).size).toBe(keys.length);

@@ -1,21 +1,16 @@
 // Under which key a request finds its session's binding. Roles are bound apart, as prefill and decode of a divided model are served by
 // different workers; models, routing groups and tenants never meet.
 import { createHash } from 'node:crypto';
-import { sessionKey } from '../../kv/index.ts';
+import { type SessionOwner, sessionKey, sessionTenant } from '../../kv/index.ts';
 import type { Partition, Role, SessionContext } from '../../plugin/index.ts';
 import type { PlacementConstraints } from '../types.ts';
 import { idTooLong, MAX_SESSION_BYTES } from './affinity-errors.ts';
 import type { AffinityKey } from './types.ts';
 
-/** Longest part of a session key in UTF-16 units. */
-const MAX_PART = 256;
-
 /** What names a request's binding. */
-export interface AffinityScope {
+export interface AffinityScope extends SessionOwner {
   readonly partition: Partition;
   readonly role: Role;
-  /** Cache namespace of its tenant; null = it has none. */
-  readonly cacheSalt: string | null;
 }
 
 /** A request as far as its session's binding goes. */
@@ -30,13 +25,13 @@ export interface AffinityRequest extends AffinityScope {
  * @throws PM_AFFINITY_ID when the id, or the parent's, has more than 256 bytes.
  */
 export function affinityKey(
-  { cacheSalt, partition, role }: AffinityScope,
+  scope: AffinityScope,
   { parentSessionId, sessionId }: Pick<SessionContext, 'sessionId' | 'parentSessionId'>,
   grouped: boolean,
 ): AffinityKey {
   const id =
     grouped && parentSessionId !== undefined ? groupIdOf(checked(parentSessionId)) : checked(sessionId);
-  return `${role}|${sessionKey(partition, tenantOf(cacheSalt), id)}` as AffinityKey;
+  return `${scope.role}|${sessionKey(scope.partition, sessionTenant(scope), id)}` as AffinityKey;
 }
 
 /**
@@ -45,12 +40,6 @@ export function affinityKey(
  */
 export function groupIdOf(parentSessionId: string): string {
   return `\u0001sg:${digest(parentSessionId)}`;
-}
-
-/** For a salt that is too long its digest stands in the key, in a length that no shorter salt has. */
-function tenantOf(cacheSalt: string | null): string | null {
-  if (cacheSalt === null || cacheSalt.length < MAX_PART) return cacheSalt;
-  return digest(cacheSalt).padEnd(MAX_PART);
 }
 
 /** Whether the ids of a session are short enough. */

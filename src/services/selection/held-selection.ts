@@ -1,6 +1,7 @@
 // A selection that waits for its reservation: everything that a replay books by, and how many bytes it keeps.
 import type { PromptHashes } from '../../kv/index.ts';
 import type { SessionContext } from '../../plugin/index.ts';
+import { sessionBytes } from '../../road/index.ts';
 import type { Placement } from '../../scheduling/index.ts';
 import type { ReadPrompt } from './prompt-fields.ts';
 import type { Asked } from './road-requests.ts';
@@ -57,12 +58,7 @@ export function bytesOf(key: string, { policyClass, prompt, session }: HeldSelec
   const { hashes, loraName } = prompt;
   let bytes = hashes.local.byteLength + hashes.sequence.byteLength;
   for (const text of [key, loraName, policyClass]) bytes += sizeOf(text);
-  if (session === null) return bytes;
-  const { agentHeaders, inputTrigger, parentSessionId, sessionId } = session;
-  for (const text of [sessionId, parentSessionId, inputTrigger]) bytes += sizeOf(text);
-  for (const [name, values] of Object.entries(agentHeaders))
-    for (const value of values) bytes += sizeOf(name) + sizeOf(value);
-  return bytes;
+  return bytes + sessionBytes(session);
 }
 
 function sizeOf(text: string | null | undefined): number {
