@@ -83,7 +83,7 @@ export interface BenchRoadOptions {
   readonly busyThresholds?: BusyThresholds;
   /** Whether each booking has a row among the selection service's reservations; default no. */
   readonly reserves?: boolean;
-  /** Requests belong to so many sessions in turn, and what waits to be applied is after each; default: to none. */
+  /** Requests belong to so many sessions in turn; default: to none. */
   readonly sessions?: number;
   /** Whether lineages of sessions are kept; default no. */
   readonly lineage?: boolean;
@@ -98,6 +98,8 @@ export interface BenchRoad {
   readonly runtime: RoleRuntime;
   /** Decides for one prompt, dispatches, and ends an older request. */
   decide(turn: number): void;
+  /** Does what decisions left for later, such as what they say of sessions. */
+  settle(): void;
 }
 
 /** Builds a road: `workers` workers, an index that holds the beginning of every prompt. */
@@ -206,12 +208,12 @@ export async function makeBenchRoad(options: BenchRoadOptions): Promise<BenchRoa
     index,
     fleet,
     runtime,
+    settle: () => clock.advanceTo(clock.now() + 1),
     decide: (turn) => {
       const id = `r${turn}`;
       const claim = reservations?.claim(id) ?? null;
       const session = sessions === null ? null : sessions[turn % sessions.length]!;
       arrive(road, prompts[turn % prompts.length]!, constraints, id, session);
-      if (session !== null) clock.advanceTo(clock.now() + 1);
       if (claim !== null) reserved(claim, turn);
       if (engines.length <= held) return;
       engines.shift()?.finished(DONE);
