@@ -232,6 +232,27 @@ test('a session that branches has a path per branch, each block once in unique o
   expect(unique.indexOf(hashOf(100, 1))).toBeLessThan(unique.indexOf(hashOf(777, 0)));
 });
 
+test('a list ends at the first block that its worker does not hold, also where blocks behind it came back', async () => {
+  const router = await fleet(HINTS, ['']);
+  const { hints, settle, tell } = router;
+  const shape = vllm(true);
+  turn(router, shape, { from: 100, blocks: 5, held: 0, sessionId: 's' });
+  tell(1n, [shape.removed(chain(100, 3, 2))]);
+  tell(1n, [shape.stored({ from: 100, first: 5, blocks: 6, sessionId: 's' })]);
+  settle();
+  turn(router, shape, { from: 5000, blocks: 1, held: 0, sessionId: 'other' });
+  const { lineage, worker } = hints.at(-1)!;
+  expect(lineage!.paths('s', worker).map((path) => [...path])).toEqual([chain(100, 2)]);
+  expect([...lineage!.uniqueBlocks('s', worker)]).toEqual(chain(100, 2));
+  expect([...lineage!.exclusiveBlocks('s', worker)]).toEqual(chain(100, 2));
+  const [frontier] = lineage!.frontiers('s');
+  expect(lineage!.node(frontier!.node)).toMatchObject({ blockHash: hashOf(100, 1), children: [] });
+  // The hole comes back, and all is there again.
+  tell(1n, [shape.stored({ from: 100, first: 2, blocks: 3, sessionId: null })]);
+  settle();
+  expect([...lineage!.uniqueBlocks('s', worker)]).toEqual(chain(100, 6));
+});
+
 const LOSSES: readonly (readonly [string, (router: Fleet, worker: bigint) => void])[] = [
   ['a gap in its events', ({ tell }, worker) => tell(worker, [], 3)],
   ['a restart of its engine', ({ advertise }, worker) => advertise(worker, 'e2')],

@@ -1,0 +1,110 @@
+// Lineages are kept while the policies in force ask for them, whoever replaced them, and no longer.
+import { expect, test } from 'vitest';
+import { Fleet } from '../fleet/index.ts';
+import type { RoleProvisions } from '../host/index.ts';
+import { createBlockHasher, createPrefixIndex } from '../kv/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
+import { ManualClock } from '../plugin/index.ts';
+import { SessionFeeds } from './session-feeds.ts';
+
+const asks = (lineage: RoleProvisions['lineage']): readonly { readonly provisions: RoleProvisions }[] => [
+  {
+    provisions: {
+      index: 'yes',
+      eventSubscription: 'yes',
+      chainRetention: 'no',
+      copyLocations: 'no',
+      lineage,
+      residency: 'no',
+      hintStage: 'yes',
+    },
+  },
+];
+
+test('begins and ends with the policies that ask', () => {
+  let resolution = asks('no');
+  const clock = new ManualClock();
+  const hasher = createBlockHasher();
+  const index = createPrefixIndex({ hasher });
+  const fleet = new Fleet();
+  fleet.add({
+    id: 1n,
+    model: 'm',
+    url: 'virtual:',
+    dialect: 'sim',
+    role: 'aggregated',
+    ranks: { first: 0, count: 1 },
+    kvEvents: new Map(),
+    maxNumBatchedTokens: null,
+    totalKvBlocks: null,
+    taints: [],
+    topology: {},
+  });
+  const feeds = new SessionFeeds({
+    fleet,
+    residency: index,
+    host: { resolution: () => resolution },
+    limits: { lineageBytes: 2 ** 20, lineageSessions: 8, lineageTtlMs: 0 },
+    useKvEvents: true,
+    clock,
+    metrics: NO_METRICS,
+  });
+  const partition = { model: 'm', routingGroup: 'default' };
+  const scope = { partition, role: 'aggregated', cacheSalt: null } as const;
+  const hashes = hasher.hashPrompt(
+    Uint32Array.from({ length: 8 }, (_, at) => at),
+    2,
+    { lo: 0, hi: 0 },
+  );
+  index.store(0, 'device', null, hashes.sequence, hashes.local);
+  const session = { sessionId: 's', agentHeaders: {} };
+  const book = (): void => {
+    const match = index.find(hashes.local, hashes.sequence, ['device']);
+    feeds.booked({ ...scope, session }, 0, match, hashes);
+    clock.advanceTo(clock.now() + 1);
+  };
+  const blocks = () =>
+    feeds.lineageFor(scope, 0)?.uniqueBlocks('s', { workerId: 1n, rank: 0 }).length ?? null;
+  book();
+  expect([feeds.keeps, blocks()]).toEqual([false, null]);
+  resolution = asks('yes');
+  expect(blocks()).toBe(0);
+  book();
+  expect([feeds.keeps, blocks()]).toEqual([true, 4]);
+  // The same is asked for by others: what is known stays.
+  resolution = asks('yes');
+  expect(blocks()).toBe(4);
+  index.remove(0, 'device', hashes.sequence.subarray(4));
+  clock.advanceTo(clock.now() + 1);
+  expect(blocks()).toBe(2);
+  resolution = asks('disabled');
+  expect([blocks(), feeds.keeps]).toEqual([null, false]);
+  resolution = asks('yes');
+  expect(blocks()).toBe(0);
+});
+
+test('an id or salt that no session can have is nobody', () => {
+  const index = createPrefixIndex({ hasher: createBlockHasher() });
+  const clock = new ManualClock();
+  const feeds = new SessionFeeds({
+    fleet: new Fleet(),
+    residency: index,
+    host: { resolution: () => asks('yes') },
+    limits: { lineageBytes: 2 ** 20, lineageSessions: 8, lineageTtlMs: 0 },
+    useKvEvents: true,
+    clock,
+    metrics: NO_METRICS,
+  });
+  const partition = { model: 'm', routingGroup: 'default' };
+  for (const [cacheSalt, sessionId] of [
+    ['x'.repeat(257), 's'],
+    [null, 'x'.repeat(257)],
+  ] as const) {
+    const session = { sessionId, sessionFinal: true, agentHeaders: {} };
+    const request = { partition, role: 'aggregated', cacheSalt, session } as const;
+    feeds.booked(request, 0, null, null);
+    feeds.ended(request);
+    feeds.stored(0, { sessionId, cacheSalt, external: Uint32Array.of(1, 2) });
+    expect(feeds.lineageFor(request, null)?.frontiers(sessionId)).toEqual([]);
+  }
+});
