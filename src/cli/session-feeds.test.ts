@@ -128,7 +128,7 @@ test('sessions of equal id are apart by tenant, and what engines say of them cou
     ({ partition, role: 'aggregated', cacheSalt: null, tenant }) as const;
   const tokens = Uint32Array.from({ length: 8 }, (_, at) => at);
   const hashes = hasher.hashPrompt(tokens, 2, { lo: 0, hi: 0 });
-  index.store(0, 'device', null, hashes.sequence, hashes.local, hashes.sequence);
+  index.store(0, 'device', null, hashes.sequence, hashes.local);
   const blocks = (tenant: string | null) =>
     feeds.lineageFor(scope(tenant), 0)?.uniqueBlocks('s', { workerId: 1n, rank: 0 }).length;
   const told = (depth: number): void => {

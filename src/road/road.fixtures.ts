@@ -3,13 +3,7 @@
 import { expect } from 'vitest';
 import { givenRequest } from '../../tests/support/road-request.ts';
 import type { SessionAffinitySettings } from '../config/index.ts';
-import type {
-  EngineExchange,
-  EngineReport,
-  EngineRequest,
-  EngineSink,
-  EngineTransport,
-} from '../engines/index.ts';
+import type { EngineReport } from '../engines/index.ts';
 import { BlockSizes, Fleet, type WorkerCapabilities, WorkerHealth, type WorkerSpec } from '../fleet/index.ts';
 import {
   createSoloClassifier,
@@ -32,7 +26,10 @@ import {
 import { DefaultChoice, Scheduler, SessionAffinity } from '../scheduling/index.ts';
 import { createRoad } from './road.ts';
 import type { RoadDeps } from './road-deps.ts';
+import { ScriptedTransport } from './scripted-transport.fixtures.ts';
 import type { ResponseSink, RoadRequest } from './types.ts';
+
+export { type Dispatched, ScriptedTransport } from './scripted-transport.fixtures.ts';
 
 export const BLOCK = 16;
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
@@ -48,48 +45,6 @@ const DEFAULT_COST = defineWorkerSelectionPolicy({
   type: 'default-cost',
   create: () => ({ cost: linearCost() }),
 });
-
-/** What an engine was asked, and the levers of its answer. */
-export interface Dispatched {
-  readonly request: EngineRequest;
-  readonly sink: EngineSink;
-  aborts: number;
-  pauses: number;
-  resumes: number;
-}
-
-/** Engines that only record; the test plays their answers on `dispatched[i].sink`. */
-export class ScriptedTransport implements EngineTransport {
-  readonly dispatched: Dispatched[] = [];
-  /** Runs inside `dispatch`, before it returns. */
-  during: ((dispatched: Dispatched) => void) | null = null;
-
-  dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
-    const entry: Dispatched = { request, sink, aborts: 0, pauses: 0, resumes: 0 };
-    this.dispatched.push(entry);
-    this.during?.(entry);
-    return {
-      abort: () => {
-        entry.aborts += 1;
-      },
-      pause: () => {
-        entry.pauses += 1;
-      },
-      resume: () => {
-        entry.resumes += 1;
-      },
-    };
-  }
-
-  close(): void {}
-
-  /** The last request that arrived at an engine. */
-  get last(): Dispatched {
-    const last = this.dispatched.at(-1);
-    if (last === undefined) throw new Error('nothing was dispatched');
-    return last;
-  }
-}
 
 /** A door that writes down what it hears. */
 export class RecordingSink implements ResponseSink {

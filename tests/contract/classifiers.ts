@@ -13,6 +13,7 @@ const classification = (what: string) => test(STAGE, `a classification > ${what}
 const answer = (what: string) => test('src/road/classify.test.ts', `an answer > ${what}`);
 const CLASSIFY_SOURCE = 'src/road/classify.ts';
 const queued = (what: string) => test('src/road/admission-queue.test.ts', what);
+const waits = (what: string) => test('src/road/admission-waits.test.ts', what);
 const overrides = (what: string) => test('src/host/classifier-overrides.test.ts', `overrides > ${what}`);
 const hostile = (what: string) =>
   test(
@@ -297,7 +298,7 @@ export const CLASSIFY_RULES: ContractSection = {
     rule(
       'classify-queue-due',
       'A request that waits until `dueAt` is refused (429, PM_QUEUE_DEADLINE).',
-      queued('a wait > ends when the request was due, with the deadline and a time to try again'),
+      waits('a wait > ends when the request was due, with the deadline and a time to try again'),
       fault(CLASSIFY_SOURCE, 'return classification?.overrides.dueAt ?? null;', 'return null;'),
     ),
     rule(
