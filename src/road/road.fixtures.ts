@@ -29,7 +29,7 @@ import type { RoadDeps } from './road-deps.ts';
 import { ScriptedTransport } from './scripted-transport.fixtures.ts';
 import type { ResponseSink, RoadRequest } from './types.ts';
 
-export { type Dispatched, ScriptedTransport } from './scripted-transport.fixtures.ts';
+export type { Dispatched } from './scripted-transport.fixtures.ts';
 
 export const BLOCK = 16;
 export const PARTITION = { model: 'tiny', routingGroup: 'default' };
