@@ -9,7 +9,7 @@ interface Retained {
   readonly until: number;
 }
 
-/** Blocks retained per worker. */
+/** Blocks retained per worker, by name of the session. */
 export class RetainedBudget {
   readonly #most: number;
   readonly #workers = new Map<string, Map<string, Retained>>();
@@ -20,29 +20,29 @@ export class RetainedBudget {
   }
 
   /** Blocks that a session may retain on a worker, in place of what it has there. */
-  room(worker: WorkerRank, sessionId: string, now: number): number {
+  room(worker: WorkerRank, name: string, now: number): number {
     const sessions = this.#workers.get(keyOf(worker));
     let used = 0;
     for (const [session, { blocks, until }] of sessions ?? []) {
       if (until <= now) sessions?.delete(session);
-      else if (session !== sessionId) used += blocks;
+      else if (session !== name) used += blocks;
     }
     return Math.max(0, this.#most - used);
   }
 
   /** A session retains so many blocks from now on, in place of what it had. */
-  note(worker: WorkerRank, sessionId: string, blocks: number, until: number): void {
+  note(worker: WorkerRank, name: string, blocks: number, until: number): void {
     const key = keyOf(worker);
     const sessions = this.#workers.get(key) ?? new Map<string, Retained>();
     this.#workers.delete(key);
-    sessions.set(sessionId, { blocks, until });
+    sessions.set(name, { blocks, until });
     this.#workers.set(key, sessions);
     if (this.#workers.size > MOST_WORKERS) this.#workers.delete(this.#workers.keys().next().value ?? '');
   }
 
   /** A session is over. */
-  forget(worker: WorkerRank, sessionId: string): void {
-    this.#workers.get(keyOf(worker))?.delete(sessionId);
+  forget(worker: WorkerRank, name: string): void {
+    this.#workers.get(keyOf(worker))?.delete(name);
   }
 }
 
