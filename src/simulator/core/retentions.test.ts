@@ -30,6 +30,22 @@ describe('declarations on a block', () => {
     expect(retentions.release(7, 's0')).toBe(false);
   });
 
+  it('forget the blocks they lost, so that a long one kept for a single block is short', () => {
+    const retentions = new Retentions();
+    const made = Array.from({ length: 64 }, (_, session) => {
+      const one = declaration('s', 9, 1e9);
+      for (let block = session; block < 1000; block += 1) retentions.add(block, one);
+      return one;
+    });
+    expect(made.map(({ action: { kept } }) => kept)).toEqual([...Array(63).fill(1), 937]);
+    const held = made.slice(0, -1).reduce((sum, { blocks }) => sum + blocks.length, 0);
+    expect(held).toBeLessThan(63 * 64);
+    const changed: number[] = [];
+    retentions.expire(1e9, (block) => changed.push(block));
+    expect(changed.sort((a, b) => a - b)).toEqual(Array.from({ length: 1000 }, (_, block) => block));
+    expect([retentions.blocks, retentions.pendingEnds]).toEqual([0, 0]);
+  });
+
   it('of one action end together, and are told of once', () => {
     const retentions = new Retentions();
     const both = action();
