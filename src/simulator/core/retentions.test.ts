@@ -9,7 +9,7 @@ const declaration = (
   priority: number,
   expiresAt: number,
   of: RetainAction = action(),
-): RetainDeclaration => ({ action: of, declarer, priority, expiresAt, blocks: [], order: 0 });
+): RetainDeclaration => ({ action: of, declarer, priority, expiresAt, blocks: [], held: 0, order: 0 });
 
 describe('declarations on a block', () => {
   it('are bounded: the weakest goes, also when that is the new one', () => {
@@ -19,10 +19,10 @@ describe('declarations on a block', () => {
     );
     for (const one of made) retentions.add(7, one);
     const weak = declaration('weak', 1, 1e6);
-    retentions.add(7, weak);
+    expect(retentions.add(7, weak)).toBe(false);
     expect(weak.action.kept).toBe(0);
     const strong = declaration('strong', 90, 50);
-    retentions.add(7, strong);
+    expect([retentions.add(7, strong), retentions.add(7, strong)]).toEqual([true, true]);
     expect([retentions.priorityOf(7), strong.action.kept, made[0]!.action.kept]).toEqual([90, 1, 0]);
     retentions.expire(50, () => undefined);
     expect(retentions.priorityOf(7)).toBe(10 + MAX_DECLARATIONS - 1);
