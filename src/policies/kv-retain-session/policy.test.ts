@@ -201,6 +201,7 @@ it.each([
   [{ ttl: { type: 'fixed', ms: 0 } }, /parameters\.ttl\.ms/],
   [{ ttl: { type: 'header', name: 'No Header' } }, /parameters\.ttl\.name/],
   [{ max_blocks: 65_537 }, /parameters\.max_blocks/],
+  [{ ttl: { type: 'learned', min_ms: 2, max_ms: 1 } }, /parameters\.ttl\.min_ms: must not be above max_ms/],
 ])('refuses %j', async (parameters, message) => {
   await expect(testHintPolicy(kvRetainSession, { parameters })).rejects.toThrow(message);
 });

@@ -20,14 +20,19 @@ export const ttlParameter = z.discriminatedUnion('type', [
       .regex(/^[a-z0-9-]{1,64}$/)
       .default('x-dynamo-retention-ttl-ms'),
   }),
-  z.strictObject({
-    type: z.literal('learned'),
-    quantile: z.number().min(0.5).max(0.99).default(0.8),
-    least_turns: z.int().min(2).max(1000).default(16),
-    initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
-    min_ms: ms.default(1000),
-    max_ms: ms.default(600_000),
-  }),
+  z
+    .strictObject({
+      type: z.literal('learned'),
+      quantile: z.number().min(0.5).max(0.99).default(0.8),
+      least_turns: z.int().min(2).max(1000).default(16),
+      initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
+      min_ms: ms.default(1000),
+      max_ms: ms.default(600_000),
+    })
+    .refine(({ max_ms: most, min_ms: least }) => least <= most, {
+      error: 'must not be above max_ms',
+      path: ['min_ms'],
+    }),
 ]);
 
 /** Answers for each turn how long its session is retained, ms; null = not at all. */
