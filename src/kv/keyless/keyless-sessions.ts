@@ -33,6 +33,7 @@ export interface KeylessLimits {
 /** Conversations of a router. One call per request, O(blocks), without an allocation per block. */
 export class KeylessSessions {
   readonly #limits: KeylessLimits;
+  readonly #idsBegin: string;
   readonly #conversations: Conversations;
   readonly #owners: BlockOwners;
   /** Blocks that a conversation has. */
@@ -42,8 +43,10 @@ export class KeylessSessions {
   #low = 0;
   #high = 0;
 
-  constructor(limits: KeylessLimits) {
+  /** @param run of printable characters; ids given under different ones never meet. Empty = there is no other. */
+  constructor(limits: KeylessLimits, run = '') {
     this.#limits = limits;
+    this.#idsBegin = run === '' ? KEYLESS_PREFIX : `${KEYLESS_PREFIX}${run}:`;
     this.#conversations = new Conversations(limits.maxConversations);
     this.#owners = new BlockOwners(limits.maxBytes / 2);
   }
@@ -109,7 +112,7 @@ export class KeylessSessions {
   #open(now: number): number {
     const conversations = this.#conversations;
     if (conversations.isFull) this.#forget(conversations.oldest);
-    const id = `${KEYLESS_PREFIX}${this.#opened.toString(36)}`;
+    const id = `${this.#idsBegin}${this.#opened.toString(36)}`;
     this.#opened += 1;
     return conversations.open(id, this.#stamp, now);
   }
