@@ -19,6 +19,7 @@ export const ttlParameter = z.discriminatedUnion('type', [
       .string()
       .regex(/^[a-z0-9-]{1,64}$/)
       .default('x-dynamo-retention-ttl-ms'),
+    max_ms: ms.default(MOST_MS),
   }),
   z
     .strictObject({
@@ -44,17 +45,17 @@ export function ttlSource(parameter: z.output<typeof ttlParameter>, clock: Clock
     case 'fixed':
       return () => parameter.ms;
     case 'header':
-      return ({ agentHeaders }) => fromHeader(agentHeaders[parameter.name]?.[0]);
+      return ({ agentHeaders }) => fromHeader(agentHeaders[parameter.name]?.[0], parameter.max_ms);
     case 'learned':
       return learned(parameter, clock);
   }
 }
 
-function fromHeader(value: string | undefined): number | null {
+function fromHeader(value: string | undefined, most: number): number | null {
   const text = value?.trim() ?? '';
   if (!/^\d{1,12}$/.test(text)) return null;
   const wanted = Number(text);
-  return wanted === 0 ? null : Math.min(wanted, MOST_MS);
+  return wanted === 0 ? null : Math.min(wanted, most);
 }
 
 function learned(
