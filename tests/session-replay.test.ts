@@ -98,6 +98,12 @@ describe('pointsman replay of sessions', () => {
     );
   });
 
+  it('takes the link to host memory that is asked for, however that memory is sized', async () => {
+    const { runs, settings } = await report(SAMPLE, ...CRAMPED, '--host-memory', '1', '--host-gbps', '0.1');
+    expect(settings.host_gbps).toBe(0.1);
+    expect(runs[0]!.sessions!.resumed_ttft_ms.p50).not.toBe(GOLDEN.resumed_ttft_ms.p50);
+  });
+
   it('gives these figures', async () => {
     const { runs } = await report(SAMPLE, ...CRAMPED, '--host-memory', '1');
     expect(runs[0]!.sessions).toEqual(GOLDEN);
@@ -151,6 +157,15 @@ describe('pointsman replay of sessions', () => {
       [SAMPLE, '--host-memory', '1', '--host-kv-blocks', '5'],
       '--host-memory and --host-kv-blocks say the same',
     ],
+    [
+      [SAMPLE, '--workers', '4', '--prefill-workers', '2', '--decode-workers', '2'],
+      '--prefill-workers and --decode-workers take the place of --workers; leave --workers out',
+    ],
+    [
+      [SAMPLE, '--handoff', 'mooncake'],
+      '--handoff goes with --prefill-workers and --decode-workers; without them nothing is handed over',
+    ],
+    [[SAMPLE, '--host-gbps', '10'], '--host-gbps goes with --host-kv-blocks or --host-memory'],
     [
       [SAMPLE, '--block-size', '96'],
       '--block-size 96 neither divides the trace’s block size 64'.replace('’', "'"),

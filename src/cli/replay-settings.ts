@@ -5,20 +5,22 @@ import { type EngineRestart, type EventFaultSettings, HANDOFF_KINDS } from '../s
 
 /** What a block is unless the options say otherwise: what an id of the trace stands for. */
 const BLOCK_SIZE: Readonly<Record<TraceFormat, number>> = { mooncake: 512, sessions: 64 };
+const WORKERS = '8';
 const KV_BLOCKS = '16384';
+const HOST_GBPS = '504';
 const SESSION_WINDOW_MS = 5_400_000;
 const THINK_CAP_MS = 3_600_000;
 
 /** The options as commander gives them. */
 export interface ReplayFlags {
-  readonly workers: string;
+  readonly workers?: string;
   readonly prefillWorkers?: string;
   readonly decodeWorkers?: string;
-  readonly handoff: string;
+  readonly handoff?: string;
   readonly blockSize?: string;
   readonly kvBlocks?: string;
   readonly hostKvBlocks?: string;
-  readonly hostGbps: string;
+  readonly hostGbps?: string;
   readonly timing: string;
   readonly model: string;
   readonly speedup: string;
@@ -47,10 +49,13 @@ export interface ReplayFlags {
  */
 export function readSettings(flags: ReplayFlags, format: TraceFormat): ReplaySettings {
   const hostBlocks = numberOf('--host-kv-blocks', flags.hostKvBlocks ?? '0');
-  const hostGbps = numberOf('--host-gbps', flags.hostGbps);
+  const hostGbps = numberOf('--host-gbps', flags.hostGbps ?? HOST_GBPS);
+  if (flags.hostGbps !== undefined && hostBlocks === 0 && flags.hostMemory === undefined) {
+    throw new PointsmanError('PM_USAGE', '--host-gbps goes with --host-kv-blocks or --host-memory');
+  }
   const divided = readDivision(flags);
   return {
-    workers: divided === null ? numberOf('--workers', flags.workers) : divided.workers,
+    workers: divided === null ? numberOf('--workers', flags.workers ?? WORKERS) : divided.workers,
     ...divided,
     block_size:
       flags.blockSize === undefined ? BLOCK_SIZE[format] : numberOf('--block-size', flags.blockSize),
@@ -64,6 +69,7 @@ export function readSettings(flags: ReplayFlags, format: TraceFormat): ReplaySet
     cut_events: flags.cutEvents === true,
     ...(flags.eventReplay ? {} : { event_replay: false }),
     ...(hostBlocks > 0 && { host_kv_blocks: hostBlocks, host_gbps: hostGbps }),
+    ...(flags.hostMemory !== undefined && flags.hostGbps !== undefined && { host_gbps: hostGbps }),
     ...(flags.eventFaults && { event_faults: faultSettings(flags.eventFaults) }),
     ...(flags.restartEngine && {
       restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
@@ -114,10 +120,20 @@ function readDivision({
   decodeWorkers,
   handoff,
   prefillWorkers,
+  workers,
 }: ReplayFlags): Pick<ReplaySettings, 'workers' | 'prefill_workers' | 'decode_workers' | 'handoff'> | null {
-  if (prefillWorkers === undefined && decodeWorkers === undefined) return null;
+  if (prefillWorkers === undefined && decodeWorkers === undefined) {
+    if (handoff === undefined) return null;
+    throw new PointsmanError('PM_USAGE', '--handoff goes with --prefill-workers and --decode-workers; without them nothing is handed over');
+  }
   if (prefillWorkers === undefined || decodeWorkers === undefined) {
     throw new PointsmanError('PM_USAGE', '--prefill-workers and --decode-workers are given together');
+  }
+  if (workers !== undefined) {
+    throw new PointsmanError(
+      'PM_USAGE',
+      '--prefill-workers and --decode-workers take the place of --workers; leave --workers out',
+    );
   }
   const prefill = numberOf('--prefill-workers', prefillWorkers);
   const decode = numberOf('--decode-workers', decodeWorkers);
@@ -125,7 +141,7 @@ function readDivision({
     workers: prefill + decode,
     prefill_workers: prefill,
     decode_workers: decode,
-    handoff: oneOf('--handoff', handoff, HANDOFF_KINDS),
+    handoff: oneOf('--handoff', handoff ?? 'nixl', HANDOFF_KINDS),
   };
 }
 

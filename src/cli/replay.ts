@@ -26,20 +26,20 @@ export function register(program: Command, io: CliIo): void {
     .command('replay')
     .description('run a trace against simulated engines in virtual time; one column per routing')
     .argument('<trace>', 'Mooncake JSONL file (512-token hash_ids) or session trace, plain or .gz')
-    .option('--workers <n>', 'simulated workers', '8')
+    .option('--workers <n>', 'simulated workers (default: 8)')
     .option(
       '--prefill-workers <n>',
       'workers that only compute prompts; with --decode-workers, in place of --workers',
     )
     .option('--decode-workers <n>', 'workers that only decode')
-    .option('--handoff <kind>', 'how KV is handed over: nixl, nixl_push, mooncake or bootstrap', 'nixl')
+    .option('--handoff <kind>', 'how KV is handed over: nixl (default), nixl_push, mooncake or bootstrap')
     .option(
       '--block-size <tokens>',
       "tokens per KV block; fits the trace's, which is the default: 512, of sessions 64",
     )
     .option('--kv-blocks <n>', 'KV blocks per worker, or unlimited (default: 16384)')
     .option('--host-kv-blocks <n>', 'blocks of host memory per worker, behind its KV blocks (default: 0)')
-    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s', '504')
+    .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s (default: 504)')
     .option(
       '--timing <model>',
       'default, or none: each request is finished before the next arrives',
@@ -85,7 +85,8 @@ export function register(program: Command, io: CliIo): void {
       `
 Hit rates are what the engines report as cached; the router's own prediction stands beside. Percentiles are nearest-rank,
 exact to 0.007 %. Everything outside "wall" is the same for the same trace, options and seed. A policy that fails, or whose
-actions the engines reject, is counted in the table (policy_faults and hints in the JSON), and stderr says why.
+actions the engines reject, is counted in the table (policy_faults and hints in the JSON), and stderr says why. Actions count by
+what became of them in the end; deferred ones are those that nothing was told of any more.
 
 A line of a trace, times in ms: {"timestamp": 0, "input_length": 1000, "output_length": 64, "hash_ids": [1, 2]}; one id per
 512 tokens, equal ids are equal blocks. It may name its session: "session_id": "s1", or "session_context" with session_id,

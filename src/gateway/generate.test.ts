@@ -69,6 +69,26 @@ describe('a generate request', () => {
     expect(on.gateway.activeRequests()).toBe(0);
   });
 
+  it.each([
+    ['user', 'user_message'],
+    ['tool', 'tool_result'],
+    ['assistant', 'other'],
+  ])('of a chat says what caused it, also without a session id: %s', async (role, inputTrigger) => {
+    const on = await bench();
+    on.road.onArrival = ({ sink }) => {
+      sink.booked({ workerId: 1n, rank: 0 }, 'd-1');
+      sink.head(200, {});
+      sink.finished(REPORT);
+    };
+    const messages = [
+      { role: 'user', content: 'a' },
+      { role, content: 'b' },
+    ];
+    const { status } = await post(on, { model: 'tiny', messages }, {}, '/v1/chat/completions');
+    expect(status).toBe(200);
+    expect(on.road.arrivals[0]?.request).toMatchObject({ session: null, inputTrigger });
+  });
+
   it('honours routing fields and hints only from trusted networks', async () => {
     const on = await bench();
     on.road.onArrival = ({ sink }) => {

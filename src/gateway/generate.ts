@@ -14,7 +14,7 @@ import { parseBody } from './parse-body.ts';
 import { readBody } from './read-body.ts';
 import { asksToExplain, readConstraints, readPolicyClass, readTenant } from './routing-constraints.ts';
 import type { RunningCalls } from './running-calls.ts';
-import { readBodySessionId, readSession } from './session-headers.ts';
+import { readBodySessionId, readSession, triggerOf } from './session-headers.ts';
 
 /** Metric label of requests that named no model of ours: whatever clients write must not make new series. */
 const NO_MODEL = 'unknown';
@@ -144,6 +144,7 @@ async function toRoadRequest(
     loraName: adapter,
     cacheSalt: request.cacheSalt,
     session: session && sessionWithin(session, { tenant, cacheSalt: request.cacheSalt }),
+    ...(lastRole === null ? {} : { inputTrigger: triggerOf(lastRole) }),
     tenant,
     constraints,
     policyClass: readPolicyClass(clean.trusted),

@@ -138,7 +138,8 @@ function readBoolean(value: string): boolean | null {
   }
 }
 
-function triggerOf(role: string): string {
+/** What the last message of a chat says of why its turn was sent. */
+export function triggerOf(role: string): string {
   if (role === 'user') return 'user_message';
   return role === 'tool' || role === 'function' ? 'tool_result' : 'other';
 }

@@ -159,15 +159,13 @@ function skips(run: RunReport): number {
   }, 0);
 }
 
-/** A line for each policy whose actions the engines would not take, none for those that only found no room at the time. */
+/** A line for each policy, action and reason for which the engines would not do what was asked. */
 export function rejectionLines(report: ReplayReport): readonly string[] {
   return report.runs.flatMap(({ hints, name }) =>
-    (hints.rejections ?? [])
-      .filter(({ reason }) => reason !== 'no_room')
-      .map(({ action, count, policy, reason }) => {
-        const means = REASONS[reason ?? ''] ?? '';
-        return `${name}: the engines rejected actions of a hint policy (policy: ${policy}, action: ${action}, count: ${count}, reason: ${reason}${means})`;
-      }),
+    (hints.rejections ?? []).map(({ action, count, policy, reason }) => {
+      const means = REASONS[reason ?? ''] ?? '';
+      return `${name}: the engines rejected actions of a hint policy (policy: ${policy}, action: ${action}, count: ${count}, reason: ${reason}${means})`;
+    }),
   );
 }
 
@@ -175,6 +173,8 @@ export function rejectionLines(report: ReplayReport): readonly string[] {
 const REASONS: Readonly<Record<string, string>> = {
   malformed: ', the payload lacks a member or has one of another form',
   unsupported: ', the engine does not know the action',
+  no_room: ', too few blocks were free, or no more can be retained at a time',
+  in_use: ', requests hold the blocks, or other sessions retain them',
   policy: ', it acts on the first kv.fetch of a request only',
 };
 

@@ -1,11 +1,12 @@
 // Gathers the figures of one run, request by request. Latencies and rates are over completed requests only.
 import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
+import type { KvEvent } from '../events/index.ts';
 import type { DecisionRecord } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { SimulatedEngineStats } from '../simulator/index.ts';
 import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
 import { Distribution, rate, rounded } from './distribution.ts';
-import { RejectionTally } from './rejection-tally.ts';
+import { OutcomeTally } from './outcome-tally.ts';
 import { ReleaseTally } from './release-tally.ts';
 import type { PolicyFault, RunReport, WorkerReport } from './types.ts';
 
@@ -41,8 +42,7 @@ export class RunCollector {
   readonly #e2e = new Distribution();
   readonly #queueWait = new Distribution();
   readonly #actions = new Map<string, number>();
-  readonly #outcomes = new Map<string, number>();
-  readonly #rejections = new RejectionTally();
+  readonly #outcomes = new OutcomeTally();
   readonly #releases = new ReleaseTally();
   readonly #commits: CommitTally;
   readonly #prompts = { remote_prefills: 0, bypassed: 0, fallbacks: 0 };
@@ -92,7 +92,7 @@ export class RunCollector {
 
   /** A booking was made; answers what its committed copy awaits. */
   booked(record: DecisionRecord, inputTokens: number): AwaitedTokens | null {
-    this.#rejections.booked(record);
+    this.#outcomes.booked(record);
     const { handoff } = record;
     if (handoff !== null) {
       if (handoff.local === 'no_prefill_worker') this.#prompts.fallbacks += 1;
@@ -116,15 +116,20 @@ export class RunCollector {
 
   /** The engine's answer to a request's hint. */
   outcomes(hint: KvHint, outcomes: readonly ReportedHintOutcome[]): void {
-    this.#rejections.answered(hint, outcomes);
+    this.#outcomes.answered(hint, outcomes);
     this.#releases.answered(hint, outcomes);
     for (const outcome of outcomes) {
-      count(this.#outcomes, outcome.outcome);
       const action = hint.actions.find((one) => one.action_id === outcome.actionId);
       if (action?.action_type !== 'kv.fetch') continue;
       this.#fetchedBlocks += outcome.blocksDone ?? 0;
       this.#fetchedBytes += outcome.bytes ?? 0;
     }
+  }
+
+  /** KV events of an engine, which tell what became of deferred actions. */
+  events(events: readonly KvEvent[]): void {
+    this.#outcomes.events(events);
+    this.#releases.events(events);
   }
 
   /** Time between two tokens of a request, ms. */
@@ -190,7 +195,7 @@ export class RunCollector {
     });
     const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);
     const output = workers.reduce((sum, worker) => sum + worker.output_tokens, 0);
-    const rejections = this.#rejections.report();
+    const rejections = this.#outcomes.rejections();
     const commits = this.#commits.report();
     return {
       name,
@@ -211,7 +216,7 @@ export class RunCollector {
       output_tok_s: this.#lastFinish > 0 ? rounded((output * 1000) / this.#lastFinish) : null,
       hints: {
         actions_by_type: sorted(this.#actions),
-        outcomes: sorted(this.#outcomes),
+        outcomes: this.#outcomes.outcomes(),
         fetched_blocks: this.#fetchedBlocks,
         fetched_bytes: this.#fetchedBytes,
         ...(rejections === null ? {} : { rejections }),

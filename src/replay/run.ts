@@ -1,6 +1,6 @@
 // One run: a trace through one router onto a fleet of simulated engines, in virtual time.
 
-import type { EventFeed, KvEvent } from '../events/index.ts';
+import type { EventFeed } from '../events/index.ts';
 import {
   DEFAULT_EVENT_HISTORY,
   type EngineRestart,
@@ -92,12 +92,10 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     eventFaultSeed: options.seed,
     restarts: options.restarts,
     eventHistory: options.eventReplay ? DEFAULT_EVENT_HISTORY : 0,
-    ...(tally && {
-      watchEvents: (events: readonly KvEvent[]) => {
-        tally.events(events);
-        collector.releases.events(events);
-      },
-    }),
+    watchEvents: (events) => {
+      tally?.events(events);
+      collector.events(events);
+    },
   });
   const router = await options.compose({
     choice: options.choice,

@@ -133,7 +133,7 @@ export interface HintRejection {
   readonly policy: string;
   /** `type@version` of the actions. */
   readonly action: string;
-  /** The engine's word: `malformed`, `unsupported`, `policy` (another of its kind came first), `no_room`; null = it gave none. */
+  /** The engine's word: `malformed`, `unsupported`, `policy` (another of its kind came first), `no_room`, `in_use`; null = it gave none. */
   readonly reason: string | null;
   readonly count: number;
 }
@@ -141,6 +141,7 @@ export interface HintRejection {
 /** Hints as the engines received and answered them. */
 export interface HintReport {
   readonly actions_by_type: Readonly<Record<string, number>>;
+  /** Actions by what became of them: a deferred one counts as what was told of it first since, as `deferred` while nothing was. */
   readonly outcomes: Readonly<Record<string, number>>;
   readonly fetched_blocks: number;
   readonly fetched_bytes: number;

@@ -38,6 +38,17 @@ describe('a request without a session id', () => {
     on.expectIdle();
   });
 
+  it('has the trigger of its request, each turn its own', async () => {
+    const on = await keyless();
+    on.arrive({ tokens: prompt(1, 64), inputTrigger: 'user_message' });
+    const { record } = on.arrive({ tokens: prompt(1, 160), inputTrigger: 'tool_result' });
+    expect(on.sessions()).toEqual([
+      { ...FIRST, inputTrigger: 'user_message' },
+      { ...FIRST, inputTrigger: 'tool_result' },
+    ]);
+    expect(record()?.session).toMatchObject({ trigger: 'tool_result' });
+  });
+
   it('has it in the namespace of its tenant', async () => {
     const on = await keyless();
     on.arrive({ tokens: prompt(1, 64), tenant: 'a' });

@@ -32,7 +32,11 @@ export function withConversation(
     return walk;
   const sessionId = names.nameOf(scopeOf(request), hashes.sequence, clock.now());
   if (sessionId === null) return walk;
-  const session = sessionWithin({ sessionId, agentHeaders: NO_HEADERS }, request);
+  const { inputTrigger } = request;
+  const session = sessionWithin(
+    { sessionId, ...(inputTrigger === undefined ? {} : { inputTrigger }), agentHeaders: NO_HEADERS },
+    request,
+  );
   const named: RoadRequest = { ...request, session };
   exchange.goesOnAs(named);
   return { ...walk, request: named };

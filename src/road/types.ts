@@ -49,6 +49,8 @@ export interface RoadRequest {
   readonly loraName: string | null;
   readonly cacheSalt: string | null;
   readonly session: SessionContext | null;
+  /** What caused it, for the session that its prompt may give it; absent = nobody said. `session` has its own. */
+  readonly inputTrigger?: string;
   /** Whose request it is: sessions of different tenants never meet. Null or absent = nobody said. */
   readonly tenant?: string | null;
   readonly constraints: RoutingConstraints;

@@ -86,6 +86,7 @@ export class PassEngine implements SimulatedEngine {
         this.#scheduler.waiting.push(request);
       },
       taken: (request, from, held, at) => this.#taken(request, from, held, at),
+      freed: (request) => this.#hints.freed(request),
       ended: (request, failure) => {
         const result = resultOf(request);
         this.#endOutside(request, failure === null ? result : { ...result, failure });
@@ -332,8 +333,11 @@ export class PassEngine implements SimulatedEngine {
   }
 
   #letGo(request: RequestState, at: number): void {
+    if (request.status === 'gone') return;
     request.status = 'gone';
-    this.#hints.ended(request, at, () => this.#scheduler.releaseBlocks(request));
+    const { handoff } = request;
+    const handedOver = handoff?.leg === 'prefill' && this.#transfers.gives(handoff.key);
+    this.#hints.ended(request, at, () => this.#scheduler.releaseBlocks(request), handedOver);
   }
 
   #tellEnded(sink: SimulatorSink, at: number): void {

@@ -14,6 +14,8 @@ const NO_BLOCKS = new Int32Array(0);
 export interface HandoffSourceListener {
   /** The taker has come: the request may be queued. */
   wanted(request: RequestState, at: number): void;
+  /** Its blocks are pinned no more. */
+  freed(request: RequestState): void;
   /** The request of a room ends: its blocks were taken, or why not. */
   ended(request: RequestState, failure: HandoffFailure | null, at: number): void;
 }
@@ -226,6 +228,7 @@ export class HandoffSource {
     this.#handoffs.delete(handoff.key);
     if (handoff.state !== 'held') return;
     this.#pool.release(handoff.table, 0, handoff.blocks);
+    this.#listener.freed(handoff.request);
     if (handoff.claim !== null) this.#link.leave(now);
   }
 

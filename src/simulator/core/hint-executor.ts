@@ -42,8 +42,11 @@ export class HintExecutor {
     }
   }
 
-  /** An admitted request ended: `release` lets go of its blocks, before what was deferred is told. */
-  ended(request: RequestState, now: number, release: () => void): void {
+  /**
+   * An admitted request ended: `release` lets go of its blocks, before what was deferred is told.
+   * @param handedOver whether its blocks stay pinned for another engine; its evictions then wait for `freed`.
+   */
+  ended(request: RequestState, now: number, release: () => void, handedOver = false): void {
     const { hints } = request;
     if (hints.work.length === 0 || request.reused < 0) {
       release();
@@ -59,7 +62,16 @@ export class HintExecutor {
         : null,
     );
     release();
-    for (const [index, plan] of hints.work.entries()) {
+    request.awaitedEvictions = own;
+    if (!handedOver) this.freed(request);
+  }
+
+  /** Nothing pins the blocks of an ended request any more: evicts what its end was awaited for, once. */
+  freed(request: RequestState): void {
+    const own = request.awaitedEvictions;
+    if (own === null) return;
+    request.awaitedEvictions = null;
+    for (const [index, plan] of request.hints.work.entries()) {
       if (plan.kind !== 'evict' || plan.executeAt !== 'request_completion') continue;
       this.#late(request, plan, this.#evict(plan, declarerOf(request, null), own[index] ?? null));
     }

@@ -53,6 +53,8 @@ export class RequestState {
   /** Whether host memory is still to be asked for more of the prefix, once per admission. */
   mayOnboard = true;
   readonly outcomes: SimulatedHintOutcome[];
+  /** The request ended, and its evictions wait until no engine takes its blocks: per action the own blocks it names; null = none wait. */
+  awaitedEvictions: readonly (Int32Array | null)[] | null = null;
   #prepared = false;
 
   constructor(request: SimulatedRequest, outputSeed: number, hints: HintPlan, now: number) {

@@ -23,6 +23,8 @@ export interface TransferListener extends FetchListener {
   wanted(request: RequestState, at: number): void;
   /** The blocks [from, held) of a whole prompt arrived from the engine that computed it; the request goes on at the head. */
   taken(request: RequestState, from: number, held: number, at: number): void;
+  /** The blocks that an ended request handed over are pinned no more. */
+  freed(request: RequestState): void;
   /** The request ends with its handoff; `failure` null = its blocks were taken. */
   ended(request: RequestState, failure: HandoffFailure | null): void;
 }

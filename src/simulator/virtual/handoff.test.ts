@@ -4,7 +4,7 @@ import { workerFixture } from '../../../tests/gateway-fixtures.ts';
 import type { EngineHandoff, EngineReport, EngineSink } from '../../engines/index.ts';
 import { encodeEventBatch } from '../../events/index.ts';
 import { createBlockHasher } from '../../kv/index.ts';
-import type { PointsmanError } from '../../plugin/index.ts';
+import type { KvHint, PointsmanError } from '../../plugin/index.ts';
 import { DEFAULT_ENGINE_SETTINGS } from '../core/create-engine.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { VirtualFleet } from './virtual-fleet.ts';
@@ -56,6 +56,7 @@ function setup(
   restarts: { worker: number; atMs: number }[] = [],
 ) {
   const time = new VirtualTime();
+  const told: { outcome: string; blocks: number | null }[] = [];
   const fleet = new VirtualFleet({
     time,
     hasher: createBlockHasher(),
@@ -65,11 +66,15 @@ function setup(
       { ...SETTINGS, role: 'decode', ...changes },
     ],
     restarts,
+    watchEvents: (events) => {
+      for (const event of events)
+        if (event.kind === 'hint-outcome') told.push({ outcome: event.outcome, blocks: event.blocks });
+    },
   });
   const send = (
     id: bigint,
     handoff: EngineHandoff | null,
-    options: { tokens?: Uint32Array; max?: number; requestId?: string } = {},
+    options: { tokens?: Uint32Array; max?: number; requestId?: string; hint?: KvHint } = {},
   ) => {
     const leg = new Leg(time);
     const exchange = fleet.dispatch(
@@ -86,7 +91,7 @@ function setup(
         tokens: options.tokens ?? PROMPT,
         maxOutputTokens: options.max ?? (id === PREFILL ? 1 : 3),
         session: null,
-        hint: null,
+        hint: options.hint ?? null,
         handoff,
       },
       leg,
@@ -108,7 +113,7 @@ function setup(
       });
     }
   });
-  return { time, fleet, send, active };
+  return { time, fleet, send, active, told };
 }
 
 const fleets: (() => void)[] = [];
@@ -128,6 +133,20 @@ function taken(report: EngineReport | null): EngineHandoff {
 function room(number: bigint): EngineHandoff {
   return { shape: 'sglang', host: 'virtual', port: 1, room: number, prefillRank: 0 };
 }
+
+/** Gives up all blocks of its request when that is over. */
+const GIVES_UP: KvHint = {
+  protocol_version: '0.1',
+  message_id: 'm1',
+  actions: [
+    {
+      action_id: 'a1',
+      action_type: 'kv.evict',
+      action_version: '1.0',
+      payload: { block_hashes: [], execute_at: 'request_completion', current_request_block_start: 0 },
+    },
+  ],
+};
 
 /** Lets things happen until a condition holds. */
 function until(time: VirtualTime, holds: () => boolean): void {
@@ -175,6 +194,32 @@ describe('a handoff by the answer of the prefill', () => {
       expect(decode.leg.headAt).toBeCloseTo(start + (requestId === 'a' ? 42 : 6));
       until(time, () => decode.leg.endedAt !== null);
     }
+  });
+
+  it('evicts what the end of the prefill was to evict once nothing takes its blocks', () => {
+    for (const comes of [true, false]) {
+      const { time, fleet, send, told } = setup();
+      const cached = () => fleet.engine(PREFILL).residentBlocks('device').length / 2;
+      const prefill = send(PREFILL, GIVE, { hint: GIVES_UP });
+      until(time, () => prefill.leg.endedAt !== null);
+      time.runUntil(time.now() + 1);
+      expect([cached(), told]).toEqual([9, []]);
+      if (comes) {
+        const decode = send(DECODE, taken(prefill.leg.report));
+        until(time, () => decode.leg.headAt !== null);
+      }
+      time.runUntil(time.now() + (comes ? 1 : 10_000));
+      expect([cached(), told]).toEqual([0, [{ outcome: 'accepted', blocks: 9 }]]);
+    }
+  });
+
+  it('evicts once where the prefill is aborted as it ends', () => {
+    const { time, fleet, send, told } = setup();
+    const prefill = send(PREFILL, GIVE, { hint: GIVES_UP });
+    prefill.leg.tokens = () => prefill.exchange.abort();
+    time.runUntil(time.now() + 1_000);
+    expect(fleet.engine(PREFILL).residentBlocks('device')).toHaveLength(0);
+    expect(told).toEqual([{ outcome: 'accepted', blocks: 9 }]);
   });
 
   it('lets the blocks go when nobody comes for them in time', () => {
