@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
-import { SCAFFOLD_ROLES } from '../src/cli/scaffold.ts';
+import { SCAFFOLD_ACTIONS, SCAFFOLD_ROLES } from '../src/cli/scaffold.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pointsman-authors-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -43,7 +43,7 @@ function replaceIn(file: string, text: string, by: string): void {
 /** Roles, and actions of hint policies beside the one it sends when none is asked for. */
 const SCAFFOLDS: readonly (readonly string[])[] = [
   ...SCAFFOLD_ROLES.map((role) => [role]),
-  ['hint-policy', '--action', 'kv.retain@1.0'],
+  ...SCAFFOLD_ACTIONS.slice(1).map((action) => ['hint-policy', '--action', action]),
   ['hint-policy', '--action', 'acme.pin@1.0'],
 ];
 
@@ -54,6 +54,21 @@ const MISTAKES: Readonly<Record<string, readonly [string, string, string]>> = {
     "['session-lineage']",
     "['residency']",
     "Property 'lineage' does not exist",
+  ],
+  'hint-policy --action kv.retain@1.1': [
+    'Math.min(priority, answer_priority)',
+    'Math.min(priority, answerPriority)',
+    "Cannot find name 'answerPriority'",
+  ],
+  'hint-policy --action kv.evict@1.0': [
+    "['session-lineage']",
+    "['residency']",
+    "Property 'lineage' does not exist",
+  ],
+  'hint-policy --action kv.prefetch@1.0': [
+    "['session-lineage', 'residency']",
+    "['session-lineage']",
+    "Property 'residency' does not exist",
   ],
   'hint-policy --action acme.pin@1.0': [
     'parameters.min_tokens) return',

@@ -47,9 +47,8 @@ describe('a new hint policy for an action', () => {
   const textsOf = (place: string, files: readonly string[]) =>
     files.map((file) => readFileSync(join(place, file), 'utf8')).join('');
 
-  it('has templates of their own only for what the simulated engine executes', () => {
-    expect(SCAFFOLD_ACTIONS).toEqual(['kv.fetch@1.0', 'kv.retain@1.0']);
-    expect(DEFAULT_ENGINE_SETTINGS.actions).toEqual(expect.arrayContaining([...SCAFFOLD_ACTIONS]));
+  it('has a template of its own for each that the simulated engine executes', () => {
+    expect([...SCAFFOLD_ACTIONS].sort()).toEqual([...(DEFAULT_ENGINE_SETTINGS.actions ?? [])].sort());
   });
 
   it.each(SCAFFOLD_ACTIONS)('sends %s', (action) => {

@@ -14,6 +14,9 @@ export const SCAFFOLD_ROLES: readonly string[] = ['hint-policy', 'worker-selecti
 const ACTION_TEMPLATES: Readonly<Record<string, string>> = {
   'kv.fetch@1.0': 'hint-policy',
   'kv.retain@1.0': 'hint-policy-retain',
+  'kv.retain@1.1': 'hint-policy-retain-ranges',
+  'kv.evict@1.0': 'hint-policy-evict',
+  'kv.prefetch@1.0': 'hint-policy-prefetch',
 };
 
 /** Actions with a template of their own: what a policy that sends them needs is known. */

@@ -1,5 +1,11 @@
 // A lineage that is written down: paths by session and worker.
-import type { LineageNodeId, SessionLineage, WorkerRank } from '../plugin/index.ts';
+import type {
+  HintPolicyDefinition,
+  LineageNodeId,
+  SessionFrontier,
+  SessionLineage,
+  WorkerRank,
+} from '../plugin/index.ts';
 
 /** Sessions with their paths on workers; every query answers from these lists. */
 export class WrittenLineage implements SessionLineage {
@@ -27,8 +33,12 @@ export class WrittenLineage implements SessionLineage {
     return null;
   }
 
-  frontiers(): [] {
-    return [];
+  /** One per worker; its node is known to no other query. */
+  frontiers(sessionId: string): readonly SessionFrontier[] {
+    return [...(this.#paths.get(sessionId)?.keys() ?? [])].map((name) => {
+      const [id = '', rank] = name.split(' ');
+      return { worker: { workerId: BigInt(id), rank: Number(rank) }, node: 0 };
+    });
   }
 
   paths(sessionId: string, worker: WorkerRank): readonly BigUint64Array[] {
@@ -56,4 +66,18 @@ function key({ rank, workerId }: WorkerRank): string {
 /** Hashes first, first + 1, …. */
 export function hashes(first: number, count: number): bigint[] {
   return Array.from({ length: count }, (_, index) => BigInt(first + index));
+}
+
+/** A policy with what it counts, in order. */
+export function counting(policy: HintPolicyDefinition) {
+  const counts: (readonly [name: string, by: number, label: string])[] = [];
+  const count = (name: string, by = 1, label = ''): void => {
+    counts.push([name, by, label]);
+  };
+  const definition: HintPolicyDefinition = {
+    ...policy,
+    create: (context) =>
+      policy.create({ ...context, metrics: { ...context.metrics, count, gauge: () => {} } }),
+  };
+  return { counts, definition };
 }

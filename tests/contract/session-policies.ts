@@ -63,7 +63,7 @@ export const SESSION_POLICY_RULES: ContractSection = {
       'retain-final',
       'With the final request nothing is retained.',
       test(RETAIN, 'by block hashes > sends nothing with the final request'),
-      fault(RETAIN_SOURCE, 'ttlMs === null || session.sessionFinal === true ||', 'ttlMs === null ||'),
+      fault(RETAIN_SOURCE, "if (session.sessionFinal === true) return silent('final');", ''),
     ),
     rule(
       'retain-learned',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkHintPolicy, openHintPolicy, type TrialBooking, testHintPolicy } from '../../testing/index.ts';
-import { hashes, WrittenLineage } from '../lineage.fixtures.ts';
+import { counting, hashes, WrittenLineage } from '../lineage.fixtures.ts';
 import { kvReleaseSession } from './policy.ts';
 
 const worker = { workerId: 1n, rank: 0 };
@@ -258,4 +258,39 @@ it('keeps what the router expects of every hint policy', async () => {
     {},
   ])
     expect(await checkHintPolicy(kvReleaseSession, { context })).toEqual([]);
+});
+
+describe('what an end without an action counts', () => {
+  const elsewhere = { workerId: 2n, rank: 0 };
+  const ending = { sessionId: 's', ...final };
+  const minimal = { promptTokens: 1, cache: { deviceBlocks: 0 } };
+
+  it.each<[string, TrialBooking]>([
+    ['other_worker', { worker: elsewhere }],
+    ['no_blocks', { session: { sessionId: 'unknown', ...final } }],
+    ['needed', { session: { sessionId: 'twin', ...final } }],
+    ['no_lineage', { lineage: null }],
+    ['not_taken', { capabilities: ['kv.retain@1.0'] }],
+  ])('%s', async (why, context) => {
+    const lineage = new WrittenLineage();
+    for (const id of ['twin', 'other']) lineage.set(id, worker, hashes(50, 2));
+    lineage.set('s', worker, hashes(1, 4));
+    const { counts, definition } = counting(kvReleaseSession);
+    const { book } = await openHintPolicy(definition, {
+      context: { capabilities: ['kv.evict@1.0'], lineage, session: ending, ...minimal },
+    });
+    expect(book(context).actions).toEqual([]);
+    expect(counts).toEqual([['silent_ends', 1, why]]);
+  });
+
+  it('other_worker also after a compaction, once', async () => {
+    const lineage = new WrittenLineage().set('s', worker, hashes(1, 4));
+    const { counts, definition } = counting(kvReleaseSession);
+    const { book } = await openHintPolicy(definition, {
+      context: { capabilities: ['kv.evict@1.0'], lineage, worker },
+    });
+    book({ session: { sessionId: 's', compaction: true } });
+    for (let turn = 0; turn < 2; turn += 1) book({ session: { sessionId: 's' }, worker: elsewhere });
+    expect(counts).toEqual([['silent_ends', 1, 'other_worker']]);
+  });
 });

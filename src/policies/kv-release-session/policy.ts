@@ -8,7 +8,7 @@ import {
   type HintPolicyDefinition,
 } from '../../plugin/index.ts';
 import { Families, type Member, workerKey } from './families.ts';
-import { firstOwnPosition, type ReleaseOf, releasableBlocks } from './releasable.ts';
+import { firstOwnPosition, type NoBlocks, type ReleaseOf, releasableBlocks, whyNone } from './releasable.ts';
 
 const EVICT = 'kv.evict@1.0';
 /** As many as the action takes. */
@@ -20,6 +20,9 @@ const parameters = z.strictObject({
   tier: z.enum(['all', 'device']).default('all'),
   max_blocks: z.int().min(1).max(MOST_BLOCKS).default(MOST_BLOCKS),
 });
+
+/** Why an end, or the first turn after a compaction, is sent without an action. */
+type Silence = 'no_lineage' | 'not_taken' | NoBlocks;
 
 type Context = HintContext<'session-lineage' | 'cache'>;
 
@@ -39,6 +42,12 @@ export const kvReleaseSession: HintPolicyDefinition = defineHintPolicy({
       return [{ type: 'kv.evict', version: '1.0', payload: { block_hashes: blocks, ...tier, ...when } }];
     };
 
+    /** Gives nothing up, and counts why: a decision record says only that there was nothing. */
+    const silent = (why: Silence): readonly HintAction[] => {
+      metrics.count('silent_ends', 1, why);
+      return [];
+    };
+
     const ended = (release: ReleaseOf, context: Context): readonly HintAction[] => {
       const { blockSize, cache, promptTokens } = context;
       const first = firstOwnPosition(release);
@@ -46,7 +55,7 @@ export const kvReleaseSession: HintPolicyDefinition = defineHintPolicy({
       // Blocks that this request computes are in no lineage yet; what it found was there before, so it is not among them.
       const start = Math.max(first, cache.deviceBlocks);
       const own = given.own_blocks && promptTokens >= (start + 1) * blockSize;
-      if (blocks.length === 0 && !own) return [];
+      if (blocks.length === 0 && !own) return silent(whyNone(release));
       const when = { execute_at: 'request_completion', ...(own && { current_request_block_start: start }) };
       return evict(blocks, when, 'final');
     };
@@ -55,18 +64,23 @@ export const kvReleaseSession: HintPolicyDefinition = defineHintPolicy({
       // The new conversation begins as the old one did: so much was found, and stays.
       const first = Math.max(firstOwnPosition(release), cache.deviceBlocks);
       const blocks = releasableBlocks(release, first, given.max_blocks);
-      return blocks.length === 0 ? [] : evict(blocks, { execute_at: 'admission' }, 'compaction');
+      if (blocks.length === 0) return silent(whyNone(release));
+      return evict(blocks, { execute_at: 'admission' }, 'compaction');
     };
 
     /** What a turn gives up. */
     const release = (context: Context, member: Member): readonly HintAction[] => {
       const { capabilities, lineage, session, worker } = context;
       const isCompaction = session?.compaction === true;
-      const isNext = member.compactedOn === workerKey(worker) && !isCompaction;
+      const { compactedOn } = member;
+      const isNext = compactedOn !== null && !isCompaction;
       member.compactedOn = given.on_compaction && isCompaction ? workerKey(worker) : null;
       const isFinal = session?.sessionFinal === true;
+      if (!isFinal && !isNext) return [];
+      if (lineage === null) return silent('no_lineage');
       // An engine that does not say what it takes is sent nothing.
-      if (lineage === null || capabilities?.has(EVICT) !== true || !(isFinal || isNext)) return [];
+      if (capabilities?.has(EVICT) !== true) return silent('not_taken');
+      if (!isFinal && compactedOn !== workerKey(worker)) return silent('other_worker');
       const of = { member, relatives: families.others(member), worker, lineage };
       return isFinal ? ended(of, context) : afterCompaction(of, context);
     };

@@ -64,6 +64,17 @@ export function releasableBlocks(
   return deepest(BigUint64Array.from(blocks), most);
 }
 
+/** Why no block of a session may go: the lineage has it on other workers, nowhere, or others need all that it has there. */
+export type NoBlocks = 'other_worker' | 'no_blocks' | 'needed';
+
+/** Why there were none. */
+export function whyNone({ lineage, member: { sessionId }, worker }: ReleaseOf): NoBlocks {
+  const frontiers = lineage.frontiers(sessionId);
+  if (frontiers.length === 0) return 'no_blocks';
+  const key = workerKey(worker);
+  return frontiers.some((one) => workerKey(one.worker) === key) ? 'needed' : 'other_worker';
+}
+
 function deepest(blocks: BigUint64Array, most: number): BigUint64Array {
   return blocks.length <= most ? blocks : blocks.slice(blocks.length - most);
 }

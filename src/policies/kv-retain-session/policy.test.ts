@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkHintPolicy, openHintPolicy, type TrialBooking, testHintPolicy } from '../../testing/index.ts';
-import { hashes, WrittenLineage } from '../lineage.fixtures.ts';
+import { counting, hashes, WrittenLineage } from '../lineage.fixtures.ts';
 import { kvRetainSession } from './policy.ts';
 
 const worker = { workerId: 1n, rank: 0 };
@@ -222,7 +222,57 @@ it('keeps what the router expects of every hint policy', async () => {
     expect(await checkHintPolicy(kvRetainSession, { context })).toEqual([]);
 });
 
+describe('what a turn without an action counts', () => {
+  it.each<[string, TrialBooking, unknown]>([
+    ['final', { session: { ...session, sessionFinal: true } }, {}],
+    ['compaction', { session: { ...session, compaction: true } }, {}],
+    ['not_taken', { capabilities: ['kv.fetch@1.0'] }, {}],
+    ['no_lineage', { lineage: null }, {}],
+    ['no_blocks', { worker: { workerId: 2n, rank: 0 } }, {}],
+    ['no_ttl_header', {}, { ttl: { type: 'header' } }],
+    [
+      'bad_ttl_header',
+      { session: { ...session, agentHeaders: { 'x-dynamo-retention-ttl-ms': ['5s'] } } },
+      { ttl: { type: 'header' } },
+    ],
+    [
+      'ttl_zero',
+      { session: { ...session, agentHeaders: { 'x-dynamo-retention-ttl-ms': ['0'] } } },
+      { ttl: { type: 'header' } },
+    ],
+    ['nothing_learned', {}, { ttl: { type: 'learned', initial_ms: 0 } }],
+  ])('%s', async (why, context, parameters) => {
+    const { counts, definition } = counting(kvRetainSession);
+    const { book } = await openHintPolicy(definition, {
+      parameters,
+      context: { capabilities: ['kv.retain@1.0'], session, lineage },
+    });
+    expect(book(context).actions).toEqual([]);
+    expect(counts).toEqual([['silent_turns', 1, why]]);
+    book({ session: null });
+    expect(counts).toHaveLength(1);
+  });
+
+  it('no_room', async () => {
+    const { counts, definition } = counting(kvRetainSession);
+    const { book } = await openHintPolicy(definition, {
+      parameters: { max_blocks_per_worker: 6 },
+      context: { capabilities: ['kv.retain@1.1'], promptTokens: 96 },
+    });
+    book({ session });
+    book({ session: { sessionId: 'other' } });
+    expect(counts).toEqual([
+      ['retained_turns', 1, 'token_range'],
+      ['silent_turns', 1, 'no_room'],
+    ]);
+  });
+});
+
 it.each([
+  [{ ttl: '30s' }, /parameters\.ttl: must be a mapping with a type: \{ type: fixed, ms: 30000 \}/],
+  [{ ttl: 30_000 }, /parameters\.ttl: must be a mapping with a type/],
+  [{ ttl: { type: 'fix' } }, /parameters\.ttl\.type: must be fixed, header or learned/],
+  [{ ttl: { ms: 5 } }, /parameters\.ttl\.type: must be fixed, header or learned/],
   [{ priority: 0 }, /parameters\.priority/],
   [{ ttl: { type: 'fixed', ms: 0 } }, /parameters\.ttl\.ms/],
   [{ ttl: { type: 'header', name: 'No Header' } }, /parameters\.ttl\.name/],

@@ -9,7 +9,7 @@ import {
 import { sessionName } from '../session-name.ts';
 import { leadingBlocks } from './chain-cut.ts';
 import { RetainedBudget } from './retained-budget.ts';
-import { ttlParameter, ttlSource } from './ttl.ts';
+import { type NoTtl, ttlParameter, ttlSource } from './ttl.ts';
 
 const BLOCK_HASHES = 'kv.retain@1.0';
 const TOKEN_RANGE = 'kv.retain@1.1';
@@ -17,6 +17,9 @@ const TOKEN_RANGE = 'kv.retain@1.1';
 const MOST_BLOCKS = 65_536;
 /** Steps in which the priority falls along a chain. */
 const BANDS = 4;
+
+/** Why a turn of a session is sent without an action. */
+type Silence = NoTtl | 'final' | 'compaction' | 'not_taken' | 'no_room' | 'no_lineage' | 'no_blocks';
 
 const parameters = z.strictObject({
   form: z.enum(['auto', 'block_hashes', 'token_range']).default('auto'),
@@ -47,6 +50,11 @@ export const kvRetainSession: HintPolicyDefinition = defineHintPolicy({
       if (given.form === 'auto') wanted.push(BLOCK_HASHES);
       return wanted.find((name) => capabilities?.has(name)) ?? null;
     };
+    /** Sends nothing, and counts why: a decision record says only that there was nothing. */
+    const silent = (why: Silence): readonly HintAction[] => {
+      metrics.count('silent_turns', 1, why);
+      return [];
+    };
     return {
       buildHints(context: HintContext<'session-lineage'>): readonly HintAction[] {
         const { capabilities, lineage, session, worker } = context;
@@ -57,19 +65,21 @@ export const kvRetainSession: HintPolicyDefinition = defineHintPolicy({
         if (session.sessionFinal === true) budget?.forget(worker, name);
         const form = formOf(capabilities);
         // What was compacted is not used again, and nothing follows a final turn.
-        if (form === null || ttlMs === null || session.sessionFinal === true || session.compaction === true)
-          return [];
+        if (session.sessionFinal === true) return silent('final');
+        if (session.compaction === true) return silent('compaction');
+        if (form === null) return silent('not_taken');
+        if (typeof ttlMs !== 'number') return silent(ttlMs);
         const now = clock.now();
         const room = budget?.room(worker, name, now, given.max_blocks) ?? given.max_blocks;
-        if (room === 0) return [];
+        if (room === 0) return silent('no_room');
         if (form === TOKEN_RANGE) {
           budget?.note(worker, name, Math.min(room, blocksOf(context)), now + ttlMs);
           metrics.count('retained_turns', 1, 'token_range');
           return [tokenRanges(context, priorities, room, ttlMs)];
         }
-        if (lineage === null) return [];
+        if (lineage === null) return silent('no_lineage');
         const blocks = leadingBlocks(lineage, session.sessionId, worker, room);
-        if (blocks.length === 0) return [];
+        if (blocks.length === 0) return silent('no_blocks');
         budget?.note(worker, name, blocks.length, now + ttlMs);
         metrics.count('retained_turns', 1, 'block_hashes');
         return blockHashes(blocks, priorities, ttlMs);

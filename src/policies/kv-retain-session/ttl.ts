@@ -12,33 +12,45 @@ const MOST_SESSIONS = 16_384;
 const ms = z.int().min(1).max(MOST_MS);
 
 /** The parameter `ttl`. */
-export const ttlParameter = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('fixed'), ms: ms.default(30_000) }),
-  z.strictObject({
-    type: z.literal('header'),
-    name: z
-      .string()
-      .regex(/^[a-z0-9-]{1,64}$/)
-      .default('x-dynamo-retention-ttl-ms'),
-    max_ms: ms.default(MOST_MS),
-  }),
-  z
-    .strictObject({
-      type: z.literal('learned'),
-      quantile: z.number().min(0.5).max(0.99).default(0.8),
-      least_turns: z.int().min(2).max(1000).default(16),
-      initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
-      min_ms: ms.default(1000),
-      max_ms: ms.default(600_000),
-    })
-    .refine(({ max_ms: most, min_ms: least }) => least <= most, {
-      error: 'must not be above max_ms',
-      path: ['min_ms'],
+export const ttlParameter = z.discriminatedUnion(
+  'type',
+  [
+    z.strictObject({ type: z.literal('fixed'), ms: ms.default(30_000) }),
+    z.strictObject({
+      type: z.literal('header'),
+      name: z
+        .string()
+        .regex(/^[a-z0-9-]{1,64}$/)
+        .default('x-dynamo-retention-ttl-ms'),
+      max_ms: ms.default(MOST_MS),
     }),
-]);
+    z
+      .strictObject({
+        type: z.literal('learned'),
+        quantile: z.number().min(0.5).max(0.99).default(0.8),
+        least_turns: z.int().min(2).max(1000).default(16),
+        initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
+        min_ms: ms.default(1000),
+        max_ms: ms.default(600_000),
+      })
+      .refine(({ max_ms: most, min_ms: least }) => least <= most, {
+        error: 'must not be above max_ms',
+        path: ['min_ms'],
+      }),
+  ],
+  {
+    error: ({ code }) =>
+      code === 'invalid_type'
+        ? 'must be a mapping with a type: { type: fixed, ms: 30000 }, { type: header } or { type: learned }'
+        : 'must be fixed, header or learned',
+  },
+);
 
-/** Answers for each turn how long its session is retained, ms; null = not at all. */
-export type TtlOf = (session: SessionContext) => number | null;
+/** Why a turn is not retained at all: its header is not there, is no number of ms, or is 0; or nothing is known of gaps yet. */
+export type NoTtl = 'no_ttl_header' | 'bad_ttl_header' | 'ttl_zero' | 'nothing_learned';
+
+/** Answers for each turn how long its session is retained, ms, or why it is not. */
+export type TtlOf = (session: SessionContext) => number | NoTtl;
 
 /** The source that the parameter asks for. */
 export function ttlSource(parameter: z.output<typeof ttlParameter>, clock: Clock): TtlOf {
@@ -52,11 +64,12 @@ export function ttlSource(parameter: z.output<typeof ttlParameter>, clock: Clock
   }
 }
 
-function fromHeader(value: string | undefined, most: number): number | null {
-  const text = value?.trim() ?? '';
-  if (!/^\d{1,12}$/.test(text)) return null;
+function fromHeader(value: string | undefined, most: number): number | NoTtl {
+  if (value === undefined) return 'no_ttl_header';
+  const text = value.trim();
+  if (!/^\d{1,12}$/.test(text)) return 'bad_ttl_header';
   const wanted = Number(text);
-  return wanted === 0 ? null : Math.min(wanted, most);
+  return wanted === 0 ? 'ttl_zero' : Math.min(wanted, most);
 }
 
 function learned(
@@ -77,7 +90,7 @@ function learned(
     if (session.sessionFinal !== true) turns.set(name, { at: now, kind });
     if (turns.size > MOST_SESSIONS) turns.delete(turns.keys().next().value ?? '');
     const gap = model.quantile(kind, parameter.quantile, parameter.least_turns);
-    if (gap === null) return parameter.initial_ms === 0 ? null : parameter.initial_ms;
+    if (gap === null) return parameter.initial_ms === 0 ? 'nothing_learned' : parameter.initial_ms;
     return Math.round(Math.min(parameter.max_ms, Math.max(parameter.min_ms, gap)));
   };
 }
