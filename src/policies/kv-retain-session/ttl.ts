@@ -39,10 +39,10 @@ export const ttlParameter = z.discriminatedUnion(
       }),
   ],
   {
-    error: ({ code }) =>
-      code === 'invalid_type'
-        ? 'must be a mapping with a type: { type: fixed, ms: 30000 }, { type: header } or { type: learned }'
-        : 'must be fixed, header or learned',
+    error: ({ input }) =>
+      typeof input === 'object' && input !== null
+        ? 'must be fixed, header or learned'
+        : 'must be a mapping with a type: { type: fixed, ms: 30000 }, { type: header } or { type: learned }',
   },
 );
 
