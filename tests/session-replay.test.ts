@@ -1,7 +1,9 @@
 // Session traces through the whole router onto simulated engines.
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { replayRouters } from '../src/cli/replay-router.ts';
 import { runCli } from '../src/cli/run.ts';
 import { encodeEventBatch } from '../src/events/index.ts';
@@ -14,10 +16,19 @@ import {
   readSessionTrace,
   replay,
 } from '../src/replay/index.ts';
+import { HANDOFF_KINDS } from '../src/simulator/index.ts';
 
 const SAMPLE = fileURLToPath(new URL('fixtures/session_sample.jsonl', import.meta.url));
 const MOONCAKE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));
 const CRAMPED = ['--workers', '2', '--copies', '3', '--session-window', '60s', '--memory', '1/2'];
+
+/** Releases blocks on prefill workers alone. */
+const PREFILL_RELEASES = join(mkdtempSync(join(tmpdir(), 'pointsman-released-')), 'policy.yaml');
+writeFileSync(
+  PREFILL_RELEASES,
+  'worker_selection: { prefill: { type: dynamo-default-cost-fn, hints: [{ type: kv_release_session }] } }\n',
+);
+afterAll(() => rmSync(dirname(PREFILL_RELEASES), { recursive: true }));
 
 /** Of the sample, cramped, with as much host memory as its working set. */
 const GOLDEN = {
@@ -95,6 +106,36 @@ describe('pointsman replay of sessions', () => {
     const [kv, roundRobin] = runs;
     expect(kv!.sessions!.resumed_hit_rate_tokens).toBeGreaterThan(
       roundRobin!.sessions!.resumed_hit_rate_tokens!,
+    );
+  });
+
+  it.each(HANDOFF_KINDS)(
+    'releases the blocks of prefill workers once they are handed over: %s',
+    async (handoff) => {
+      const divided = ['--prefill-workers', '2', '--decode-workers', '2', '--handoff', handoff];
+      const { runs } = await report(SAMPLE, ...divided, '--compare', PREFILL_RELEASES);
+      const { hints, sessions } = runs[0]!;
+      expect(hints.outcomes).toEqual({ accepted: hints.actions_by_type['kv.evict@1.0'] });
+      expect(sessions!.released_blocks).toBeGreaterThan(100);
+    },
+  );
+
+  it('says what became of actions in the end, and of every rejected one why', async () => {
+    const { err, out } = await run(
+      SAMPLE,
+      ...CRAMPED,
+      '--compare',
+      'bench/sessions/retain-fixed.yaml',
+      '--json',
+    );
+    const { hints, name } = (JSON.parse(out) as ReplayReport).runs[0]!;
+    const { deferred = 0, rejected = 0, ...others } = hints.outcomes;
+    expect([deferred, Object.values(others).every((count) => count > 0)]).toEqual([0, true]);
+    expect(hints.rejections).toEqual([
+      { policy: 'kv_retain_session', action: 'kv.retain@1.1', reason: 'no_room', count: rejected },
+    ]);
+    expect(err).toBe(
+      `warning: ${name}: the engines rejected actions of a hint policy (policy: kv_retain_session, action: kv.retain@1.1, count: ${rejected}, reason: no_room, too few blocks were free, or no more can be retained at a time)\n`,
     );
   });
 
