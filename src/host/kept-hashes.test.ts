@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { keepAlone, keepTogether } from './kept-hashes.ts';
 
 const lists = fc.array(fc.array(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), { maxLength: 300 }), {
@@ -33,6 +33,12 @@ describe('kept hash lists', () => {
     expect(one.buffer.byteLength).toBeLessThanOrEqual(8192);
     expect(keepTogether(new BigUint64Array(1000), 1000).buffer.byteLength).toBe(8000);
     expect(keepAlone(BigUint64Array.of(1n)).buffer.byteLength).toBe(8);
+  });
+
+  it('may be empty, also as the first of all', async () => {
+    vi.resetModules();
+    const fresh = await import('./kept-hashes.ts');
+    expect(fresh.keepTogether(new BigUint64Array(0), 0)).toEqual(new BigUint64Array(0));
   });
 
   it('take no room when their original is more than it says', () => {
