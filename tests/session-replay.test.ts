@@ -286,6 +286,9 @@ it('goes on with a session whose turn was refused', async () => {
   expect(one!.rejected).toBeGreaterThan(0);
   expect(one!.completed + one!.rejected).toBe(72);
   expect(one!.sessions!.resumed_turns).toBeLessThan(one!.completed);
+  // An engine that refuses everything computes nothing of which its events would have to tell: no warning says so.
+  const { runs: refused } = await report(SAMPLE, '--workers', '1', '--kv-blocks', '1');
+  expect(refused[0]).toMatchObject({ requests: 72, completed: 0, rejected: 72 });
 });
 
 const DATA = new URL('../../shared/data/', import.meta.url);

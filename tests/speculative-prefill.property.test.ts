@@ -16,7 +16,7 @@ const CHAT = {
   variables: {},
   lastRole: 'user',
 };
-const ANSWER = Buffer.from('data: {"choices":[{"delta":{"content":"hello"}}]}\n\n');
+const ANSWER = Buffer.from('data: {"choices":[{"delta":{"content":"hello"},"finish_reason":"stop"}]}\n\n');
 const LIMIT = 2;
 
 /** Tokenizes when the test says so. */

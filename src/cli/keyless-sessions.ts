@@ -1,4 +1,5 @@
 // The conversations of a router that are known by their prompts: made when they are first asked for, as long as the configuration does.
+import { randomUUID } from 'node:crypto';
 import type { AgentSettings } from '../config/index.ts';
 import { type KeylessLimits, KeylessSessions } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
@@ -15,7 +16,8 @@ export function keylessSessions(
   metrics.gauge('pointsman_keyless_bytes', () => sessions?.bytes ?? 0);
   return () => {
     if (!settings().keylessSessions) sessions = null;
-    else sessions ??= new KeylessSessions(LIMITS);
+    // Bindings, engines and other routers may still know what was named before, or elsewhere.
+    else sessions ??= new KeylessSessions(LIMITS, randomUUID());
     return sessions;
   };
 }

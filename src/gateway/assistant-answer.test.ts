@@ -5,6 +5,9 @@ import { AssistantAnswer, MAX_ANSWER_BYTES } from './assistant-answer.ts';
 const event = (value: unknown) => `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 const delta = (said: object) => event({ choices: [{ index: 0, delta: said, finish_reason: null }] });
 
+const finished = (reason: string) => event({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
+const STOP = finished('stop');
+
 /** What is made of an answer that comes in pieces of so many bytes. */
 function read(isStream: boolean, text: string, piece = text.length) {
   const answer = new AssistantAnswer(isStream);
@@ -36,6 +39,23 @@ describe('what an assistant said', () => {
     expect(read(false, JSON.stringify(whole), 7)).toEqual({ role: 'assistant', content: 'hi' });
   });
 
+  it.each([
+    ['ends without a reason', [delta({ content: 'Yes, but' })]],
+    ['is cut within an event', [delta({ content: 'Yes' }), 'data: {"choices":[{"del']],
+    ['ends with an error', [delta({ content: 'Yes' }), event({ error: { message: 'out of memory' } }), STOP]],
+    ['was given up by the engine', [delta({ content: 'Yes' }), finished('abort')]],
+  ])('is not known of a stream that %s', (_, events) => {
+    expect(read(true, [...events, event('[DONE]')].join(''))).toBeNull();
+  });
+
+  it('is not known of an answer that is an error', () => {
+    const error = {
+      error: { message: 'no' },
+      choices: [{ message: { content: 'a' }, finish_reason: 'error' }],
+    };
+    expect(read(false, JSON.stringify(error))).toBeNull();
+  });
+
   it('holds tool calls, put together from their pieces', () => {
     const call = (index: number, part: object) => delta({ tool_calls: [{ index, ...part }] });
     const text = [
@@ -43,6 +63,7 @@ describe('what an assistant said', () => {
       call(0, { id: 'c0', type: 'function', function: { name: 'ls', arguments: '{"a"' } }),
       call(0, { function: { arguments: ':1}' } }),
       call(1, { function: { arguments: '{}' } }),
+      finished('tool_calls'),
     ].join('');
     const tool_calls = [
       { id: 'c0', type: 'function', function: { name: 'ls', arguments: '{"a":1}' } },
@@ -71,6 +92,7 @@ describe('what an assistant said', () => {
     const words = 'x'.repeat(MAX_ANSWER_BYTES / 4);
     const answer = new AssistantAnswer(true);
     for (let at = 0; at < 4; at += 1) answer.push(Buffer.from(delta({ content: words })));
+    answer.push(Buffer.from(STOP));
     expect([answer.bytes, String(answer.message()?.content).length]).toEqual([
       MAX_ANSWER_BYTES,
       MAX_ANSWER_BYTES,
@@ -83,6 +105,17 @@ describe('what an assistant said', () => {
     const event = new AssistantAnswer(true);
     event.push(Buffer.from(delta({ content: 'x'.repeat(MAX_ANSWER_BYTES + 1) })));
     expect([event.bytes, event.message()]).toEqual([0, null]);
+  });
+
+  it('counts all that it keeps of tool calls, whichever member holds it', () => {
+    const half = 'x'.repeat(MAX_ANSWER_BYTES / 2);
+    for (const call of [{ function: { name: half } }, { id: half, function: {} }]) {
+      const answer = new AssistantAnswer(true);
+      answer.push(Buffer.from(delta({ tool_calls: [{ index: 0, ...call }] })));
+      expect(answer.bytes).toBe(half.length + 64);
+      answer.push(Buffer.from(delta({ tool_calls: [{ index: 1, ...call }] }) + STOP));
+      expect([answer.bytes, answer.message()]).toEqual([0, null]);
+    }
   });
 
   it('is read of any bytes without an error', () => {

@@ -6,6 +6,9 @@ import { isObject, type JsonObject } from './request-fields.ts';
 /** Longest answer that is kept, in bytes of what it said, or of its body where it is no stream. */
 export const MAX_ANSWER_BYTES = 2 ** 20;
 
+/** Reasons to finish of an answer that is not whole. */
+const GIVEN_UP: ReadonlySet<string> = new Set(['abort', 'error']);
+
 interface ToolCall {
   id: string | null;
   name: string;
@@ -20,6 +23,8 @@ export class AssistantAnswer implements SseSink {
   readonly #calls = new Map<number, ToolCall>();
   #bytes = 0;
   #broken = false;
+  /** A stream said why it ends: without that it may have been cut anywhere. */
+  #ended = false;
 
   constructor(isStream: boolean) {
     this.#splitter = isStream ? new SseSplitter(this) : null;
@@ -54,7 +59,8 @@ export class AssistantAnswer implements SseSink {
   message(): JsonObject | null {
     if (this.#splitter === null && !this.#broken)
       this.#read(Buffer.concat(this.#parts).toString('utf8'), 'message');
-    if (this.#broken || (this.#content === '' && this.#calls.size === 0)) return null;
+    if (this.#broken || !(this.#ended || this.#splitter === null)) return null;
+    if (this.#content === '' && this.#calls.size === 0) return null;
     const calls = [...this.#calls].sort(([a], [b]) => a - b);
     return {
       role: 'assistant',
@@ -71,10 +77,21 @@ export class AssistantAnswer implements SseSink {
       this.#broken = true;
       return;
     }
-    const choices = isObject(parsed) && Array.isArray(parsed.choices) ? parsed.choices : [];
+    if (!isObject(parsed)) return;
+    const choices = Array.isArray(parsed.choices) ? parsed.choices : [];
     const choice: unknown = choices[0];
+    const reason = isObject(choice) ? (choice.finish_reason ?? null) : null;
+    // Engines tell of what goes wrong after the head in the answer itself.
+    if ((parsed.error ?? null) !== null || (typeof reason === 'string' && GIVEN_UP.has(reason))) {
+      this.#broken = true;
+      return;
+    }
     const said = isObject(choice) ? choice[member] : null;
-    if (!isObject(said)) return;
+    if (isObject(said)) this.#add(said);
+    this.#ended ||= reason !== null;
+  }
+
+  #add(said: JsonObject): void {
     if (typeof said.content === 'string') {
       this.#keep(said.content.length);
       this.#content += said.content;
@@ -94,7 +111,7 @@ export class AssistantAnswer implements SseSink {
     const { name, arguments: more } = value.function;
     if (typeof name === 'string') call.name += name;
     if (typeof more === 'string') call.arguments += more;
-    this.#keep(64 + (typeof more === 'string' ? more.length : 0));
+    this.#keep(64 + [value.id, name, more].reduce((sum: number, text) => sum + lengthOf(text), 0));
   }
 
   #keep(bytes: number): void {
@@ -106,6 +123,10 @@ export class AssistantAnswer implements SseSink {
     this.#parts.length = 0;
     this.#bytes = 0;
   }
+}
+
+function lengthOf(text: unknown): number {
+  return typeof text === 'string' ? text.length : 0;
 }
 
 function callOf({ id, name, arguments: args }: ToolCall): JsonObject {

@@ -6,7 +6,7 @@ export interface SessionContext {
   /**
    * 1 to 256 printable ASCII characters without the blanks around them; anything else counts as not sent. The first of: header
    * `x-dynamo-session-id`; `x-claude-code-agent-id` or `x-claude-code-session-id`, where the latter was sent; `thread-id`;
-   * `x-deepseek-harness-session-id`; `x-session-id`. Then, where configured, a member of the body, or `\u0001kl:` and a number for a
+   * `x-deepseek-harness-session-id`; `x-session-id`. Then, where configured, a member of the body, or `\u0001kl:` and a name for a
    * conversation that the router tells by its prompts.
    */
   readonly sessionId: string;

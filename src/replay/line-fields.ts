@@ -123,11 +123,23 @@ export class LineObject {
   }
 }
 
+const NESTED = 'a list or an object that nests too deep to be shown';
+
 /** A value in few characters. */
 export function shown(value: unknown): string {
+  const text = written(value);
+  return text.length > 40 && text !== NESTED ? `${text.slice(0, 40)}…` : text;
+}
+
+function written(value: unknown): string {
   // JSON has no word for numbers beyond the largest double, which a trace may still spell out.
-  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
-  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
+  if (typeof value === 'number') return String(value);
+  try {
+    return JSON.stringify(value) ?? 'nothing';
+  } catch {
+    // What nests deeper than the stack can be read, but not written.
+    return NESTED;
+  }
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -60,6 +60,25 @@ describe('readSessionTrace', () => {
     );
   });
 
+  it('refuses a session whose id is that of a sub-agent of another line', async () => {
+    const turn = { t: 0, type: 'n', in: 70, out: 2, hash_ids: [4] };
+    const agent = { type: 'subagent', t: 1, duration_ms: 5, agent_id: 'b', requests: [turn] };
+    const parent = line('a', { requests: [turn, agent] });
+    expect(await problem(`${parent}\n${line('a/b')}`)).toBe(
+      'trace.jsonl:2: id is a/b, as that of a sub-agent of line 1; each session has its own',
+    );
+    expect(await problem(`${line('a/b')}\n${parent}`)).toBe(
+      'trace.jsonl:2: requests hold a sub-agent with the id a/b, as that of line 1; each session has its own',
+    );
+  });
+
+  it('says what is wrong with a value however deep it is', async () => {
+    const deep = '['.repeat(200_000) + ']'.repeat(200_000);
+    expect(await problem(`${line('a')}\n{"id":${deep},"requests":[]}`)).toBe(
+      'trace.jsonl:2: id is a list or an object that nests too deep to be shown; it must be a text of 1 to 128 printable ASCII characters without blanks',
+    );
+  });
+
   it('refuses a longer line without reading the file to its end', async () => {
     const long = `${line('a')}\n${line('b')}${' '.repeat(MAX_SESSION_LINE_BYTES)}\n`;
     expect(await problem(long)).toBe(

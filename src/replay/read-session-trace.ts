@@ -24,6 +24,7 @@ const LOOKED_AT_BYTES = 64 * 1024;
 export async function readSessionTrace(file: string, limit: number | null = null): Promise<SessionTrace> {
   const name = nameOf(file);
   const lines: TracedLine[] = [];
+  /** Lines by session; negative = it is a sub-agent there. */
   const places = new Map<string, number>();
   let blockSize = 0;
   let requests = 0;
@@ -31,10 +32,15 @@ export async function readSessionTrace(file: string, limit: number | null = null
   await readLines(file, MAX_SESSION_LINE_BYTES, (bytes, line) => {
     const parsed = parseSessionLine(bytes, { name, line });
     const refuse = (problem: string): PointsmanError => wrong(name, line, problem, 'sessions');
-    const known = places.get(parsed.id);
-    if (known !== undefined)
-      throw refuse(`id is ${parsed.id}, as that of line ${known}; each session has its own`);
-    places.set(parsed.id, line);
+    for (const { id, parent } of parsed.sessions) {
+      const known = places.get(id);
+      if (known !== undefined) {
+        const which = parent < 0 ? `id is ${id}` : `requests hold a sub-agent with the id ${id}`;
+        const whose = known < 0 ? 'a sub-agent of line' : 'line';
+        throw refuse(`${which}, as that of ${whose} ${Math.abs(known)}; each session has its own`);
+      }
+      places.set(id, parent < 0 ? line : -line);
+    }
     if (lines.length === 0) blockSize = parsed.blockSize;
     if (parsed.blockSize !== blockSize) {
       throw refuse(`block_size is ${parsed.blockSize}, but ${blockSize} above; a trace has one`);

@@ -71,7 +71,7 @@ function withSecond(change: object): object {
 describe('parseSessionLine', () => {
   it('reads turns with their times in ms, ids renumbered within the line and what triggered them', () => {
     const line = parsed(LINE);
-    expect(line).toMatchObject({ id: 'one', blockSize: 64, uniqueIds: 3, requests: 2, ids: 5 });
+    expect(line).toMatchObject({ blockSize: 64, uniqueIds: 3, requests: 2, ids: 5 });
     expect(line.sessions).toEqual([
       {
         id: 'one',

@@ -27,7 +27,6 @@ export interface SessionLineContext {
 
 /** What a line is read into. */
 export interface ParsedSessionLine extends TracedLine {
-  readonly id: string;
   readonly blockSize: number;
   readonly requests: number;
   readonly ids: number;
@@ -61,7 +60,6 @@ export function parseSessionLine(bytes: Uint8Array, { line, name }: SessionLineC
   const reader = new LineReader(blockSize);
   reader.session(row, { id, parent: -1, startsAfter: -1, startDelayMs: 0 }, 0);
   return {
-    id,
     blockSize,
     sessions: reader.sessions.flatMap((session) => session ?? []),
     uniqueIds: reader.numbers.size,
@@ -158,10 +156,7 @@ class LineReader {
       throw entry.wrong('agent_id', `is ${agent}, as that of another sub-agent of the same session`);
     }
     this.#names.add(id);
-    const starter = Math.max(
-      0,
-      sent.findLastIndex(({ sentAt }) => sentAt <= from),
-    );
+    const starter = Math.max(0, firstSent(sent, (sentAt) => sentAt > from) - 1);
     const startDelayMs = Math.max(0, from - sent[starter]!.endedAt) * 1000;
     const session = this.session(entry, { id, parent, startsAfter: starter, startDelayMs }, depth);
     return { session, from: starter, to };
@@ -176,15 +171,33 @@ class LineReader {
   }
 }
 
+/** Index of the first request from whose time on something holds, which holds of all later times; their number where there is none. */
+function firstSent(sent: readonly Sent[], holds: (sentAt: number) => boolean): number {
+  let low = 0;
+  let high = sent.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(sent[middle]!.sentAt)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 /** A sub-agent is awaited by the first turn that was sent after its end. */
 function turnsOf(sent: readonly Sent[], spawned: readonly Spawned[]): readonly TracedTurn[] {
-  const awaited = spawned.map(({ from, session, to }) => {
-    const by = sent.findIndex(({ sentAt }, index) => index > from && sentAt >= to);
-    return { by, session, to };
-  });
+  const awaited = new Map<number, Spawned[]>();
+  for (const one of spawned) {
+    const by = Math.max(
+      one.from + 1,
+      firstSent(sent, (sentAt) => sentAt >= one.to),
+    );
+    const others = awaited.get(by);
+    if (others === undefined) awaited.set(by, [one]);
+    else others.push(one);
+  }
   return sent.map(({ sentAt, think, turn }, index) => {
     const before = sent[index - 1];
-    const awaits = awaited.filter(({ by }) => by === index);
+    const awaits = awaited.get(index) ?? [];
     const ended = Math.max(before?.endedAt ?? 0, ...awaits.map(({ to }) => to));
     const gap = awaits.length === 0 && think >= 0 ? think : Math.max(0, sentAt - ended);
     return { ...turn, thinkMs: gap * 1000, awaits: awaits.map(({ session }) => session) };

@@ -18,8 +18,8 @@ export class SessionLoop {
   readonly #speedup: number;
   /** By session and turn: what has to end before it is sent. */
   readonly #waits: readonly Int32Array[];
-  /** By session: those it starts. */
-  readonly #children = new Map<number, number[]>();
+  /** By session and turn: the sub-agents that start after it. */
+  readonly #children = new Map<number, Map<number, number[]>>();
   /** By sub-agent: the turn of its parent that waits for it. */
   readonly #awaitedBy = new Map<number, number>();
 
@@ -33,8 +33,7 @@ export class SessionLoop {
       for (const [index, { awaits }] of turns.entries()) {
         for (const awaited of awaits) this.#awaitedBy.set(family + awaited, index);
       }
-      const { parent } = plan.sessions[session]!;
-      if (parent >= 0) this.#children.set(parent, [...(this.#children.get(parent) ?? []), session]);
+      this.#adopt(session, plan.sessions[session]!);
       return Int32Array.from(turns, ({ awaits }) => 1 + awaits.length);
     });
   }
@@ -49,14 +48,23 @@ export class SessionLoop {
   /** The answer to a turn is complete, or will not come. */
   ended(session: number, turn: number): void {
     const one = this.#plan.sessions[session]!;
-    for (const child of this.#children.get(session) ?? []) this.#spawn(child, turn);
+    for (const child of this.#children.get(session)?.get(turn) ?? []) this.#spawn(child);
     if (turn + 1 < one.turns.length) this.#release(session, turn + 1);
     else this.#close(session, one);
   }
 
-  #spawn(child: number, after: number): void {
-    const { startDelayMs, startsAfter } = this.#plan.sessions[child]!;
-    if (startsAfter === after) this.#later(startDelayMs, () => this.#ports.send(child, 0));
+  #adopt(session: number, { parent, startsAfter }: PlannedSession): void {
+    if (parent < 0) return;
+    const byTurn = this.#children.get(parent) ?? new Map<number, number[]>();
+    this.#children.set(parent, byTurn);
+    const children = byTurn.get(startsAfter);
+    if (children === undefined) byTurn.set(startsAfter, [session]);
+    else children.push(session);
+  }
+
+  #spawn(child: number): void {
+    const { startDelayMs } = this.#plan.sessions[child]!;
+    this.#later(startDelayMs, () => this.#ports.send(child, 0));
   }
 
   #close(session: number, { parent }: PlannedSession): void {

@@ -101,6 +101,14 @@ describe('planSessions', () => {
     );
   });
 
+  it('refuses more requests than it may hold before it makes them', () => {
+    const trace = traceOf(fc.sample(sessionRows, { numRuns: 1, seed: 1 })[0]!);
+    const lines = Array.from({ length: 500_000 }, () => trace.lines[0]!);
+    expect(() => planSessions({ ...trace, lines }, { ...PLAIN, copies: 10_000 }, 1)).toThrow(
+      /10000 copies of trace\.jsonl make \d{10,} requests; at most 5000000 are replayed/,
+    );
+  });
+
   it('refuses more copies than tokens can tell apart', () => {
     const trace = traceOf(fc.sample(sessionRows, { numRuns: 1, seed: 1 })[0]!);
     const huge = { ...trace, lines: trace.lines.map((line) => ({ ...line, uniqueIds: 2 ** 30 })) };

@@ -1,6 +1,12 @@
 // Which sessions of a trace a replay runs and when they start: copies with tokens of their own, drawn starts, the long ones left out.
 import { PointsmanError } from '../plugin/index.ts';
-import { largestPrompt, type SessionTrace, type TracedSession, type TracedTurn } from './session-trace.ts';
+import {
+  largestPrompt,
+  type SessionTrace,
+  type TracedLine,
+  type TracedSession,
+  type TracedTurn,
+} from './session-trace.ts';
 
 /** Engines write answers of tokens below this; prompts are made of those from here on, so that neither is taken for the other. */
 export const FIRST_PROMPT_TOKEN = 32_768;
@@ -77,6 +83,13 @@ export function planSessions(trace: SessionTrace, settings: SessionSettings, see
       `every session of ${trace.name} has a prompt of more than ${maxContext} tokens; raise --max-context`,
     );
   }
+  const requests = copies * kept.reduce((sum, { line }) => sum + turnsOf(line), 0);
+  // Before anything is made of them.
+  if (requests > MAX_TURNS) {
+    throw refused(
+      `${copies} copies of ${trace.name} make ${requests} requests; at most ${MAX_TURNS} are replayed`,
+    );
+  }
   const sessions: PlannedSession[] = [];
   const tokens = new TokenRange(kept.reduce((sum, { line }) => sum + line.uniqueIds, 0) * copies);
   for (const { index, line } of kept) {
@@ -95,17 +108,12 @@ export function planSessions(trace: SessionTrace, settings: SessionSettings, see
     }
   }
   const turns = sessions.flatMap((session) => session.turns);
-  if (turns.length > MAX_TURNS) {
-    throw refused(
-      `${copies} copies of ${trace.name} make ${turns.length} requests; at most ${MAX_TURNS} are replayed`,
-    );
-  }
   return {
     kind: 'sessions',
     name: trace.name,
     blockSize: trace.blockSize,
     sessions,
-    requests: turns.length,
+    requests,
     inputTokens: turns.reduce((sum, turn) => sum + turn.inputTokens, 0),
     outputTokens: turns.reduce((sum, turn) => sum + turn.outputTokens, 0),
     dropped: trace.lines.length - kept.length,
@@ -127,6 +135,10 @@ export function turnTokens(plan: SessionPlan, session: PlannedSession, turn: num
     at += blockSize;
   }
   return tokens.fill(session.firstTail + turn, at);
+}
+
+function turnsOf({ sessions }: TracedLine): number {
+  return sessions.reduce((sum, { turns }) => sum + turns.length, 0);
 }
 
 function placed(session: TracedSession, family: number, copy: number) {

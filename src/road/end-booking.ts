@@ -55,7 +55,8 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   );
   beliefs?.ended(booking.attempt, { computed, cachedBlocks }, now);
   if (hints !== null) hintOutcomes.ended(hints);
-  if (report !== null && computesPrompt(request.leg))
+  // An engine that refused has computed nothing.
+  if (report !== null && computed && computesPrompt(request.leg))
     countReport(state, request, booking, end.predictedTokens, report);
   if (booking.decision === null) return;
   booking.decision.released(reason, now);

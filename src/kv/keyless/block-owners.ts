@@ -4,16 +4,32 @@ const WORDS = 4;
 const BYTES = WORDS * 4;
 const SMALLEST = 1024;
 
+/**
+ * Places to take over per block that comes. At a rebuild the table is half full at most, and it counts as full at three quarters: a quarter
+ * of its places may be inserted meanwhile, and with half of that all places of the one before, which was no larger, are done.
+ */
+export const MOVED_PER_BLOCK = 8;
+
 /** Two conversations had the block. */
 const SHARED = 0x8000_0000;
 
-/** Blocks by hash. A place is an index into the table, valid until the next `insert` or `rebuild`. */
+/** Says whether somebody still has a block. */
+export type IsLive = (owner: number, stamp: number) => boolean;
+
+/**
+ * Blocks by hash. A place is an index into the table, or behind its end into the one before, valid until the next `insert`, `move` or
+ * `rebuild`.
+ */
 export class BlockOwners {
   readonly #most: number;
   /** Per place: hash low, hash high, conversation + 1 with the shared flag (0 = nothing is here), stamp. */
   #words: Uint32Array;
   #capacity: number;
   #filled = 0;
+  /** The table before, which is emptied into this one bit by bit, as doing it at once would take long; null = it is empty. */
+  #before: Uint32Array | null = null;
+  /** Places of that one which are done: what is there does not count any more. */
+  #done = 0;
 
   /** @param maxBytes of the table; while it grows or is cleaned there are two of them. */
   constructor(maxBytes: number) {
@@ -23,7 +39,7 @@ export class BlockOwners {
   }
 
   get bytes(): number {
-    return this.#words.byteLength;
+    return this.#words.byteLength + (this.#before?.byteLength ?? 0);
   }
 
   /** Blocks that fit, whoever has them. */
@@ -38,32 +54,31 @@ export class BlockOwners {
 
   /** The place of a hash; −1 = it is not here. */
   find(low: number, high: number): number {
-    const words = this.#words;
-    const mask = this.#capacity - 1;
-    for (let place = (low ^ (high >>> 7)) & mask; ; place = (place + 1) & mask) {
-      const at = place * WORDS;
-      if (words[at + 2] === 0) return -1;
-      if (words[at] === low && words[at + 1] === high) return place;
-    }
+    const place = search(this.#words, low, high);
+    if (place >= 0 || this.#before === null) return place;
+    const earlier = search(this.#before, low, high);
+    return earlier < this.#done ? -1 : this.#capacity + earlier;
   }
 
   ownerAt(place: number): number {
-    return (this.#words[place * WORDS + 2]! & ~SHARED) - 1;
+    return (this.#word(place, 2) & ~SHARED) - 1;
   }
 
   isSharedAt(place: number): boolean {
-    return (this.#words[place * WORDS + 2]! & SHARED) !== 0;
+    return (this.#word(place, 2) & SHARED) !== 0;
   }
 
   stampAt(place: number): number {
-    return this.#words[place * WORDS + 3]!;
+    return this.#word(place, 3);
   }
 
   /** Notes who has a block that is here. */
   set(place: number, owner: number, shared: boolean, stamp: number): void {
-    const at = place * WORDS;
-    this.#words[at + 2] = (owner + 1) | (shared ? SHARED : 0);
-    this.#words[at + 3] = stamp;
+    const isEarlier = place >= this.#capacity;
+    const words = isEarlier ? this.#before! : this.#words;
+    const at = (isEarlier ? place - this.#capacity : place) * WORDS;
+    words[at + 2] = (owner + 1) | (shared ? SHARED : 0);
+    words[at + 3] = stamp;
   }
 
   /** Adds a block that is not here; call only where `lacks` says that there is room. */
@@ -72,33 +87,53 @@ export class BlockOwners {
   }
 
   /**
-   * Drops blocks that nobody has any more, and grows if that leaves too little room.
+   * Begins a table without the blocks that nobody has any more, larger if those leave too little room. `move` fills it.
    * @param live blocks that somebody has.
    * @param more blocks that are to come; both together at most `mostBlocks`.
    */
-  rebuild(isLive: (owner: number, stamp: number) => boolean, live: number, more: number): void {
+  rebuild(isLive: IsLive, live: number, more: number): void {
+    this.move(this.#capacity, isLive);
+    this.#before = this.#words;
+    this.#done = 0;
     while (this.#capacity < this.#most && (live + more) * 2 > this.#capacity) this.#capacity *= 2;
-    const before = this.#words;
     this.#words = new Uint32Array(this.#capacity * WORDS);
     this.#filled = 0;
-    for (let at = 0; at < before.length; at += WORDS) {
+  }
+
+  /**
+   * Takes so many places of the table before over, if there is one. When {@link MOVED_PER_BLOCK} are with every block that may be inserted,
+   * all are before the next rebuild.
+   */
+  move(places: number, isLive: IsLive): void {
+    const before = this.#before;
+    if (before === null) return;
+    const end = Math.min(before.length, (this.#done + places) * WORDS);
+    for (let at = this.#done * WORDS; at < end; at += WORDS) {
       const owned = before[at + 2]!;
       const stamp = before[at + 3]!;
       if (owned !== 0 && isLive((owned & ~SHARED) - 1, stamp))
         this.#put(before[at]!, before[at + 1]!, owned, stamp);
     }
+    this.#done = end / WORDS;
+    if (end === before.length) this.#before = null;
   }
 
   /** Forgets all. */
   clear(): void {
     this.#words.fill(0);
     this.#filled = 0;
+    this.#before = null;
+  }
+
+  #word(place: number, word: number): number {
+    if (place < this.#capacity) return this.#words[place * WORDS + word]!;
+    return this.#before?.[(place - this.#capacity) * WORDS + word] ?? 0;
   }
 
   #put(low: number, high: number, owned: number, stamp: number): void {
     const words = this.#words;
     const mask = this.#capacity - 1;
-    let place = (low ^ (high >>> 7)) & mask;
+    let place = firstPlace(low, high) & mask;
     while (words[place * WORDS + 2] !== 0) place = (place + 1) & mask;
     const at = place * WORDS;
     words[at] = low;
@@ -106,5 +141,19 @@ export class BlockOwners {
     words[at + 2] = owned;
     words[at + 3] = stamp;
     this.#filled += 1;
+  }
+}
+
+function firstPlace(low: number, high: number): number {
+  return low ^ (high >>> 7);
+}
+
+/** The place of a hash in a table; −1 = it is not there. */
+function search(words: Uint32Array, low: number, high: number): number {
+  const mask = words.length / WORDS - 1;
+  for (let place = firstPlace(low, high) & mask; ; place = (place + 1) & mask) {
+    const at = place * WORDS;
+    if (words[at + 2] === 0) return -1;
+    if (words[at] === low && words[at + 1] === high) return place;
   }
 }

@@ -114,7 +114,7 @@ describe('a conversation without an id', () => {
     for (let at = 1; at < 200; at += 1) {
       id = known.nameOf('m', chain(...range(at * 5000, 300)), at);
       expect(known.nameOf('m', chain(...range(at * 5000, 310)), at)).toBe(id);
-      expect(known.bytes).toBeLessThanOrEqual(maxBytes / 2);
+      expect(known.bytes).toBeLessThanOrEqual(maxBytes);
       expect(known.count).toBeLessThanOrEqual(4);
     }
   });

@@ -4,7 +4,7 @@
 // Every block of a prompt notes which conversation had it last. A prompt is a conversation's next turn where it repeats the last prompt of
 // that conversation, but for a little at its end, beyond what it shares with others. Everything else begins a new conversation.
 import type { HashPairs } from '../hashing/types.ts';
-import { BlockOwners } from './block-owners.ts';
+import { BlockOwners, MOVED_PER_BLOCK } from './block-owners.ts';
 import { Conversations } from './conversations.ts';
 
 /** Ids begin with a control character, which no header and no checked body member can hold: clients cannot forge one. */
@@ -22,7 +22,7 @@ const FNV_PRIME = 0x0100_0193;
 
 /** Bounds. */
 export interface KeylessLimits {
-  /** Of the blocks' table, and of the second one that it is copied to now and then. */
+  /** Of the blocks' table, and of a second one that it is taken over to now and then. */
   readonly maxBytes: number;
   /** 1 to 65,536; the one unused for longest makes room. */
   readonly maxConversations: number;
@@ -33,6 +33,7 @@ export interface KeylessLimits {
 /** Conversations of a router. One call per request, O(blocks), without an allocation per block. */
 export class KeylessSessions {
   readonly #limits: KeylessLimits;
+  readonly #idsBegin: string;
   readonly #conversations: Conversations;
   readonly #owners: BlockOwners;
   /** Blocks that a conversation has. */
@@ -42,8 +43,10 @@ export class KeylessSessions {
   #low = 0;
   #high = 0;
 
-  constructor(limits: KeylessLimits) {
+  /** @param run of printable characters; ids given under different ones never meet. Empty = there is no other. */
+  constructor(limits: KeylessLimits, run = '') {
     this.#limits = limits;
+    this.#idsBegin = run === '' ? KEYLESS_PREFIX : `${KEYLESS_PREFIX}${run}:`;
     this.#conversations = new Conversations(limits.maxConversations);
     this.#owners = new BlockOwners(limits.maxBytes / 2);
   }
@@ -69,6 +72,7 @@ export class KeylessSessions {
     this.#expire(now);
     const blocks = sequence.length / 2;
     if (blocks === 0 || blocks > this.#owners.mostBlocks) return null;
+    this.#owners.move(MOVED_PER_BLOCK * blocks, this.#isOwned);
     this.#mix(scope);
     const known = this.#find(sequence, blocks);
     if (known < 0 && this.#isCommon(sequence, blocks)) return null;
@@ -108,7 +112,7 @@ export class KeylessSessions {
   #open(now: number): number {
     const conversations = this.#conversations;
     if (conversations.isFull) this.#forget(conversations.oldest);
-    const id = `${KEYLESS_PREFIX}${this.#opened.toString(36)}`;
+    const id = `${this.#idsBegin}${this.#opened.toString(36)}`;
     this.#opened += 1;
     return conversations.open(id, this.#stamp, now);
   }
@@ -159,7 +163,7 @@ export class KeylessSessions {
       born[conversation] = this.#stamp;
       this.#own(conversation, -this.#conversations.blocks[conversation]!);
     }
-    this.#owners.rebuild((owner, stamp) => stamp >= born[owner]!, this.#live, blocks);
+    this.#owners.rebuild(this.#isOwned, this.#live, blocks);
   }
 
   #expire(now: number): void {
@@ -181,8 +185,10 @@ export class KeylessSessions {
 
   #isLive(place: number): boolean {
     const owners = this.#owners;
-    return owners.stampAt(place) >= this.#conversations.born[owners.ownerAt(place)]!;
+    return this.#isOwned(owners.ownerAt(place), owners.stampAt(place));
   }
+
+  readonly #isOwned = (owner: number, stamp: number): boolean => stamp >= this.#conversations.born[owner]!;
 
   #placeOf(sequence: HashPairs, at: number): number {
     return this.#owners.find(

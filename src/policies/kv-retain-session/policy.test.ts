@@ -133,6 +133,11 @@ describe('the time', () => {
     expect(await ttl(header(value), { type: 'header' })).toEqual(expected);
   });
 
+  it('is no longer than max_ms, whatever a header says', async () => {
+    expect(await ttl(header('5000'), { type: 'header', max_ms: 4000 })).toEqual([4000]);
+    expect(await ttl(header('3000'), { type: 'header', max_ms: 4000 })).toEqual([3000]);
+  });
+
   it('has no default where a header decides, and the header may be another', async () => {
     expect(await ttl({}, { type: 'header' })).toEqual([]);
     expect(
@@ -222,6 +227,7 @@ it.each([
   [{ ttl: { type: 'fixed', ms: 0 } }, /parameters\.ttl\.ms/],
   [{ ttl: { type: 'header', name: 'No Header' } }, /parameters\.ttl\.name/],
   [{ max_blocks: 65_537 }, /parameters\.max_blocks/],
+  [{ ttl: { type: 'learned', min_ms: 2, max_ms: 1 } }, /parameters\.ttl\.min_ms: must not be above max_ms/],
 ])('refuses %j', async (parameters, message) => {
   await expect(testHintPolicy(kvRetainSession, { parameters })).rejects.toThrow(message);
 });

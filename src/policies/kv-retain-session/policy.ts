@@ -60,7 +60,7 @@ export const kvRetainSession: HintPolicyDefinition = defineHintPolicy({
         if (form === null || ttlMs === null || session.sessionFinal === true || session.compaction === true)
           return [];
         const now = clock.now();
-        const room = Math.min(given.max_blocks, budget?.room(worker, name, now) ?? Number.POSITIVE_INFINITY);
+        const room = budget?.room(worker, name, now, given.max_blocks) ?? given.max_blocks;
         if (room === 0) return [];
         if (form === TOKEN_RANGE) {
           budget?.note(worker, name, Math.min(room, blocksOf(context)), now + ttlMs);

@@ -20,15 +20,21 @@ export const ttlParameter = z.discriminatedUnion('type', [
       .string()
       .regex(/^[a-z0-9-]{1,64}$/)
       .default('x-dynamo-retention-ttl-ms'),
+    max_ms: ms.default(MOST_MS),
   }),
-  z.strictObject({
-    type: z.literal('learned'),
-    quantile: z.number().min(0.5).max(0.99).default(0.8),
-    least_turns: z.int().min(2).max(1000).default(16),
-    initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
-    min_ms: ms.default(1000),
-    max_ms: ms.default(600_000),
-  }),
+  z
+    .strictObject({
+      type: z.literal('learned'),
+      quantile: z.number().min(0.5).max(0.99).default(0.8),
+      least_turns: z.int().min(2).max(1000).default(16),
+      initial_ms: z.int().min(0).max(MOST_MS).default(30_000),
+      min_ms: ms.default(1000),
+      max_ms: ms.default(600_000),
+    })
+    .refine(({ max_ms: most, min_ms: least }) => least <= most, {
+      error: 'must not be above max_ms',
+      path: ['min_ms'],
+    }),
 ]);
 
 /** Answers for each turn how long its session is retained, ms; null = not at all. */
@@ -40,17 +46,17 @@ export function ttlSource(parameter: z.output<typeof ttlParameter>, clock: Clock
     case 'fixed':
       return () => parameter.ms;
     case 'header':
-      return ({ agentHeaders }) => fromHeader(agentHeaders[parameter.name]?.[0]);
+      return ({ agentHeaders }) => fromHeader(agentHeaders[parameter.name]?.[0], parameter.max_ms);
     case 'learned':
       return learned(parameter, clock);
   }
 }
 
-function fromHeader(value: string | undefined): number | null {
+function fromHeader(value: string | undefined, most: number): number | null {
   const text = value?.trim() ?? '';
   if (!/^\d{1,12}$/.test(text)) return null;
   const wanted = Number(text);
-  return wanted === 0 ? null : Math.min(wanted, MOST_MS);
+  return wanted === 0 ? null : Math.min(wanted, most);
 }
 
 function learned(

@@ -160,9 +160,9 @@ export class HintExecutor {
       const lo = hashes[2 * index]!;
       const hi = hashes[2 * index + 1]!;
       const device = this.#pool.evict(lo, hi, declarer, cause);
-      const host = plan.tier === 'all' && device !== 'in_use' && this.#host?.evict(lo, hi) === true;
-      if (device === 'evicted' || host) done += 1;
-      kept ||= device === 'in_use';
+      const host = plan.tier === 'all' && device !== 'in_use' ? this.#host?.evict(lo, hi) : 'missing';
+      if (device === 'evicted' || host === 'evicted') done += 1;
+      kept ||= device === 'in_use' || host === 'in_use';
     }
     return counted(plan.blockHashes.length + (own?.length ?? 0), done, kept ? 'in_use' : null);
   }
@@ -205,7 +205,7 @@ function declared(
   priority: number,
   expiresAt: number,
 ): RetainDeclaration {
-  return { action, declarer, priority, expiresAt, blocks: [], order: 0 };
+  return { action, declarer, priority, expiresAt, blocks: [], held: 0, order: 0 };
 }
 
 function startOf({ start }: RetainDirective, request: RequestState): number {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { decodeEventBatch, encodeEventBatch } from '../../events/index.ts';
 import { EXECUTED_ACTIONS, planHints } from './hint-plan.ts';
 
 function action(action_id: string, name: string, payload: unknown) {
@@ -28,6 +29,21 @@ describe('planHints', () => {
     expect(plan.work).toMatchObject([{ kind: 'retain', actionId: 'a3', priority: 5, ttlMs: 1000 }]);
     expect(plan.outcomes[1]).toEqual({ action_id: 'a2', outcome: 'rejected', reason: 'unsupported' });
     expect(plan.outcomes[3]).toEqual({ action_id: 'a4', outcome: 'rejected', reason: 'unsupported' });
+  });
+
+  it('takes no ids that events could not repeat', () => {
+    const [longest, longer] = ['\u{ffff}'.repeat(256), 'x'.repeat(257)];
+    const hint = envelope(
+      action(longest, 'kv.prefetch@1.0', { block_hashes: [] }),
+      action(longer, 'kv.prefetch@1.0', { block_hashes: [] }),
+    );
+    const plan = planHints({ ...hint, message_id: longest }, null);
+    expect([plan.messageId, plan.work.map(({ actionId }) => actionId)]).toEqual([longest, [longest]]);
+    expect(plan.outcomes[1]).toEqual({ action_id: '', outcome: 'rejected', reason: 'malformed' });
+    expect(planHints({ ...hint, message_id: longer }, null)).toMatchObject({ messageId: '', work: [] });
+    const told = { kind: 'hint-outcome', messageId: longest, actionId: longest } as const;
+    const events = [{ ...told, outcome: 'accepted', reason: null, blocks: 1 } as const];
+    expect(decodeEventBatch(encodeEventBatch({ timestamp: 0, events, rank: 0 })).events).toEqual(events);
   });
 
   it('acts on the first fetch only', () => {

@@ -13,6 +13,8 @@ import {
 /** Actions this engine can execute. */
 export const EXECUTED_ACTIONS: readonly string[] = Object.keys(PAYLOAD_READERS);
 const MAX_ACTIONS = 32;
+/** Ids are repeated in events: in UTF-8 they have to be within what event decoders take. */
+const MAX_ID = 256;
 
 interface Planned {
   readonly actionId: string;
@@ -53,7 +55,7 @@ export function planHints(
   if (
     envelope === null ||
     envelope.protocol_version !== '0.1' ||
-    typeof envelope.message_id !== 'string' ||
+    !isId(envelope.message_id) ||
     !Array.isArray(actions) ||
     actions.length > MAX_ACTIONS
   ) {
@@ -77,6 +79,10 @@ export function planHints(
     } else work.push({ ...payload, actionId, position });
   }
   return { messageId: envelope.message_id, fetch, work, outcomes };
+}
+
+function isId(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_ID;
 }
 
 interface PlannedAction {
@@ -108,7 +114,7 @@ function planAction(
   accepted: readonly string[],
 ): PlannedAction {
   const action = recordOf(value);
-  const actionId = typeof action?.action_id === 'string' ? action.action_id : '';
+  const actionId = isId(action?.action_id) ? action.action_id : '';
   const answered = (outcome: 'accepted' | 'rejected', reason: string): PlannedAction => ({
     actionId,
     outcome: { action_id: actionId, outcome, reason },

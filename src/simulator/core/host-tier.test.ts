@@ -204,12 +204,10 @@ describe('the host tier', () => {
 });
 
 describe('kv.prefetch', () => {
-  const envelope = (id: string, block_hashes: readonly bigint[]) => ({
+  const envelope = (message_id: string, action_type: string, payload: object) => ({
     protocol_version: '0.1',
-    message_id: id,
-    actions: [
-      { action_id: 'a1', action_type: 'kv.prefetch', action_version: '1.0', payload: { block_hashes } },
-    ],
+    message_id,
+    actions: [{ action_id: 'a1', action_type, action_version: '1.0', payload }],
   });
   const hashOf = (name: string): bigint => {
     const [lo, hi] = name.split(':');
@@ -238,11 +236,12 @@ describe('kv.prefetch', () => {
     }
   }
 
-  const ask = (engine: SimulatedEngine, id: string, hashes: readonly bigint[], now: number): void =>
-    engine.submit(
-      { id, tokens: Uint32Array.of(9), outputTokens: 1, sessionId: null, hint: envelope(id, hashes) },
-      now,
-    );
+  const send = (engine: SimulatedEngine, id: string, type: string, payload: object, now: number): void => {
+    const hint = envelope(id, type, payload);
+    engine.submit({ id, tokens: Uint32Array.of(9), outputTokens: 1, sessionId: null, hint }, now);
+  };
+  const ask = (engine: SimulatedEngine, id: string, block_hashes: readonly bigint[], now: number): void =>
+    send(engine, id, 'kv.prefetch', { block_hashes }, now);
 
   it('brings blocks back for the time their bytes take, beside the passes, and the next prompt finds them', () => {
     const { engine, hashes, listener, now, stored } = offloaded();
@@ -310,6 +309,36 @@ describe('kv.prefetch', () => {
     expect(listener.late[0]).toMatchObject({ messageId: 'p', outcome: 'clipped', blocks: 2 });
     expect(listener.outcomes.get('q')).toMatchObject({ outcome: 'rejected', reason: 'no_room' });
     expect(listener.ended.has('long')).toBe(true);
+  });
+
+  it('makes no room at the cost of what it names and is there, even where all else is retained', () => {
+    const { engine, hashes, listener, now, stored } = offloaded({ hostKvBlocks: 16, retainedShare: 1 });
+    const others = [...listener.held.device].filter((name) => !stored.includes(name));
+    const named = others.slice(0, 3);
+    const retained = others.slice(3).map(hashOf);
+    send(engine, 'r', 'kv.retain', { block_hashes: retained, priority: 9, ttl_ms: 10_000 }, now);
+    engine.advance(now, listener);
+    expect(listener.outcomes.get('r')).toMatchObject({ outcome: 'accepted', blocks_done: 4 });
+    ask(engine, 'p', [...named.map(hashOf), ...hashes], now + 1);
+    for (let next = engine.nextEventAt(); next !== null; next = engine.nextEventAt())
+      engine.advance(Math.max(now + 1, next), listener);
+    const told = listener.late.find((event) => event.messageId === 'p');
+    const there = [...named, ...stored].filter((name) => listener.held.device.has(name));
+    expect(there.slice(0, 3)).toEqual(named);
+    expect(told).toMatchObject({ blocks: there.length });
+    expect(there.length).toBeGreaterThan(3);
+  });
+
+  it('is not undone by an eviction on its way: what is being copied is in use', () => {
+    const { engine, hashes, listener, now } = offloaded();
+    ask(engine, 'p', hashes, now);
+    send(engine, 'e', 'kv.evict', { block_hashes: hashes }, now);
+    for (let next = engine.nextEventAt(); next !== null; next = engine.nextEventAt()) {
+      engine.advance(Math.max(now, next), listener);
+      agrees(engine, listener, { kvBlocks: 8, host: 8 });
+    }
+    expect(listener.outcomes.get('e')).toMatchObject({ outcome: 'rejected', reason: 'in_use' });
+    expect(listener.late).toMatchObject([{ messageId: 'p', outcome: 'accepted', blocks: 4 }]);
   });
 
   it('is not advertised, and refused, without host memory', () => {

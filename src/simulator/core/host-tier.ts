@@ -5,7 +5,7 @@ import type { HashPairs } from '../../kv/index.ts';
 import type { SimulatedEngineSettings } from '../types.ts';
 import { BlockContents } from './block-contents.ts';
 import type { EventCollector } from './event-collector.ts';
-import { KvPool } from './kv-pool.ts';
+import { type EvictResult, KvPool } from './kv-pool.ts';
 import type { RequestState } from './request-state.ts';
 
 /** What the engine does when blocks are back. */
@@ -144,39 +144,30 @@ export class HostTier {
 
   /** Copies blocks to the device for nobody in particular, the first ones when it has no room for all; `ended` when they are there. */
   prefetch(hashes: HashPairs, now: number, ended: () => void): PrefetchFound {
+    const here: number[] = [];
     const wanted: number[] = [];
     const seen = new Set<string>();
-    let resident = 0;
-    let unused = 0;
     for (let index = 0; index < hashes.length / 2; index += 1) {
       const lo = hashes[2 * index]!;
       const hi = hashes[2 * index + 1]!;
       const before = seen.size;
       if (seen.add(`${lo} ${hi}`).size === before) continue;
-      // What is there already is not to make room for the rest.
-      if (this.#device.touch(lo, hi)) {
-        resident += 1;
-        unused += this.#device.inactiveAmong(hashes, index, index + 1);
-      } else if (this.#host.isResident(lo, hi)) wanted.push(lo, hi);
+      if (this.#device.isResident(lo, hi)) here.push(lo, hi);
+      else if (this.#host.isResident(lo, hi)) wanted.push(lo, hi);
     }
-    const moving = Math.max(0, Math.min(wanted.length / 2, this.#device.available - unused));
-    const noRoom = moving < wanted.length / 2;
-    if (moving === 0) return { resident, moving, noRoom };
-    const copied = Uint32Array.from(wanted.slice(0, 2 * moving));
-    const table = new Int32Array(moving);
-    const deviceTable = new Int32Array(moving);
-    this.#host.acquire(copied, 0, moving, table);
-    this.#device.allocate(deviceTable, 0, moving);
-    this.#copies.push({
-      ...{ kind: 'prefetch', hashes: copied, table, deviceTable, ended },
-      endsAt: this.#endOf(moving, now),
-    });
-    return { resident, moving, noRoom };
+    // What is there already is not to make room for the rest: ordinary blocks go before retained ones, however lately they were used.
+    const resident = here.length / 2;
+    const pinned = new Int32Array(resident);
+    this.#device.acquire(Uint32Array.from(here), 0, resident, pinned);
+    const moving = Math.min(wanted.length / 2, this.#device.available);
+    if (moving > 0) this.#move(Uint32Array.from(wanted.slice(0, 2 * moving)), now, ended);
+    this.#device.release(pinned, 0, resident);
+    return { resident, moving, noRoom: moving < wanted.length / 2 };
   }
 
-  /** Gives up a block unless it is being copied; false when it stays or is not there. */
-  evict(lo: number, hi: number): boolean {
-    return this.#host.evict(lo, hi, null, 'hint') === 'evicted';
+  /** Gives up a block unless it is being copied. */
+  evict(lo: number, hi: number): EvictResult {
+    return this.#host.evict(lo, hi, null, 'hint');
   }
 
   /** Ends every transfer that is due. */
@@ -204,6 +195,23 @@ export class HostTier {
 
   residentBlocks(): HashPairs {
     return this.#host.residentBlocks();
+  }
+
+  /** Begins to copy blocks of host memory for which the device has room. */
+  #move(hashes: HashPairs, now: number, ended: () => void): void {
+    const count = hashes.length / 2;
+    const table = new Int32Array(count);
+    const deviceTable = new Int32Array(count);
+    this.#host.acquire(hashes, 0, count, table);
+    this.#device.allocate(deviceTable, 0, count);
+    this.#copies.push({
+      kind: 'prefetch',
+      hashes,
+      table,
+      deviceTable,
+      ended,
+      endsAt: this.#endOf(count, now),
+    });
   }
 
   #prefetched({ deviceTable, ended, hashes, table }: Prefetch): void {

@@ -149,7 +149,7 @@ const operation = fc.record({
 
 function declaration(declarer: string, priority: number, expiresAt: number): RetainDeclaration {
   const action = { messageId: 'm', actionId: 'a1', kept: 0, evicted: 0, lapsed: 0 };
-  return { action, declarer, priority, expiresAt, blocks: [], order: 0 };
+  return { action, declarer, priority, expiresAt, blocks: [], held: 0, order: 0 };
 }
 
 const MAX_TABLE = 12;

@@ -175,9 +175,9 @@ export class KvPool {
     const copy = this.#byHash.get(lo, hi);
     if (copy < 0) return 'missing';
     if (!this.#retentions.has(copy) && this.#retentions.blocks >= this.#retainedLimit) return 'no_room';
-    this.#retentions.add(copy, declaration);
-    this.#inactive.place(copy, this.#retentions.priorityOf(copy), true);
-    return 'retained';
+    const added = this.#retentions.add(copy, declaration);
+    this.#inactive.place(copy, this.#retentions.priorityOf(copy), added);
+    return added ? 'retained' : 'no_room';
   }
 
   /** Takes back what `declarer` declared of a block; false when that is nothing. */

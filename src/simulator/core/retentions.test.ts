@@ -9,7 +9,7 @@ const declaration = (
   priority: number,
   expiresAt: number,
   of: RetainAction = action(),
-): RetainDeclaration => ({ action: of, declarer, priority, expiresAt, blocks: [], order: 0 });
+): RetainDeclaration => ({ action: of, declarer, priority, expiresAt, blocks: [], held: 0, order: 0 });
 
 describe('declarations on a block', () => {
   it('are bounded: the weakest goes, also when that is the new one', () => {
@@ -19,15 +19,31 @@ describe('declarations on a block', () => {
     );
     for (const one of made) retentions.add(7, one);
     const weak = declaration('weak', 1, 1e6);
-    retentions.add(7, weak);
+    expect(retentions.add(7, weak)).toBe(false);
     expect(weak.action.kept).toBe(0);
     const strong = declaration('strong', 90, 50);
-    retentions.add(7, strong);
+    expect([retentions.add(7, strong), retentions.add(7, strong)]).toEqual([true, true]);
     expect([retentions.priorityOf(7), strong.action.kept, made[0]!.action.kept]).toEqual([90, 1, 0]);
     retentions.expire(50, () => undefined);
     expect(retentions.priorityOf(7)).toBe(10 + MAX_DECLARATIONS - 1);
     expect(retentions.isRetainedByOthers(7, 's1')).toBe(true);
     expect(retentions.release(7, 's0')).toBe(false);
+  });
+
+  it('forget the blocks they lost, so that a long one kept for a single block is short', () => {
+    const retentions = new Retentions();
+    const made = Array.from({ length: 64 }, (_, session) => {
+      const one = declaration('s', 9, 1e9);
+      for (let block = session; block < 1000; block += 1) retentions.add(block, one);
+      return one;
+    });
+    expect(made.map(({ action: { kept } }) => kept)).toEqual([...Array(63).fill(1), 937]);
+    const held = made.slice(0, -1).reduce((sum, { blocks }) => sum + blocks.length, 0);
+    expect(held).toBeLessThan(63 * 64);
+    const changed: number[] = [];
+    retentions.expire(1e9, (block) => changed.push(block));
+    expect(changed.sort((a, b) => a - b)).toEqual(Array.from({ length: 1000 }, (_, block) => block));
+    expect([retentions.blocks, retentions.pendingEnds]).toEqual([0, 0]);
   });
 
   it('of one action end together, and are told of once', () => {

@@ -26,8 +26,10 @@ export interface RetainDeclaration {
   readonly priority: number;
   /** ms; infinite = no end. */
   readonly expiresAt: number;
-  /** Blocks it was made for, in order; some may have lost it. */
-  readonly blocks: number[];
+  /** Blocks it was made for, in order; some may have lost it, fewer than half of many. */
+  blocks: number[];
+  /** Blocks that still have it. */
+  held: number;
   /** Place among all declarations, set with the first block: of two that end together the older ends first. */
   order: number;
 }
@@ -72,17 +74,25 @@ export class Retentions {
     return this.#byBlock.get(block)?.some((one) => one.declarer !== declarer) ?? false;
   }
 
-  /** Adds a declaration to a block, in place of an earlier one of the same declarer. */
-  add(block: number, declaration: RetainDeclaration): void {
-    this.release(block, declaration.declarer);
+  /**
+   * Adds a declaration to a block, in place of an earlier one of the same declarer.
+   * @returns false when the block has as many as it can, all of them stronger.
+   */
+  add(block: number, declaration: RetainDeclaration): boolean {
     const list = this.#byBlock.get(block) ?? [];
-    if (declaration.blocks.length === 0) this.#enter(declaration);
-    declaration.blocks.push(block);
-    declaration.action.kept += 1;
+    if (list.includes(declaration)) return true;
+    this.release(block, declaration.declarer);
     list.push(declaration);
     list.sort(strongestFirst);
-    if (list.length > MAX_DECLARATIONS) list.pop()!.action.kept -= 1;
+    const weakest = list.length > MAX_DECLARATIONS ? list.pop() : undefined;
+    if (weakest === declaration) return false;
     this.#byBlock.set(block, list);
+    if (declaration.blocks.length === 0) this.#enter(declaration);
+    declaration.blocks.push(block);
+    declaration.held += 1;
+    declaration.action.kept += 1;
+    if (weakest !== undefined) this.#lost(weakest);
+    return true;
   }
 
   /** Takes a declarer's declaration off a block; false when there was none. */
@@ -91,8 +101,8 @@ export class Retentions {
     const at = list?.findIndex((one) => one.declarer === declarer) ?? -1;
     if (list === undefined || at < 0) return false;
     const [gone] = list.splice(at, 1);
-    if (gone) gone.action.kept -= 1;
     if (list.length === 0) this.#byBlock.delete(block);
+    if (gone) this.#lost(gone);
     return true;
   }
 
@@ -101,8 +111,9 @@ export class Retentions {
     const list = this.#byBlock.get(block);
     if (list === undefined) return;
     this.#byBlock.delete(block);
-    for (const { action } of list) {
-      action.kept -= 1;
+    for (const one of list) {
+      const { action } = one;
+      this.#lost(one);
       if (!despite) continue;
       action.evicted += 1;
       // Told once: the end says how many there were in all.
@@ -124,6 +135,7 @@ export class Retentions {
         lapsed += 1;
         changed(block);
       }
+      next.held -= lapsed;
       next.action.kept -= lapsed;
       next.action.lapsed += lapsed;
       if (lapsed > 0 && next.action.kept === 0) this.#late.push({ action: next.action, reason: 'expired' });
@@ -138,13 +150,22 @@ export class Retentions {
     return late;
   }
 
+  /** A block has lost a declaration. Many blocks of which most did are not remembered for the few. */
+  #lost(declaration: RetainDeclaration): void {
+    declaration.action.kept -= 1;
+    declaration.held -= 1;
+    const { blocks, held } = declaration;
+    if (blocks.length < LEAST_SWEEP || 2 * held > blocks.length) return;
+    declaration.blocks = blocks.filter((block) => this.#byBlock.get(block)?.includes(declaration) === true);
+  }
+
   #enter(declaration: RetainDeclaration): void {
     declaration.order = this.#made;
     this.#made += 1;
     if (declaration.expiresAt === Number.POSITIVE_INFINITY) return;
     // Sessions renew what they retain long before it ends: those without blocks are swept out now and then.
     if (this.#ends.length >= this.#sweepAt) {
-      this.#ends = this.#ends.filter((one) => one.action.kept > 0).sort(byEnd);
+      this.#ends = this.#ends.filter((one) => one.held > 0).sort(byEnd);
       this.#sweepAt = Math.max(LEAST_SWEEP, 2 * this.#ends.length);
     }
     this.#ends.push(declaration);
