@@ -53,7 +53,7 @@ const HELD: readonly (readonly [statement: string, file: string, title: string])
   ],
   [
     'shutdown answers all',
-    'src/road/admission-queue.test.ts',
+    'src/road/admission-waits.test.ts',
     'ends with an answer for everybody when the road closes',
   ],
   [

@@ -12,7 +12,7 @@ export default defineHintPolicy({
     return {
       buildHints({ session, worker }) {
         if (session === null) return [];
-        const key = `${worker.workerId} ${worker.rank} ${session.sessionId}`;
+        const key = `${worker.workerId} ${worker.rank} ${session.namespace} ${session.sessionId}`;
         if (told.has(key)) return [];
         told.add(key);
         if (told.size > MOST_SESSIONS) told.clear();

@@ -19,9 +19,11 @@ export default defineHintPolicy({
     return {
       buildHints({ lineage, residency, session, worker }) {
         if (lineage === null || residency === null || session === null) return [];
-        const { parentSessionId, sessionFinal, sessionId } = session;
+        const { namespace, parentSessionId, sessionFinal, sessionId } = session;
+        // Equal ids of two namespaces are two sessions.
+        const keyOf = (id: string): string => `${worker.workerId} ${worker.rank} ${namespace} ${id}`;
         for (const id of [sessionId, parentSessionId ?? sessionId]) {
-          const key = `${worker.workerId} ${worker.rank} ${id}`;
+          const key = keyOf(id);
           const blocks = lineage.uniqueBlocks(id, worker);
           if (blocks.length > (remembered.get(key)?.length ?? 0)) remembered.set(key, blocks);
         }
@@ -30,7 +32,7 @@ export default defineHintPolicy({
           remembered.delete(oldest);
         }
         if (parentSessionId === undefined || sessionFinal !== true) return [];
-        const known = remembered.get(`${worker.workerId} ${worker.rank} ${parentSessionId}`);
+        const known = remembered.get(keyOf(parentSessionId));
         const block_hashes = (known ?? new BigUint64Array(0))
           .filter((hash) => residency.tierOf(worker, hash) === 'host')
           .slice(0, max_blocks);

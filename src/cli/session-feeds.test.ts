@@ -143,4 +143,8 @@ test('sessions of equal id are apart by tenant, and what engines say of them cou
   expect([blocks(null), blocks('a'), blocks('b')]).toEqual([1, 4, 0]);
   told(4);
   expect([blocks(null), blocks('a')]).toEqual([1, 4]);
+  feeds.stored(0, { sessionId: 's', cacheSalt: 'salt', external: hashes.sequence.slice() });
+  clock.advanceTo(clock.now() + 1);
+  const salted = { ...scope(null), cacheSalt: 'salt' };
+  expect(feeds.lineageFor(salted, 0)?.uniqueBlocks('s', { workerId: 1n, rank: 0 })).toHaveLength(0);
 });

@@ -123,8 +123,8 @@ export class SessionFeeds implements SessionPorts {
     if (kept === null || worker === null) return;
     const { spec } = worker;
     const partition = { model: spec.model, routingGroup: this.#options.fleet.groupOf(spec) };
-    // An engine knows no tenants: where there are any, its word alone could be of anybody's session.
-    if (this.#hasTenants && (cacheSalt === null || cacheSalt === '')) return;
+    // An engine knows no tenants: where there are any, its word alone could be of anybody's session, whatever the salt.
+    if (this.#hasTenants) return;
     const key = this.#keysOf({ partition, cacheSalt }).of(sessionId);
     const chain = key === null ? null : this.#options.residency.heldChain(owner, external);
     if (key !== null && chain !== null) kept.updates.stored(key, owner, chain.parent, chain.hashes);
@@ -161,8 +161,9 @@ export class SessionFeeds implements SessionPorts {
   ): void {
     const kept = this.#follow();
     const { session, tenant = null } = request;
-    if (kept === null || session === null || this.#isApproximate(slot)) return;
+    // Also while nothing is kept: its engine may tell of it later.
     if (tenant !== null) this.#hasTenants = true;
+    if (kept === null || session === null || this.#isApproximate(slot)) return;
     const key = this.#keysOf(request).of(session.sessionId);
     if (key === null) return;
     const depth = match === null || hashes === null ? 0 : deviceDepth(match, slot);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { bench, COMPLETION, errorOf, post, REPORT, SSE, STREAM } from '../../tests/gateway-bench.ts';
 import { ROUTER, routerConfigFixture } from '../../tests/gateway-fixtures.ts';
+import { sessionNamespace } from '../kv/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
 
 describe('a generate request', () => {
@@ -45,7 +46,7 @@ describe('a generate request', () => {
       enginePriority: null,
       loraName: null,
       cacheSalt: 's',
-      session: { sessionId: 's-1', agentHeaders: {} },
+      session: { sessionId: 's-1', agentHeaders: {}, namespace: sessionNamespace({ cacheSalt: 's' }) },
       tenant: null,
       policyClass: null,
       constraints: {

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import { countRefusal, type RoadRequest } from '../road/index.ts';
+import { countRefusal, type RoadRequest, sessionWithin } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
 import { type AgentHints, readAgentHints } from './agent-hints.ts';
 import { type CallerRules, type NamedModel, NO_ADAPTERS, namedModel } from './callers.ts';
@@ -118,6 +118,8 @@ async function toRoadRequest(
   const { agents } = deps.config().router;
   const constraints = readConstraints(clean.trusted, hints);
   const lastRole = request.prompt.api === 'chat' ? request.prompt.chat.lastRole : null;
+  const bodyId = readBodySessionId(clean.body, agents.sessionBodyFields);
+  const session = readSession(req.headersDistinct, lastRole, bodyId);
   const source = deps.tokens(model.name);
   if (source === undefined)
     throw new PointsmanError('PM_INTERNAL', `model "${model.name}" has no token source`);
@@ -141,11 +143,7 @@ async function toRoadRequest(
     enginePriority: agents.forwardPriority ? hints.priority : null,
     loraName: adapter,
     cacheSalt: request.cacheSalt,
-    session: readSession(
-      req.headersDistinct,
-      lastRole,
-      readBodySessionId(clean.body, agents.sessionBodyFields),
-    ),
+    session: session && sessionWithin(session, { tenant, cacheSalt: request.cacheSalt }),
     tenant,
     constraints,
     policyClass: readPolicyClass(clean.trusted),

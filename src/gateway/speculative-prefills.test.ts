@@ -103,6 +103,19 @@ it('is one token behind history and answer, of no priority, at once or not at al
   expect([on.active(), on.speculative.followed]).toEqual([0, 0]);
 });
 
+it('ends with the next turn of its session, not with one of equal id and another tenant or salt', async () => {
+  const on = bench();
+  const session = { sessionId: 's', agentHeaders: {} };
+  on.answer(on.arrive({ session, cacheSalt: 'a' }), 'hello');
+  on.road.arrivals[0]?.sink.finished(REPORT);
+  await Promise.resolve();
+  for (const other of [{ cacheSalt: 'b' }, { cacheSalt: 'a', tenant: 'a' }, { tenant: 'a' }])
+    on.arrive({ session, ...other });
+  expect(on.active()).toBe(1);
+  on.arrive({ session, cacheSalt: 'a' });
+  expect(on.active()).toBe(0);
+});
+
 it('tells no priority to engines that were told none', async () => {
   for (const enginePriority of [null, 0]) {
     const on = bench();

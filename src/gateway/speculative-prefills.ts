@@ -2,6 +2,7 @@
 // answer go down the road as a request for one token, so that the worker has their blocks when the next turn comes. It is booked, hinted,
 // recorded and freed like any other request, and gives way to all of them.
 import type { EngineReport } from '../engines/index.ts';
+import { sessionTenant } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import type { PointsmanError } from '../plugin/index.ts';
 import type { ResponseSink, Road, RoadRequest, RoadTicket } from '../road/index.ts';
@@ -278,7 +279,8 @@ function aheadOf(turn: RoadRequest, requestId: string, tokens: Uint32Array): Roa
   };
 }
 
-function sessionOf({ partition, session, tenant = null }: RoadRequest): string | null {
+function sessionOf(request: RoadRequest): string | null {
+  const { partition, session } = request;
   if (session === null) return null;
-  return JSON.stringify([partition.model, partition.routingGroup, tenant, session.sessionId]);
+  return JSON.stringify([partition.model, partition.routingGroup, sessionTenant(request), session.sessionId]);
 }

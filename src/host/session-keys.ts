@@ -6,14 +6,14 @@ import { type Partition, PointsmanError } from '../plugin/index.ts';
 export class SessionKeys {
   readonly partition: Partition;
   readonly tenant: string | null;
-  /** What they begin with; null = no session can have such a one. */
-  readonly #prefix: string | null;
+  /** What they begin with. */
+  readonly #prefix: string;
 
   /** @param tenant as `sessionTenant` names it; null = none. */
   constructor({ model, routingGroup }: Partition, tenant: string | null) {
     this.partition = { model, routingGroup };
     this.tenant = tenant;
-    this.#prefix = valid(() => sessionKeyPrefix(this.partition, tenant));
+    this.#prefix = sessionKeyPrefix(this.partition, tenant);
   }
 
   /** Whether they are those of a partition and tenant. */
@@ -24,16 +24,11 @@ export class SessionKeys {
 
   /** Null for an id that no session can have. */
   of(sessionId: string): SessionKey | null {
-    const prefix = this.#prefix;
-    return prefix === null ? null : valid(() => sessionKeyWithin(prefix, sessionId));
-  }
-}
-
-function valid<T>(make: () => T): T | null {
-  try {
-    return make();
-  } catch (thrown) {
-    if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_ARGUMENT') return null;
-    throw thrown;
+    try {
+      return sessionKeyWithin(this.#prefix, sessionId);
+    } catch (thrown) {
+      if (thrown instanceof PointsmanError && thrown.code === 'PM_KV_ARGUMENT') return null;
+      throw thrown;
+    }
   }
 }

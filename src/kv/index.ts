@@ -31,6 +31,7 @@ export {
   sessionKey,
   sessionKeyPrefix,
   sessionKeyWithin,
+  sessionNamespace,
   sessionTenant,
 } from './lineage/session-key.ts';
 export { SessionPrefixIndex } from './lineage/session-prefix-index.ts';

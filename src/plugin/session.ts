@@ -16,6 +16,12 @@ export interface SessionContext {
    * `x-deepseek-harness-parent-session-id`; `x-parent-session-id`. Absent when it is the session's own id.
    */
   readonly parentSessionId?: string;
+  /**
+   * Whose ids these are: equal ids of different namespaces, models or routing groups are different sessions, so whoever keeps
+   * something by session has to keep it by all of them. 32 hexadecimal digits that stand for the tenant of the request, else for its
+   * cache salt, and are the same after a restart; absent when it has neither. A parent is always of the same namespace.
+   */
+  readonly namespace?: string;
   /** Header `x-dynamo-session-final`, `true` or `1`, `false` or `0`: true on the last request of the session. */
   readonly sessionFinal?: boolean;
   /**

@@ -8,6 +8,8 @@ import type {
   SessionAffinity,
   SessionBinding,
 } from '../scheduling/index.ts';
+import type { PromptLookup } from './prompt-lookup.ts';
+import type { KnownHashes } from './queue-walk.ts';
 import { asPointsmanError } from './road-errors.ts';
 import type { Walk } from './staged-booking.ts';
 import type { RoadRequest } from './types.ts';
@@ -39,10 +41,11 @@ export class AffinityStep {
 
   /**
    * Takes part in the binding of a request that is placed next. Ask where `active` alone.
+   * @param lookup its prompt's; while it waits the hashes are kept, as many may wait and be woken often.
    * @returns the walk with its binding, if any; null = it waits, and goes on later.
    * @throws PointsmanError PM_AFFINITY_CONFLICT, PM_AFFINITY_FULL, PM_AFFINITY_ID
    */
-  take(walk: Walk): Walk | null {
+  take(walk: Walk, lookup: PromptLookup): Walk | null {
     const { clock } = this.#ports;
     const { exchange, bindingSince = null } = walk;
     const now = clock.now();
@@ -52,7 +55,7 @@ export class AffinityStep {
       () => {
         exchange.waitedFor();
         try {
-          this.#goOn({ ...walk, bindingSince: bindingSince ?? now });
+          this.#goOn({ ...walk, known: hashesOf(walk, lookup), bindingSince: bindingSince ?? now });
         } catch (thrown) {
           // Nobody is above to whom it could go.
           exchange.failed(asPointsmanError(thrown));
@@ -84,6 +87,11 @@ export class AffinityStep {
       throw unplaced(binding, request, thrown);
     }
   }
+}
+
+/** What need not be hashed again; callers that carry their requests give the hashes with them. */
+function hashesOf({ request }: Walk, { bigrams, blockSize, hashes }: PromptLookup): KnownHashes | null {
+  return hashes === null || (request.caller ?? null) !== null ? null : { hashes, blockSize, bigrams };
 }
 
 /** Why a request could not be placed, its part in the binding ended. */

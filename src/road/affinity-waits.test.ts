@@ -2,9 +2,16 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig, queueSettingsOf } from '../config/index.ts';
 import { createSoloRuntime, type HintStageResult } from '../host/index.ts';
-import { defineHintPolicy, NO_LOG } from '../plugin/index.ts';
+import { createBlockHasher, createPrefixIndex } from '../kv/index.ts';
+import {
+  defineHintPolicy,
+  defineWorkerSelectionPolicy,
+  NO_LOG,
+  pickWorker,
+  type WorkerSelectionPolicyDefinition,
+} from '../plugin/index.ts';
 import { bound, LOST, of, rotating } from './affinity.fixtures.ts';
-import { PARTITION } from './road.fixtures.ts';
+import { PARTITION, type TestRoadOptions } from './road.fixtures.ts';
 
 describe('in a queue', () => {
   const queues = queueSettingsOf(parseConfig('router: { router_queue_threshold: 0 }', 'q.yaml').config);
@@ -56,13 +63,18 @@ describe('in a queue', () => {
 
 describe('while the binding is being made', () => {
   /** A hint stage that answers when the test says so. */
-  async function staged(mode: 'hard' | 'soft') {
+  async function staged(
+    mode: 'hard' | 'soft',
+    more: TestRoadOptions = {},
+    definition: WorkerSelectionPolicyDefinition = rotating(true),
+  ) {
     const answers: ((result: HintStageResult) => void)[] = [];
     const canceled: number[] = [];
     const road = await bound(mode, {
+      ...more,
       runtime: async ({ fleet, clock }) => ({
         ...(await createSoloRuntime({
-          selection: { definition: rotating(true) },
+          selection: { definition },
           hints: [{ definition: defineHintPolicy({ type: 'h', create: () => ({ buildHints: () => [] }) }) }],
           partition: PARTITION,
           role: 'aggregated',
@@ -110,6 +122,29 @@ describe('while the binding is being made', () => {
       expectIdle();
     },
   );
+
+  it('others are hashed once, however often they are woken', async () => {
+    const looking = defineWorkerSelectionPolicy({
+      type: 'looking',
+      create: () => ({ picker: pickWorker({ inputs: ['cache'], pick: () => 0 }) }),
+    });
+    const index = createPrefixIndex({ hasher: createBlockHasher() });
+    const found: unknown[] = [];
+    const find = index.find.bind(index);
+    index.find = (local, sequence, tiers) => {
+      found.push(local);
+      return find(local, sequence, tiers);
+    };
+    const { arrive, tick } = await staged('soft', { index }, looking);
+    const [first, second] = [arrive(of('s')), arrive(of('s'))];
+    arrive(of('s'));
+    first.ticket.abort();
+    tick();
+    second.ticket.abort();
+    tick();
+    const times = [...new Set(found)].map((hashes) => found.filter((one) => one === hashes).length);
+    expect(times).toEqual([1, 2, 3]);
+  });
 
   it('one that leaves is not placed, and the others are', async () => {
     const { arrive, answer, answers, tick, sentTo, finish, expectIdle } = await staged('hard');

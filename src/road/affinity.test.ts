@@ -204,6 +204,23 @@ describe('a session bound hard', () => {
     expectIdle();
   });
 
+  it('stays where another request bound it while the one that made it first waited for its second try', async () => {
+    const { arrive, transport, tick, sentTo, counts, outcome } = await bound('hard', {
+      retries: { retries: 1, ratio: 1 },
+    });
+    const first = arrive(of('s'));
+    const details = { engine_status: 503 };
+    transport.dispatched[0]?.sink.failed(new PointsmanError('PM_ENGINE_FAILED', 'no', { details }));
+    const second = arrive({ ...of('s'), ...pinnedTo(1n) });
+    tick();
+    // It may not go to the worker that failed it, and what it is told is why that did.
+    expect(first.sink.error?.code).toBe('PM_ENGINE_FAILED');
+    expect(outcome(second)?.outcome).toBe('initialised');
+    arrive(of('s'));
+    expect(sentTo()).toEqual([1, 1, 1]);
+    expect(counts).toEqual(['initialised', 'invalidated', 'initialised', 'bound']);
+  });
+
   it('stays bound when a request fails by its own fault, or its client leaves', async () => {
     const { arrive, transport, counts, affinity, sentTo } = await bound('hard');
     arrive(of('s')).ticket.abort();

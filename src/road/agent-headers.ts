@@ -50,8 +50,8 @@ export function agentHeadersOf(headers: DistinctHeaders): SessionContext['agentH
 /** Bytes of a session's texts, its headers with their names; every character of them is one. */
 export function sessionBytes(session: SessionContext | null): number {
   if (session === null) return 0;
-  const { agentHeaders, inputTrigger = '', parentSessionId = '', sessionId } = session;
-  let bytes = sessionId.length + parentSessionId.length + inputTrigger.length;
+  const { agentHeaders, inputTrigger = '', namespace = '', parentSessionId = '', sessionId } = session;
+  let bytes = sessionId.length + parentSessionId.length + namespace.length + inputTrigger.length;
   for (const [name, values] of Object.entries(agentHeaders))
     for (const value of values) bytes += name.length + value.length;
   return bytes;

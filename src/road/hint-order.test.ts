@@ -74,6 +74,7 @@ describe('hint policies', () => {
     const session: SessionContext = {
       sessionId: 's',
       parentSessionId: 'p',
+      namespace: 'n',
       sessionFinal: true,
       inputTrigger: 'tool_result',
       agentHeaders: { 'x-codex-turn': ['a', ''] },

@@ -15,6 +15,7 @@ export { createDisaggregatedRoad } from './disaggregation/disaggregated-road.ts'
 export type { LookupDeps, PromptLookup } from './prompt-lookup.ts';
 export { createRoad } from './road.ts';
 export type { RoadDeps } from './road-deps.ts';
+export { sessionWithin } from './session-namespace.ts';
 export type { SessionPorts, SessionRequest, SessionScope } from './session-ports.ts';
 export {
   type Beliefs,

@@ -1,7 +1,7 @@
 // Conversations without an id on the road: who gets a name, what sees it, and who gets none.
 import { describe, expect, it } from 'vitest';
 import { parseConfig, queueSettingsOf } from '../config/index.ts';
-import { KEYLESS_PREFIX, KeylessSessions } from '../kv/index.ts';
+import { KEYLESS_PREFIX, KeylessSessions, sessionNamespace } from '../kv/index.ts';
 import { defineHintPolicy, PointsmanError, type SessionContext } from '../plugin/index.ts';
 import { prompt, REPORT, type TestRoadOptions, testRoad } from './road.fixtures.ts';
 
@@ -36,6 +36,18 @@ describe('a request without a session id', () => {
     expect(record()?.session).toMatchObject({ id_hash: 'cafecafe', parent_hash: null });
     for (const { sink } of on.transport.dispatched) sink.finished(REPORT);
     on.expectIdle();
+  });
+
+  it('has it in the namespace of its tenant', async () => {
+    const on = await keyless();
+    on.arrive({ tokens: prompt(1, 64), tenant: 'a' });
+    on.arrive({ tokens: prompt(1, 64), tenant: 'b' });
+    on.arrive({ tokens: prompt(1, 96), tenant: 'a' });
+    const [first, second, third] = on.sessions();
+    expect([first?.sessionId, second?.sessionId]).toEqual([FIRST.sessionId, SECOND.sessionId]);
+    expect(first?.namespace).toBe(sessionNamespace({ tenant: 'a', cacheSalt: null }));
+    expect(second?.namespace).not.toBe(first?.namespace);
+    expect(third).toEqual(first);
   });
 
   it('keeps it over its wait for a turn, and over a second try', async () => {

@@ -1,8 +1,9 @@
 // Gives a request without any session id the name of its conversation, where the router tells conversations apart by their prompts.
 import type { KeylessSessions } from '../kv/index.ts';
-import type { Clock, SessionContext } from '../plugin/index.ts';
+import type { Clock } from '../plugin/index.ts';
 import { agentHeadersOf } from './agent-headers.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
+import { sessionWithin } from './session-namespace.ts';
 import type { Walk } from './staged-booking.ts';
 import type { RoadRequest } from './types.ts';
 
@@ -31,7 +32,7 @@ export function withConversation(
     return walk;
   const sessionId = names.nameOf(scopeOf(request), hashes.sequence, clock.now());
   if (sessionId === null) return walk;
-  const session: SessionContext = Object.freeze({ sessionId, agentHeaders: NO_HEADERS });
+  const session = sessionWithin({ sessionId, agentHeaders: NO_HEADERS }, request);
   const named: RoadRequest = { ...request, session };
   exchange.goesOnAs(named);
   return { ...walk, request: named };

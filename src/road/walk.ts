@@ -83,7 +83,7 @@ export class Walker {
       }
       walk.exchange.admitted = passed.admitted ?? null;
       if (this.#affinity.active) {
-        const bound = this.#affinity.take(passed);
+        const bound = this.#affinity.take(passed, lookup);
         if (bound === null) return null;
         passed = bound;
       }

@@ -43,6 +43,19 @@ export const CONTEXT_RULES: ContractSection = {
       fault('src/host/frozen-session.ts', 'Object.freeze(session.agentHeaders);', ''),
     ),
     rule(
+      'hint-context-session-namespace',
+      'Its `namespace` is the same exactly for sessions of one tenant, or of one cache salt where no tenant is named, and tells neither.',
+      test(
+        'src/kv/lineage/session-key.test.ts',
+        'a namespace is the same exactly for those of one tenant, or of one salt without one, and tells neither',
+      ),
+      fault(
+        'src/kv/lineage/session-key.ts',
+        'digest(tenant).slice(0, 32)',
+        "digest(owner.cacheSalt ?? '').slice(0, 32)",
+      ),
+    ),
+    rule(
       'hint-session-gateway',
       'It reaches the policy through chat and completions of the gateway.',
       {

@@ -72,6 +72,22 @@ export const SESSION_POLICY_RULES: ContractSection = {
       fault('src/policies/kv-retain-session/ttl.ts', 'model.learn(before.kind,', "model.learn('other root',"),
     ),
     rule(
+      'retain-namespace',
+      'What it remembers of a session it keeps by namespace: equal ids of two tenants are two sessions.',
+      test(RETAIN, 'keeps equal ids of two namespaces apart'),
+      fault('src/policies/session-name.ts', 'return `${namespace} ${sessionId}`;', 'return sessionId;'),
+    ),
+    rule(
+      'release-namespace',
+      'So does `kv_release_session`, whose relatives are of one namespace.',
+      test(RELEASE, 'keeps equal ids of two namespaces apart'),
+      fault(
+        'src/policies/session-name.ts',
+        'within(namespace, parentSessionId)',
+        "within('', parentSessionId)",
+      ),
+    ),
+    rule(
       'release-exclusive',
       '`kv_release_session` gives up only blocks that no other live session on the worker has.',
       test(

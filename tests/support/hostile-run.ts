@@ -76,13 +76,14 @@ export async function runBeside(setup: {
     time.plan(request.at, 'arrival', () => door.arrive(index, request));
   }
   while (time.nextAt() !== null) time.step();
+  const heard = door.settled();
   await router.close();
-  const decisions = door.heard.flatMap(({ decision }) => decision ?? []);
+  const decisions = heard.flatMap(({ decision }) => decision ?? []);
   return {
     hints,
     policies: decisions.flatMap((decision) => decision.hints?.policies ?? []),
     chosenBy: decisions.map(({ pick }) => pick.by),
-    errors: door.heard.flatMap(({ error }) => error ?? []),
+    errors: heard.flatMap(({ error }) => error ?? []),
     lastsMs: setup.workload.at(-1)?.at ?? 0,
   };
 }

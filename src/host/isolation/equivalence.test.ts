@@ -111,6 +111,7 @@ const aSession = fc.record(
     ),
     sessionFinal: fc.boolean(),
     parentSessionId: fc.string(),
+    namespace: fc.string(),
   },
   { requiredKeys: ['sessionId', 'agentHeaders'] },
 );

@@ -44,6 +44,7 @@ const copyLocations = z.strictObject({
 const sessionShape = z.strictObject({
   sessionId: z.string(),
   parentSessionId: z.string().optional(),
+  namespace: z.string().optional(),
   sessionFinal: z.boolean().optional(),
   inputTrigger: z.string().optional(),
   agentHeaders: z.record(z.string(), z.array(z.string()).max(MOST_LIST)),

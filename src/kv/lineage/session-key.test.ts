@@ -1,7 +1,7 @@
 // Keys keep sessions of different partitions and tenants apart, whatever characters their names have.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { sessionKey } from './session-key.ts';
+import { sessionKey, sessionNamespace } from './session-key.ts';
 
 const text = fc.oneof(fc.constantFrom('', '1', ':', '1:', '-', 'a', '1:a'), fc.string({ maxLength: 4 }));
 const session = fc.record({
@@ -22,17 +22,38 @@ test('two sessions have the same key exactly when model, group, tenant and id ar
   );
 });
 
-test('parts of 256 characters are taken, longer ones and an empty id refused', () => {
+test('a namespace is the same exactly for those of one tenant, or of one salt without one, and tells neither', () => {
+  const owner = fc.record({ tenant: fc.option(text), cacheSalt: fc.option(text) });
+  const nameOf = ({ cacheSalt, tenant }: { cacheSalt: string | null; tenant: string | null }) =>
+    tenant === null
+      ? cacheSalt === null || cacheSalt === ''
+        ? 'none'
+        : `salt ${cacheSalt}`
+      : `tenant ${tenant}`;
+  fc.assert(
+    fc.property(owner, owner, (a, b) => {
+      expect(sessionNamespace(a) === sessionNamespace(b)).toBe(nameOf(a) === nameOf(b));
+      expect(sessionNamespace(a) ?? '0'.repeat(32)).toMatch(/^[0-9a-f]{32}$/);
+      if (nameOf(a) === 'none') expect(sessionNamespace(a)).toBeNull();
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('ids of 256 characters are taken, longer ones and an empty one refused; names may be of any length', () => {
   const partition = { model: 'm', routingGroup: '' };
   const [fits, over] = ['x'.repeat(256), 'x'.repeat(257)];
   expect(sessionKey({ model: fits, routingGroup: fits }, fits, fits)).toContain(fits);
   expect(() => sessionKey(partition, null, over)).toThrow(
     'a session id has at most 256 characters here, but one has 257',
   );
-  expect(() => sessionKey(partition, over, 's')).toThrow('a tenant has at most 256 characters');
-  expect(() => sessionKey({ model: over, routingGroup: '' }, null, 's')).toThrow('a model has at most');
-  expect(() => sessionKey({ model: '', routingGroup: over }, null, 's')).toThrow(
-    'a routing group has at most',
-  );
+  const long = [over, `${over}x`, `x${'y'.repeat(256)}`];
+  const keys = long.flatMap((name) => [
+    sessionKey(partition, name, 's'),
+    sessionKey({ model: name, routingGroup: '' }, null, 's'),
+    sessionKey({ model: '', routingGroup: name }, null, 's'),
+  ]);
+  expect(new Set(keys).size).toBe(9);
+  for (const key of keys) expect(key.length).toBeLessThan(80);
   expect(() => sessionKey(partition, null, '')).toThrow('a session id is empty');
 });

@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto';
 import { type Partition, PointsmanError } from '../../plugin/index.ts';
 import type { SessionKey } from './types.ts';
 
-/** Longest part of a key in UTF-16 units; of session ids the gateway takes no longer ones either. */
+/** Longest part of a key in UTF-16 units, beyond which its digest stands for it; a session id is no longer, at the gateway either. */
 const MAX_PART = 256;
 
 /**
  * The key of a session.
  * @param tenant null = requests of this session name none, which is not the same as an empty name.
- * @throws PM_KV_ARGUMENT when the id is empty, or a part is longer than 256 characters.
+ * @throws PM_KV_ARGUMENT when the id is empty, or longer than 256 characters.
  */
 export function sessionKey(partition: Partition, tenant: string | null, sessionId: string): SessionKey {
   return sessionKeyWithin(sessionKeyPrefix(partition, tenant), sessionId);
@@ -32,32 +32,39 @@ export function sessionTenant({ cacheSalt, tenant = null }: SessionOwner): strin
   return cacheSalt === null || cacheSalt === '' ? null : tagged('s', cacheSalt);
 }
 
-function tagged(kind: 't' | 's', text: string): string {
-  if (text.length <= MAX_PART - 2) return `${kind}=${text}`;
-  return `${kind}#${createHash('sha256').update(text).digest('hex')}`;
+/** A short name of the tenant of a key that does not tell who or what it is; null = it has none. */
+export function sessionNamespace(owner: SessionOwner): string | null {
+  const tenant = sessionTenant(owner);
+  return tenant === null ? null : digest(tenant).slice(0, 32);
 }
 
-/** What the keys of a partition and tenant begin with. @throws PM_KV_ARGUMENT as `sessionKey` does. */
+function tagged(kind: 't' | 's', text: string): string {
+  if (text.length <= MAX_PART - 2) return `${kind}=${text}`;
+  return `${kind}#${digest(text)}`;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** What the keys of a partition and tenant begin with. */
 export function sessionKeyPrefix(partition: Partition, tenant: string | null): string {
-  const parts = [part('model', partition.model), part('routing group', partition.routingGroup)];
-  parts.push(tenant === null ? '-' : part('tenant', tenant));
-  return parts.join('');
+  return part(partition.model) + part(partition.routingGroup) + (tenant === null ? '-' : part(tenant));
 }
 
 /** The key of a session of a partition and tenant. @throws PM_KV_ARGUMENT as `sessionKey` does. */
 export function sessionKeyWithin(prefix: string, sessionId: string): SessionKey {
   if (sessionId === '') refuse('a session id is empty; a request without one has no session', 0);
-  return `${prefix}${checked('session id', sessionId)}` as SessionKey;
+  if (sessionId.length > MAX_PART) {
+    const { length } = sessionId;
+    refuse(`a session id has at most ${MAX_PART} characters here, but one has ${length}`, length);
+  }
+  return `${prefix}${sessionId}` as SessionKey;
 }
 
-/** A text behind its length: no two lists of them look the same side by side. */
-function part(what: string, text: string): string {
-  return `${checked(what, text).length}:${text}`;
-}
-
-function checked(what: string, text: string): string {
-  if (text.length <= MAX_PART) return text;
-  return refuse(`a ${what} has at most ${MAX_PART} characters here, but one has ${text.length}`, text.length);
+/** A text behind its length: no two lists of them look the same side by side. What is too long counts by its digest. */
+function part(text: string): string {
+  return text.length <= MAX_PART ? `${text.length}:${text}` : `#${digest(text)}`;
 }
 
 function refuse(message: string, length: number): never {

@@ -1,6 +1,7 @@
 // What the policy remembers of sessions, so that the end of one takes nothing from its relatives, whether or not the lineage still knows
 // what they had: where each was placed, how deep, and what it found there when it came.
 import type { SessionContext, WorkerRank } from '../../plugin/index.ts';
+import { parentName, sessionName } from '../session-name.ts';
 
 /** Sessions remembered; the one heard of longest ago goes. */
 export const MOST_SESSIONS = 16_384;
@@ -19,8 +20,9 @@ interface Place {
 
 /** A session that has not ended. */
 export interface Member {
+  readonly name: string;
   readonly sessionId: string;
-  /** The session at the root of its family, as far as that was heard of. */
+  /** Name of the session at the root of its family, as far as that was heard of. */
   readonly root: string;
   readonly hasParent: boolean;
   /** Nothing was heard of its parent when it came. */
@@ -46,9 +48,9 @@ export class Families {
 
   /** A turn of a session was placed. @param found blocks of its prompt on the worker's device. */
   turn(session: SessionContext, worker: WorkerRank, found: number, promptBlocks: number): Member {
-    const member = this.#members.get(session.sessionId) ?? this.#enter(session, promptBlocks);
-    this.#members.delete(member.sessionId);
-    this.#members.set(member.sessionId, member);
+    const member = this.#members.get(sessionName(session)) ?? this.#enter(session, promptBlocks);
+    this.#members.delete(member.name);
+    this.#members.set(member.name, member);
     const key = workerKey(worker);
     const place = member.places.get(key);
     if (place !== undefined) {
@@ -68,7 +70,7 @@ export class Families {
 
   /** The session is over. */
   end(member: Member): void {
-    this.#members.delete(member.sessionId);
+    this.#members.delete(member.name);
     const family = this.#families.get(member.root);
     family?.delete(member);
     if (family?.size === 0) this.#families.delete(member.root);
@@ -79,13 +81,16 @@ export class Families {
     return [...(this.#families.get(member.root) ?? [])].filter((other) => other !== member);
   }
 
-  #enter({ parentSessionId, sessionId }: SessionContext, promptBlocks: number): Member {
-    const parent = parentSessionId === undefined ? undefined : this.#members.get(parentSessionId);
+  #enter(session: SessionContext, promptBlocks: number): Member {
+    const name = sessionName(session);
+    const ofParent = parentName(session);
+    const parent = ofParent === null ? undefined : this.#members.get(ofParent);
     const member: Member = {
-      sessionId,
-      root: parent?.root ?? parentSessionId ?? sessionId,
-      hasParent: parentSessionId !== undefined,
-      isOrphan: parentSessionId !== undefined && parent === undefined,
+      name,
+      sessionId: session.sessionId,
+      root: parent?.root ?? ofParent ?? name,
+      hasParent: ofParent !== null,
+      isOrphan: ofParent !== null && parent === undefined,
       order: this.#made,
       firstBlocks: promptBlocks,
       places: new Map(),

@@ -174,6 +174,30 @@ describe('a child that ends', () => {
   });
 });
 
+it('keeps equal ids of two namespaces apart', async () => {
+  const { lineage, turn } = await bench();
+  const [ours, theirs] = [{ namespace: 'a' }, { namespace: 'b' }];
+  turn('p', 6, 0, theirs);
+  turn('c', 6, 0, { parentSessionId: 'p', ...ours });
+  lineage.set('c', worker, hashes(1, 9));
+  // A parent of that id that is another’s says nothing of what the child shares with its own.
+  expect(turn('c', 9, 9, { parentSessionId: 'p', ...ours, ...final })).toEqual([
+    { block_hashes: list(hashes(7, 3)), execute_at: 'request_completion' },
+  ]);
+  // Its own one does, which the lineage shows in full.
+  turn('q', 6, 0, ours);
+  lineage.set('q', worker, hashes(60, 6));
+  turn('d', 6, 0, { parentSessionId: 'q', ...ours });
+  lineage.set('d', worker, hashes(80, 9));
+  expect(turn('d', 9, 9, { parentSessionId: 'q', ...ours, ...final })).toMatchObject([
+    { block_hashes: list(hashes(81, 8)) },
+  ]);
+  turn('s', 9, 9, { compaction: true, ...theirs });
+  lineage.set('s', worker, hashes(20, 9));
+  expect(turn('s', 5, 3, ours)).toEqual([]);
+  expect(turn('s', 5, 3, theirs)).toHaveLength(1);
+});
+
 describe('a compaction', () => {
   it('gives up the old branch with the next turn, less what that begins with', async () => {
     const { lineage, turn } = await bench();

@@ -195,6 +195,27 @@ describe('max_blocks_per_worker', () => {
   });
 });
 
+it('keeps equal ids of two namespaces apart', async () => {
+  const { book, clock } = await openHintPolicy(kvRetainSession, {
+    parameters: { ttl: { type: 'learned', least_turns: 2, initial_ms: 7000 }, max_blocks_per_worker: 10 },
+    context: { capabilities: ['kv.retain@1.0'], lineage },
+  });
+  const turn = (namespace: string) => {
+    const payload = book({ session: { ...session, namespace } }).actions[0]?.payload;
+    const { block_hashes, ttl_ms } = payload ?? {};
+    return [block_hashes instanceof BigUint64Array ? block_hashes.length : 0, ttl_ms];
+  };
+  expect(turn('a')).toEqual([6, 7000]);
+  // What is left for another session, not what the same one would be given in place of its own.
+  expect(turn('b')).toEqual([4, 7000]);
+  // Nobody has had a second turn.
+  clock.advanceTo(10_000);
+  expect([turn('c'), turn('d')]).toEqual([
+    [6, 7000],
+    [4, 7000],
+  ]);
+});
+
 it('keeps what the router expects of every hint policy', async () => {
   const capabilities = ['kv.retain@1.0', 'kv.retain@1.1'];
   for (const context of [{ lineage, capabilities }, { capabilities }, {}])

@@ -6,6 +6,7 @@ import {
   type HintContext,
   type HintPolicyDefinition,
 } from '../../plugin/index.ts';
+import { sessionName } from '../session-name.ts';
 import { leadingBlocks } from './chain-cut.ts';
 import { RetainedBudget } from './retained-budget.ts';
 import { ttlParameter, ttlSource } from './ttl.ts';
@@ -52,23 +53,24 @@ export const kvRetainSession: HintPolicyDefinition = defineHintPolicy({
         if (session === null) return [];
         // Learned from every turn, also where nothing is sent.
         const ttlMs = ttlOf(session);
-        if (session.sessionFinal === true) budget?.forget(worker, session.sessionId);
+        const name = sessionName(session);
+        if (session.sessionFinal === true) budget?.forget(worker, name);
         const form = formOf(capabilities);
         // What was compacted is not used again, and nothing follows a final turn.
         if (form === null || ttlMs === null || session.sessionFinal === true || session.compaction === true)
           return [];
         const now = clock.now();
-        const room = budget?.room(worker, session.sessionId, now, given.max_blocks) ?? given.max_blocks;
+        const room = budget?.room(worker, name, now, given.max_blocks) ?? given.max_blocks;
         if (room === 0) return [];
         if (form === TOKEN_RANGE) {
-          budget?.note(worker, session.sessionId, Math.min(room, blocksOf(context)), now + ttlMs);
+          budget?.note(worker, name, Math.min(room, blocksOf(context)), now + ttlMs);
           metrics.count('retained_turns', 1, 'token_range');
           return [tokenRanges(context, priorities, room, ttlMs)];
         }
         if (lineage === null) return [];
         const blocks = leadingBlocks(lineage, session.sessionId, worker, room);
         if (blocks.length === 0) return [];
-        budget?.note(worker, session.sessionId, blocks.length, now + ttlMs);
+        budget?.note(worker, name, blocks.length, now + ttlMs);
         metrics.count('retained_turns', 1, 'block_hashes');
         return blockHashes(blocks, priorities, ttlMs);
       },

@@ -20,7 +20,7 @@ interface Account {
   firstEnd: number;
 }
 
-/** Blocks retained per worker. */
+/** Blocks retained per worker, by name of the session. */
 export class RetainedBudget {
   readonly #most: number;
   readonly #workers = new Map<string, Account>();
@@ -36,16 +36,16 @@ export class RetainedBudget {
   }
 
   /** Blocks that a session may retain on a worker, in place of what it has there; at most `wanted`. */
-  room(worker: WorkerRank, sessionId: string, now: number, wanted: number): number {
+  room(worker: WorkerRank, name: string, now: number, wanted: number): number {
     const account = this.#workers.get(keyOf(worker));
     if (account === undefined) return Math.min(wanted, this.#most);
     // Sessions are gone through only where that can help.
-    if (account.firstEnd <= now && this.#roomIn(account, sessionId) < wanted) expire(account, now);
-    return Math.min(wanted, this.#roomIn(account, sessionId));
+    if (account.firstEnd <= now && this.#roomIn(account, name) < wanted) expire(account, now);
+    return Math.min(wanted, this.#roomIn(account, name));
   }
 
   /** A session retains so many blocks from now on, in place of what it had. */
-  note(worker: WorkerRank, sessionId: string, blocks: number, until: number): void {
+  note(worker: WorkerRank, name: string, blocks: number, until: number): void {
     const key = keyOf(worker);
     const account = this.#workers.get(key) ?? {
       sessions: new Map<string, Retained>(),
@@ -54,22 +54,22 @@ export class RetainedBudget {
     };
     this.#workers.delete(key);
     this.#workers.set(key, account);
-    account.blocks += blocks - (account.sessions.get(sessionId)?.blocks ?? 0);
+    account.blocks += blocks - (account.sessions.get(name)?.blocks ?? 0);
     account.firstEnd = Math.min(account.firstEnd, until);
-    account.sessions.set(sessionId, { blocks, until });
+    account.sessions.set(name, { blocks, until });
     if (this.#workers.size > MOST_WORKERS) this.#workers.delete(this.#workers.keys().next().value ?? '');
   }
 
   /** A session is over. */
-  forget(worker: WorkerRank, sessionId: string): void {
+  forget(worker: WorkerRank, name: string): void {
     const account = this.#workers.get(keyOf(worker));
     if (account === undefined) return;
-    account.blocks -= account.sessions.get(sessionId)?.blocks ?? 0;
-    account.sessions.delete(sessionId);
+    account.blocks -= account.sessions.get(name)?.blocks ?? 0;
+    account.sessions.delete(name);
   }
 
-  #roomIn({ blocks, sessions }: Account, sessionId: string): number {
-    const own = sessions.get(sessionId);
+  #roomIn({ blocks, sessions }: Account, name: string): number {
+    const own = sessions.get(name);
     if (own === undefined && sessions.size >= MOST_SESSIONS) return 0;
     return Math.max(0, this.#most - blocks + (own?.blocks ?? 0));
   }

@@ -1,6 +1,7 @@
 // How long a session's blocks are retained: the same for all, as a header says, or as long as the next turn usually takes.
 import { z } from 'zod';
 import type { Clock, SessionContext } from '../../plugin/index.ts';
+import { sessionName } from '../session-name.ts';
 import { GapModel } from './gap-model.ts';
 
 /** As long as the action takes. */
@@ -63,16 +64,17 @@ function learned(
   clock: Clock,
 ): TtlOf {
   const model = new GapModel();
-  /** The turn heard of last, by session, the one heard of longest ago first. */
+  /** The turn heard of last, by name of the session, the one heard of longest ago first. */
   const turns = new Map<string, { readonly at: number; readonly kind: string }>();
   return (session) => {
     const now = clock.now();
-    const before = turns.get(session.sessionId);
+    const name = sessionName(session);
+    const before = turns.get(name);
     if (before !== undefined) model.learn(before.kind, now - before.at);
-    turns.delete(session.sessionId);
+    turns.delete(name);
     const kind = kindOf(session);
     // Nothing follows a final turn.
-    if (session.sessionFinal !== true) turns.set(session.sessionId, { at: now, kind });
+    if (session.sessionFinal !== true) turns.set(name, { at: now, kind });
     if (turns.size > MOST_SESSIONS) turns.delete(turns.keys().next().value ?? '');
     const gap = model.quantile(kind, parameter.quantile, parameter.least_turns);
     if (gap === null) return parameter.initial_ms === 0 ? null : parameter.initial_ms;

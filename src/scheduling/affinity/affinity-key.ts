@@ -16,7 +16,7 @@ export interface AffinityScope extends SessionOwner {
 /** A request as far as its session's binding goes. */
 export interface AffinityRequest extends AffinityScope {
   readonly session: Pick<SessionContext, 'sessionId' | 'parentSessionId'> | null;
-  readonly constraints: Pick<PlacementConstraints, 'pinnedWorker'>;
+  readonly constraints: Pick<PlacementConstraints, 'pinnedWorker' | 'excludedWorkers'>;
 }
 
 /**

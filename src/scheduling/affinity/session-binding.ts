@@ -103,7 +103,9 @@ export class SessionBinding {
       this.#hold?.release();
       return error;
     }
-    if (WORKER_MISSING.has(error.code)) {
+    // That the worker failed this very request before says nothing of a binding that others made since.
+    const isExcluded = this.#request.constraints.excludedWorkers?.includes(target.workerId) === true;
+    if (WORKER_MISSING.has(error.code) && !isExcluded) {
       this.#invalidate();
       return ownPin ? error : targetUnavailable(target, error);
     }
