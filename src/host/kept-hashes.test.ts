@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { keepAlone, keepTogether } from './kept-hashes.ts';
 
 const lists = fc.array(fc.array(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), { maxLength: 300 }), {
@@ -41,4 +41,17 @@ describe('kept hash lists', () => {
     const after = keepTogether(BigUint64Array.of(8n), 1);
     expect([before, after]).toEqual([BigUint64Array.of(7n), BigUint64Array.of(8n)]);
   });
+});
+
+it('keeps empty lists too, the first of all and one that comes when a slab is full', async () => {
+  vi.resetModules();
+  const { keepTogether } = await import('./kept-hashes.ts');
+  const empty = new BigUint64Array(0);
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  for (let at = 0; at < 1024 / 128; at += 1) {
+    const hashes = BigUint64Array.from({ length: 128 }, (_, place) => BigInt(128 * at + place));
+    expect(keepTogether(hashes, 128)).toEqual(hashes);
+  }
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  expect(keepTogether(BigUint64Array.of(7n), 1)).toEqual(BigUint64Array.of(7n));
 });
