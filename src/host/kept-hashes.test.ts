@@ -35,16 +35,23 @@ describe('kept hash lists', () => {
     expect(keepAlone(BigUint64Array.of(1n)).buffer.byteLength).toBe(8);
   });
 
-  it('may be empty, also as the first of all', async () => {
-    vi.resetModules();
-    const fresh = await import('./kept-hashes.ts');
-    expect(fresh.keepTogether(new BigUint64Array(0), 0)).toEqual(new BigUint64Array(0));
-  });
-
   it('take no room when their original is more than it says', () => {
     const before = keepTogether(BigUint64Array.of(7n), 1);
     expect(() => keepTogether(BigUint64Array.of(1n, 2n), 1)).toThrow(RangeError);
     const after = keepTogether(BigUint64Array.of(8n), 1);
     expect([before, after]).toEqual([BigUint64Array.of(7n), BigUint64Array.of(8n)]);
   });
+});
+
+it('keeps empty lists too, the first of all and one that comes when a slab is full', async () => {
+  vi.resetModules();
+  const { keepTogether } = await import('./kept-hashes.ts');
+  const empty = new BigUint64Array(0);
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  for (let at = 0; at < 1024 / 128; at += 1) {
+    const hashes = BigUint64Array.from({ length: 128 }, (_, place) => BigInt(128 * at + place));
+    expect(keepTogether(hashes, 128)).toEqual(hashes);
+  }
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  expect(keepTogether(BigUint64Array.of(7n), 1)).toEqual(BigUint64Array.of(7n));
 });
