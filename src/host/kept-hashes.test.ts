@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { keepAlone, keepTogether } from './kept-hashes.ts';
 
 const lists = fc.array(fc.array(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), { maxLength: 300 }), {
@@ -24,6 +24,13 @@ describe('kept hash lists', () => {
         }
       }),
     );
+  });
+
+  it('may be empty from the first one on', async () => {
+    vi.resetModules();
+    const fresh = await import('./kept-hashes.ts');
+    expect(fresh.keepTogether(new BigUint64Array(0), 0)).toEqual(new BigUint64Array(0));
+    expect(fresh.keepTogether(BigUint64Array.of(5n), 1)).toEqual(BigUint64Array.of(5n));
   });
 
   it('share memory while they are short, so that one that is kept keeps little', () => {

@@ -126,7 +126,7 @@ export class DecisionWriter {
       row: placement.row,
       costWeights: placement.costWeights,
       tracksPrefillTokens: placement.tracksPrefillTokens,
-      by: chosenBy(placement),
+      by: chosenBy(placement, request),
       ties: pick.ties,
       randomDraw: pick.randomDraw,
       temperature: request.constraints.temperature ?? placement.costWeights?.router_temperature ?? 0,
@@ -189,8 +189,11 @@ function turnOf(admitted: QueueFacts | null, atMs: number): NonNullable<Decision
 }
 
 /** How it was chosen, also when the policy did not choose. */
-function chosenBy({ fellBackOn, pick }: Placement): string {
-  if (fellBackOn === null) return pick.by;
+function chosenBy({ fellBackOn, pick }: Placement, { constraints }: RoadRequest): string {
+  if (fellBackOn === null) {
+    // A policy keeps to a pin and to a preferred worker alike; who asked for it is what people look for.
+    return pick.by === 'pinned' && constraints.pinnedWorker === null ? 'affinity' : pick.by;
+  }
   return fellBackOn === 'PM_SELECTION_TRIPPED' ? 'default_while_tripped' : 'default_after_failure';
 }
 
