@@ -20,5 +20,5 @@ export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from '.
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
 export { type Readiness, readyAnswer } from './readiness.ts';
 export { ReleasePace, retryAfterSeconds } from './release-pace.ts';
-export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
+export { type DecisionEnd, recordedReason, type StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

@@ -27,6 +27,11 @@ const BYTES_PER_AFFINITY = 160;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
 
+/** An engine's reason as it is recorded; null = it gave none that is a word. */
+export function recordedReason(reason: string | null): string | null {
+  return reason !== null && REASON.test(reason) ? reason : null;
+}
+
 /** A decision under way or complete. Every method may be called at any time; after the end, late hint outcomes still count. */
 export class StoredDecision {
   readonly id: string;
@@ -129,7 +134,7 @@ export class StoredDecision {
     const action = this.#hints?.sent.find((sent) => sent.action_id === actionId);
     if (action === undefined) return false;
     action.outcome = outcome;
-    action.reason = reason !== null && REASON.test(reason) ? reason : null;
+    action.reason = recordedReason(reason);
     if (blocksDone !== null) action.blocks_done = blocksDone;
     return true;
   }
