@@ -2,8 +2,10 @@
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
 export {
   type AffinityRecord,
+  type AgentHintsRecord,
   type CandidateRecord,
   type CostTerms,
+  type DecisionFilter,
   type DecisionReader,
   type DecisionRecord,
   type HandoffRecord,

@@ -24,6 +24,7 @@ const BYTES_PER_ACTION = 256;
 const BYTES_PER_POLICY = 160;
 const BYTES_PER_CLASSIFICATION = 320;
 const BYTES_PER_AFFINITY = 160;
+const BYTES_PER_HINTS = 96;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
 
@@ -87,7 +88,9 @@ export class StoredDecision {
     this.#candidatesTotal = candidates.count + input.excluded.count;
     const classified = input.classification == null ? 0 : BYTES_PER_CLASSIFICATION;
     const bound = input.affinity == null ? 0 : BYTES_PER_AFFINITY;
-    this.bytes = BASE_BYTES + classified + bound + 2 * (input.requestId.length + input.eventAges.length * 32);
+    const said = (input.agentHints == null ? 0 : BYTES_PER_HINTS) + 48 * (input.stripped?.length ?? 0);
+    this.bytes =
+      BASE_BYTES + classified + bound + said + 2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
   get sessionIdHash(): string | null {
@@ -188,6 +191,8 @@ export class StoredDecision {
         estimated: input.estimated,
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
+      agent_hints: input.agentHints ?? null,
+      stripped: input.stripped ?? [],
       classification: classificationRecord(input.classification ?? null),
       handoff: input.handoff == null ? null : { ...input.handoff },
       affinity: input.affinity == null ? null : { ...input.affinity },

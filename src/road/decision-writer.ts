@@ -20,7 +20,7 @@ import type { RoadRequest } from './types.ts';
 
 /** Ages of event streams are recorded for at most this many workers. */
 const MOST_AGES = 64;
-const NO_AGES: readonly never[] = [];
+const NONE: readonly never[] = [];
 
 /** What the steps of the road know when a booking was just made. */
 export interface BookingFacts {
@@ -108,6 +108,8 @@ export class DecisionWriter {
       queuedMs: waitedSince(heldSince, atMs),
       turn: turnOf(admitted, atMs),
       classification,
+      agentHints: request.agentHints ?? null,
+      stripped: request.stripped ?? NONE,
       handoff: request.leg?.record ?? null,
       affinity,
       promptTokens: promptTokensOf(request),
@@ -118,7 +120,7 @@ export class DecisionWriter {
       headLow: hashes?.sequence[0] ?? null,
       headHigh: hashes?.sequence[1] ?? 0,
       indexVersion: match?.version ?? null,
-      eventAges: match === null ? NO_AGES : this.#ages(placement),
+      eventAges: match === null ? NONE : this.#ages(placement),
       columns: table,
       costs: pick.costs,
       droppedBy: pick.droppedBy,
