@@ -49,3 +49,16 @@ describe('kept hash lists', () => {
     expect([before, after]).toEqual([BigUint64Array.of(7n), BigUint64Array.of(8n)]);
   });
 });
+
+it('keeps empty lists too, the first of all and one that comes when a slab is full', async () => {
+  vi.resetModules();
+  const { keepTogether } = await import('./kept-hashes.ts');
+  const empty = new BigUint64Array(0);
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  for (let at = 0; at < 1024 / 128; at += 1) {
+    const hashes = BigUint64Array.from({ length: 128 }, (_, place) => BigInt(128 * at + place));
+    expect(keepTogether(hashes, 128)).toEqual(hashes);
+  }
+  expect(keepTogether(empty, 0)).toEqual(empty);
+  expect(keepTogether(BigUint64Array.of(7n), 1)).toEqual(BigUint64Array.of(7n));
+});

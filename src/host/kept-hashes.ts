@@ -20,7 +20,8 @@ export type KeepHashes = (hashes: BigUint64Array, count: number) => BigUint64Arr
  */
 export function keepTogether(hashes: BigUint64Array, count: number): BigUint64Array {
   if (count > MOST_SHARED) return keepAlone(hashes);
-  if (count > left) {
+  // An empty list needs a slab as well: no view may begin behind the end of its memory.
+  if (count > left || slab.byteLength === 0) {
     slab = new ArrayBuffer(8 * SLAB_HASHES);
     left = SLAB_HASHES;
   }

@@ -22,7 +22,7 @@ import type { PromptLookup } from './prompt-lookup.ts';
 import { sumsOf } from './queue-gauges.ts';
 import { groupOf, labelsOf, queueKey } from './queue-names.ts';
 import { QueueProfiles } from './queue-profiles.ts';
-import { hashBytes, type KnownHashes, type QueueFacts } from './queue-walk.ts';
+import { hashBytes, type KnownHashes, type QueueOutcome } from './queue-walk.ts';
 import type { RoadRequest } from './types.ts';
 
 /** While anybody waits, ms between looks that nothing else calls for: foreseen prefill falls by itself. */
@@ -41,22 +41,15 @@ export interface AdmissionPorts<E extends HeldExchange> {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly gate: QueueGate;
+  /** A request as it looks for a place: as it came, or pinned by now. */
+  readonly asQueued: (request: RoadRequest) => RoadRequest;
   /** It is a request's turn. */
   readonly goOn: (walk: HeldRequest<E>) => void;
   readonly asError: (thrown: unknown) => PointsmanError;
 }
 
-/** What becomes of a request that comes to the queue. */
-export type QueueOutcome =
-  /** `facts` null = its model has no queue. */
-  | { readonly kind: 'goes'; readonly facts: QueueFacts | null }
-  | { readonly kind: 'waits' }
-  | { readonly kind: 'refused'; readonly error: PointsmanError };
-
 interface Waiting<E extends HeldExchange> {
   readonly walk: HeldRequest<E>;
-  /** As its class looks for a place. */
-  readonly request: RoadRequest;
   readonly of: ModelQueue<Waiting<E>>;
   readonly since: number;
   readonly dueAt: number | null;
@@ -69,6 +62,11 @@ interface Waiting<E extends HeldExchange> {
 
 const GOES: QueueOutcome = { kind: 'goes', facts: null };
 const WAITS: QueueOutcome = { kind: 'waits' };
+
+/** It waits as another entry from now on. */
+function setEntry<E extends HeldExchange>(entry: QueueEntry<Waiting<E>>): void {
+  entry.payload.entry = entry;
+}
 
 /** All queues of a road. */
 export class AdmissionQueue<E extends HeldExchange> {
@@ -122,16 +120,15 @@ export class AdmissionQueue<E extends HeldExchange> {
     if (!this.#profiles.set(settings)) return;
     this.active = this.#profiles.any;
     for (const queue of this.#all()) {
-      queue.change(this.#profiles.of(queue.model) ?? OPEN_PROFILE, (entry) => {
-        entry.payload.entry = entry;
-      });
+      queue.change(this.#profiles.of(queue.model) ?? OPEN_PROFILE, setEntry);
     }
     this.#lookSoon(true);
   }
 
-  /** Whether a request goes on, waits from now on, or may not even wait: `request`, the walk's own or one that is pinned. Ask where `active` alone. */
-  pass(walk: HeldRequest<E>, lookup: PromptLookup, request = walk.request): QueueOutcome {
+  /** Whether a request goes on, waits from now on, or may not even wait. Ask where `active` alone. */
+  pass(walk: HeldRequest<E>, lookup: PromptLookup): QueueOutcome {
     const { classification } = walk;
+    const request = this.#ports.asQueued(walk.request);
     const profile = this.#profiles.of(request.partition.model);
     if (profile === null || request.queueing === 'bypass') return GOES;
     const { gate, clock, metrics } = this.#ports;
@@ -166,7 +163,6 @@ export class AdmissionQueue<E extends HeldExchange> {
     const known = (request.caller ?? null) === null ? this.#known(lookup, session) : null;
     const waiting: Waiting<E> = {
       walk,
-      request,
       of: into,
       since: now,
       dueAt,
@@ -225,11 +221,14 @@ export class AdmissionQueue<E extends HeldExchange> {
 
   /** Lets the next one go on; false = nobody can. */
   #takeNext(queue: ModelQueue<Waiting<E>>): boolean {
-    const { gate, clock, metrics } = this.#ports;
+    const { gate, asQueued, clock, metrics } = this.#ports;
     const now = clock.now();
     const entry = queue.next(
-      ({ payload }, queueClass) => !hasThreshold(queueClass) || !gate.isBusy(queueClass, payload.request),
+      ({ payload }, queueClass) =>
+        !hasThreshold(queueClass) || !gate.isBusy(queueClass, asQueued(payload.walk.request)),
       now,
+      ({ walk }) => asQueued(walk.request).constraints.pinnedWorker,
+      setEntry,
     );
     if (entry === null) return false;
     const { payload: waiting, snapshot, of } = entry;

@@ -7,11 +7,13 @@ import {
   defineHintPolicy,
   defineWorkerSelectionPolicy,
   NO_LOG,
+  PointsmanError,
   pickWorker,
   type WorkerSelectionPolicyDefinition,
 } from '../plugin/index.ts';
 import { bound, LOST, of, rotating } from './affinity.fixtures.ts';
 import { PARTITION, type TestRoadOptions } from './road.fixtures.ts';
+import { NO_CONSTRAINTS } from './types.ts';
 
 describe('in a queue', () => {
   const queues = queueSettingsOf(parseConfig('router: { router_queue_threshold: 0 }', 'q.yaml').config);
@@ -26,9 +28,13 @@ describe('in a queue', () => {
     expect(affinity.size).toBe(0);
     for (let at = 0; at < 3; at += 1) transport.dispatched[at]?.sink.tokens(1);
     tick();
-    const [fourth, fifth] = sentTo().slice(3);
+    const [fourth, early] = sentTo().slice(3);
     expect(fourth).toBeDefined();
-    expect(fifth).toBe(fourth);
+    // Others are idle, and it is not for them.
+    expect(early).toBeUndefined();
+    transport.dispatched[3]?.sink.tokens(1);
+    tick();
+    expect(sentTo()[4]).toBe(fourth);
     for (let at = 0; at < 5; at += 1) finish(at);
     expectIdle();
   });
@@ -46,6 +52,49 @@ describe('in a queue', () => {
     tick();
     expect(sentTo()).toEqual([1, 2, 1]);
     finish();
+  });
+
+  it('many that came before the binding was made wait for its worker one by one, and hold up nobody else', async () => {
+    const { arrive, clock, tick, transport, finish, sentTo, expectIdle } = await bound('hard', {
+      queues,
+      concurrentRequests: 1000,
+    });
+    for (let worker = 0; worker < 3; worker += 1) arrive();
+    for (let child = 0; child < 300; child += 1) arrive(of(`c${child}`, 'p'));
+    arrive();
+    for (let at = 0; at < 3; at += 1) transport.dispatched[at]?.sink.tokens(1);
+    // Those that are moved to its worker are so many that it takes more than one look.
+    clock.advanceTo(clock.now() + 100);
+    expect(sentTo()).toHaveLength(5);
+    const [ofSession, other] = sentTo().slice(3);
+    expect(other).not.toBe(ofSession);
+    for (let at = 3; at < 304; at += 1) {
+      if (at !== 4) expect(sentTo()[at]).toBe(ofSession);
+      expect(sentTo().length).toBeLessThanOrEqual(at + 2);
+      transport.dispatched[at]?.sink.tokens(1);
+      tick();
+    }
+    for (let at = 0; at < 304; at += 1) finish(at);
+    expect(sentTo()).toHaveLength(304);
+    expectIdle();
+  });
+
+  it('one waits elsewhere when its session is bound elsewhere meanwhile', async () => {
+    const { arrive, clock, transport, sentTo } = await bound('hard', { queues });
+    arrive(of('s'));
+    const waits = arrive(of('s'));
+    transport.dispatched[0]?.sink.failed(new PointsmanError('PM_ENGINE_FAILED', 'it failed'));
+    // Its worker computes another prompt before it is looked at.
+    const pinned = (workerId: bigint) => ({
+      constraints: { ...NO_CONSTRAINTS, pinnedWorker: { workerId, rank: 0 } },
+    });
+    arrive({ ...pinned(1n), queueing: 'bypass' });
+    arrive({ ...of('s'), ...pinned(2n), queueing: 'bypass' });
+    expect(sentTo()).toEqual([1, 1, 2]);
+    transport.dispatched[2]?.sink.tokens(1);
+    clock.advanceTo(clock.now() + 100);
+    expect(sentTo()).toEqual([1, 1, 2, 2]);
+    expect(waits.sink.error).toBeNull();
   });
 
   it('one whose binding was dropped meanwhile makes another', async () => {

@@ -5,6 +5,7 @@ import type { PointsmanError } from '../plugin/index.ts';
 import {
   type GatedRequest,
   type LimitKind,
+  type PinnedLane,
   PolicyQueue,
   type QueueClass,
   type QueueEntry,
@@ -15,6 +16,9 @@ import {
 } from '../scheduling/index.ts';
 import { deadlineExceeded, queueFull, wouldWait } from './queue-refusals.ts';
 import { TurnPace } from './turn-pace.ts';
+
+/** Looks for those that must go elsewhere, within one turn. */
+const MOST_MOVES = 256;
 
 /** What is limited of a request. */
 const SIZES: Readonly<Record<LimitKind, (snapshot: QueueSnapshot) => number>> = {
@@ -133,12 +137,28 @@ export class ModelQueue<T> {
     });
   }
 
-  /** Takes out whose turn it is; null = nobody can go. */
+  /**
+   * Takes out whose turn it is; null = nobody can go, or too many had to be moved at once.
+   * @param placeOf where a request must go by now; who may have gone elsewhere when it came keeps its turn, and waits there.
+   * @param moved hears of each that was moved.
+   */
   next(
     isDispatchable: (entry: QueueEntry<T>, queueClass: QueueClass) => boolean,
     now: number,
+    placeOf: (payload: T) => PinnedLane | null,
+    moved: (after: QueueEntry<T>) => void,
   ): QueueEntry<T> | null {
-    const entry = this.#queue.popNext(isDispatchable);
+    const elsewhere: QueueEntry<T>[] = [];
+    const canGo = (head: QueueEntry<T>, queueClass: QueueClass): boolean => {
+      if (isSamePlace(head.pinned, placeOf(head.payload))) return isDispatchable(head, queueClass);
+      elsewhere.push(head);
+      return false;
+    };
+    let entry = this.#queue.popNext(canGo);
+    for (let moves = 0; elsewhere.length > 0 && moves < MOST_MOVES; moves += 1) {
+      for (const one of elsewhere.splice(0)) moved(this.#queue.repin(one, placeOf(one.payload)));
+      entry ??= this.#queue.popNext(canGo);
+    }
     if (entry === null) return null;
     const { rawIsl, cached } = entry.snapshot;
     this.#turnPace.turn(rawIsl - cached, now);
@@ -235,4 +255,8 @@ export class ModelQueue<T> {
     if (found === undefined) throw new RangeError(`model ${this.model} has no class ${index}`);
     return found;
   }
+}
+
+function isSamePlace(a: PinnedLane | null, b: PinnedLane | null): boolean {
+  return a === b || (a !== null && b !== null && a.workerId === b.workerId && a.rank === b.rank);
 }

@@ -1,5 +1,6 @@
 // What a walk carries of the queue: what a request counted for, and what need not be computed again when its turn comes.
 import type { PromptHashes } from '../kv/index.ts';
+import type { PointsmanError } from '../plugin/index.ts';
 
 /** How a request passed the queue. */
 export interface QueueFacts {
@@ -11,6 +12,13 @@ export interface QueueFacts {
   /** Since when it waited, ms of the clock; null = it went on at once. */
   readonly queuedSince: number | null;
 }
+
+/** What becomes of a request that comes to the queue. */
+export type QueueOutcome =
+  /** `facts` null = its model has no queue. */
+  | { readonly kind: 'goes'; readonly facts: QueueFacts | null }
+  | { readonly kind: 'waits' }
+  | { readonly kind: 'refused'; readonly error: PointsmanError };
 
 /** Hashes of a prompt and what they were made with: under the same they hold later, too. */
 export interface KnownHashes {

@@ -53,14 +53,15 @@ class SynchronousRoad implements HopRoad {
 
   constructor(deps: RoadDeps) {
     this.#deps = deps;
+    const affinity = new AffinityStep(deps, (walk) => this.#walk(walk));
     this.#queue = new AdmissionQueue({
       ...deps,
       gate: deps.scheduler.gate,
+      asQueued: (request) => affinity.queued(request),
       goOn: (walk: Walk) => this.#walk(walk),
       asError: asPointsmanError,
     });
     if (deps.queues !== undefined) this.#queue.set(deps.queues);
-    const affinity = new AffinityStep(deps, (walk) => this.#walk(walk));
     this.#walker = new Walker(deps, this.#queue, affinity);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,

@@ -71,7 +71,7 @@ export class Walker {
       passed = withConversation(this.#deps, walk, lookup);
       const { request } = passed;
       if (this.#queue.active && admitted === null && (request.caller?.target ?? null) === null) {
-        const outcome = this.#queue.pass(passed, lookup, this.#affinity.queued(request));
+        const outcome = this.#queue.pass(passed, lookup);
         if (outcome.kind === 'refused') return outcome.error;
         if (outcome.kind === 'waits') return null;
         passed = { ...passed, admitted: outcome.facts };

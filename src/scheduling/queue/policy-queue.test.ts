@@ -52,6 +52,35 @@ describe('the documented examples', () => {
 });
 
 describe('deficit round robin', () => {
+  it('keeps the turn of whoever is pinned elsewhere while it waits', () => {
+    const request = fc.record({
+      at: fc.nat(1),
+      cost: fc.integer({ min: 1, max: 25 }),
+      before: fc.option(fc.constantFrom(1n, 2n)),
+      after: fc.option(fc.constantFrom(1n, 2n)),
+    });
+    const lane = (workerId: bigint | null) => (workerId === null ? null : { workerId, rank: null });
+    fc.assert(
+      fc.property(fc.array(request, { maxLength: 20 }), fc.nat(20), (requests, from) => {
+        const order = (repins: boolean): unknown[] => {
+          const queue = new PolicyQueue<string>([queueClass('a'), queueClass('b')], 0);
+          const entries = requests.map(({ at, cost, before }, nth) =>
+            queue.push(at, { ...queued(`${nth}`, cost), pinned: lane(before) }),
+          );
+          const popped: unknown[] = [];
+          for (let turn = 0; turn <= requests.length; turn += 1) {
+            if (repins && turn === from)
+              for (const [nth, entry] of entries.entries())
+                if (entry.place >= 0) queue.repin(entry, lane(requests[nth]?.after ?? null));
+            popped.push([queue.popNext(always)?.payload, ...deficits(queue), queue.size]);
+          }
+          return popped;
+        };
+        expect(order(true)).toEqual(order(false));
+      }),
+    );
+  });
+
   it('lets a head go that costs more than any grant, in one call', () => {
     const queue = new PolicyQueue<string>([queueClass('a', { quantum: 1 })], 0);
     queue.push(0, queued('big', 2 ** 31));

@@ -3,7 +3,7 @@
 import { ClassQueue, type IsDispatchable, type QueueEntry } from './class-queue.ts';
 import { policyScore } from './order.ts';
 import { forecastTurns, type TurnForecast } from './turn-forecast.ts';
-import type { QueueClass, QueueRequest, QueueSnapshot } from './types.ts';
+import type { PinnedLane, QueueClass, QueueRequest, QueueSnapshot } from './types.ts';
 
 /** All classes of one queue, in the order of the ring. */
 export class PolicyQueue<T> {
@@ -44,6 +44,15 @@ export class PolicyQueue<T> {
   /** It waits no longer; false when it did not. */
   remove(entry: QueueEntry<T>): boolean {
     return entry.of.remove(entry);
+  }
+
+  /** It may go elsewhere than when it came; its turn is the same. Returns what waits in its place. */
+  repin(entry: QueueEntry<T>, pinned: PinnedLane | null): QueueEntry<T> {
+    const { of } = entry;
+    const { deficit } = of;
+    of.remove(entry);
+    of.deficit = deficit;
+    return of.add({ ...entry, pinned }, entry);
   }
 
   /** Something changed at a worker: requests that are pinned to it are looked at again. */

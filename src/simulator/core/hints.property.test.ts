@@ -21,6 +21,8 @@ class Tiers extends SimulatorLog {
   readonly held = { device: new Set<bigint>(), host: new Set<bigint>() };
   readonly seen = new Set<bigint>();
   readonly answered = new Map<string, number>();
+  /** By family of prompts: hashes of its blocks, as far as they were stored. */
+  readonly chains = new Map<number, bigint[]>();
 
   override kvEvents(events: readonly KvEvent[]): void {
     for (const event of events) {
@@ -31,13 +33,24 @@ class Tiers extends SimulatorLog {
       }
       if (event.kind !== 'stored' && event.kind !== 'removed') continue;
       const set = this.held[event.tier === 'host' ? 'host' : 'device'];
-      for (const hash of hashesOf(event.external)) {
+      for (const [at, hash] of hashesOf(event.external).entries()) {
+        if (event.kind === 'stored')
+          this.#inChain(hash, event.tokenIds[4 * at]!, event.tokenIds[4 * at + 3]!);
         expect(set.has(hash)).toBe(event.kind === 'removed');
         this.seen.add(hash);
         if (event.kind === 'stored') set.add(hash);
         else set.delete(hash);
       }
     }
+  }
+
+  /** Answers are made of small tokens. */
+  #inChain(hash: bigint, first: number, last: number): void {
+    if (first < 1000 || last !== first + 3) return;
+    const family = Math.floor(first / 1000);
+    const chain = this.chains.get(family) ?? [];
+    chain[(first % 1000) / 4] = hash;
+    this.chains.set(family, chain);
   }
 }
 
@@ -72,6 +85,7 @@ const action = fc.oneof(
     ),
   }),
   fc.record({ type: fc.constant('kv.prefetch@1.0'), picks }),
+  fc.record({ type: fc.constant('kv.fetch@1.0'), blocks: fc.integer({ min: 1, max: 9 }) }),
 );
 
 const step = fc.record({
@@ -82,6 +96,12 @@ const step = fc.record({
   actions: fc.array(action, { maxLength: 3 }),
   pauseMs: fc.constantFrom(0, 0, 1, 5, 40),
   abort: fc.option(fc.nat(5), { nil: null, freq: 4 }),
+  /** What peers answer to a fetch meanwhile: so many blocks, or nothing; and what one of them fetches. */
+  held: fc.option(fc.nat(9), { nil: null, freq: 4 }),
+  grant: fc.option(fc.record({ family: fc.nat(3), blocks: fc.integer({ min: 1, max: 6 }), ms: fc.nat(30) }), {
+    nil: null,
+    freq: 4,
+  }),
 });
 
 it.each([['default'], ['none']] as const)('stays sound with timing %s', (timing) => {
@@ -95,9 +115,20 @@ it.each([['default'], ['none']] as const)('stays sound with timing %s', (timing)
             ...{ ...DEFAULT_ENGINE_SETTINGS, blockSize: 4, kvBlocks: DEVICE_BLOCKS, hostKvBlocks: host },
             ...{ kvBytesPerToken: 100_000, hostGbps: 1, retainedShare: 0.5, timing, maxNumBatchedTokens: 16 },
           },
-          { hasher },
+          {
+            hasher,
+            peers: {
+              reserve(_endpoint, { blockHashes }, answered) {
+                if (held !== null) answered({ held: Math.min(held, blockHashes.length), gbps: 0.1 });
+              },
+              release: () => undefined,
+              claim: () => undefined,
+              drop: () => undefined,
+            },
+          },
         );
         const log = new Tiers();
+        let held: number | null = null;
         const expected = new Set<string>();
         const aborted = new Set<string>();
         const deferred = new Set<string>();
@@ -128,6 +159,13 @@ it.each([['default'], ['none']] as const)('stays sound with timing %s', (timing)
               ...('picks' in each && { block_hashes: named(each.picks) }),
               ...('ttl_ms' in each && { priority: each.priority, ttl_ms: each.ttl_ms }),
               ...('directives' in each && { directives: each.directives }),
+              ...('blocks' in each && {
+                source_control_endpoint: 'tcp://127.0.0.1:1',
+                block_hashes: Array.from(
+                  { length: each.blocks },
+                  (_, at) => log.chains.get(one.family + 1)?.[at] ?? BigInt(at),
+                ),
+              }),
               ...('tier' in each && { tier: each.tier, ...each.more }),
             };
             return { action_id: `a${at}`, action_type, action_version, payload };
@@ -135,7 +173,7 @@ it.each([['default'], ['none']] as const)('stays sound with timing %s', (timing)
           engine.submit(
             {
               id,
-              tokens: Uint32Array.from({ length: one.tokens }, (_, at) => 1000 * one.family + at),
+              tokens: Uint32Array.from({ length: one.tokens }, (_, at) => 1000 * (one.family + 1) + at),
               outputTokens: one.outputTokens,
               sessionId: one.session,
               hint: { protocol_version: '0.1', message_id: id, actions },
@@ -143,6 +181,13 @@ it.each([['default'], ['none']] as const)('stays sound with timing %s', (timing)
             now,
           );
           expected.add(id);
+          held = one.held;
+          if (one.grant !== null) {
+            const { blocks, family, ms } = one.grant;
+            const chain = log.chains.get(family + 1) ?? [];
+            const blockHashes = BigUint64Array.from({ length: blocks }, (_, at) => chain[at] ?? 1n);
+            engine.grantFetch({ key: id, from: 0, blockHashes, deadlineMs: ms + 1 }, now);
+          }
           until(now + one.pauseMs);
           if (one.abort !== null) {
             const victim = `r${Math.max(0, index - one.abort)}`;
