@@ -42,6 +42,7 @@ const worker = {
   taints: ['a'],
   topology_domains: { zone: 'a' },
   router_hint_worker_type: 'aggregated',
+  router_hint_actions: ['kv.fetch@1.0'],
   router_hint_source_control_endpoints: { '0': 'tcp://127.0.0.1:3' },
 };
 

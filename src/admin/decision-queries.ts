@@ -6,11 +6,11 @@ import { PointsmanError } from '../plugin/index.ts';
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
 const MAX_U64 = 0xffffffffffffffffn;
-const KEYS = ['limit', 'session', 'worker', 'request'];
+const KEYS = ['limit', 'session', 'session_id', 'worker', 'request'];
 
 /**
  * `?request=ID`: all attempts of a request in full, oldest first. Otherwise the newest decisions without candidates, by
- * `limit` (1–1000, default 50), `session` (the record's `id_hash`) and `worker` (u64).
+ * `limit` (1–1000, default 50), `session` (the record's `id_hash`), `session_id` (the id itself, which is hashed as the record's was) and `worker` (u64).
  * @throws PointsmanError PM_ADMIN_QUERY on anything else
  */
 export function listDecisions(decisions: DecisionReader, query: URLSearchParams): unknown {
@@ -28,6 +28,10 @@ export function listDecisions(decisions: DecisionReader, query: URLSearchParams)
   if (session !== null && !/^[0-9a-f]{8}$/.test(session)) {
     throw queryError("session must be the 8 hexadecimal digits of a record's session.id_hash");
   }
+  const sessionId = query.get('session_id');
+  if (sessionId !== null && !/^[\x20-\x7e]{1,256}$/.test(sessionId)) {
+    throw queryError('session_id must be 1 to 256 printable ASCII characters');
+  }
   const worker = query.get('worker');
   if (worker !== null && !(/^\d{1,20}$/.test(worker) && BigInt(worker) <= MAX_U64)) {
     throw queryError(`worker must be a worker id, from 0 to ${MAX_U64}`);
@@ -38,6 +42,7 @@ export function listDecisions(decisions: DecisionReader, query: URLSearchParams)
   }
   const filter = {
     ...(session === null ? {} : { sessionIdHash: session }),
+    ...(sessionId === null ? {} : { sessionId }),
     ...(worker === null ? {} : { workerId: BigInt(worker) }),
   };
   return decisions.list(Number(limit), filter).map(({ candidates: _, ...rest }) => rest);

@@ -1,7 +1,12 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { createMetrics, type DecisionReader, type DecisionRecord } from '../observe/index.ts';
+import {
+  createMetrics,
+  type DecisionFilter,
+  type DecisionReader,
+  type DecisionRecord,
+} from '../observe/index.ts';
 import { NO_LOG } from '../plugin/index.ts';
 import { createAdminServer } from './server.ts';
 import type { AdminOptions, AdminServer } from './types.ts';
@@ -27,6 +32,8 @@ const record = (id: string, request: string): DecisionRecord => ({
     estimated: null,
     head_hash: 18446744073709551615n,
   },
+  agent_hints: null,
+  stripped: [],
   classification: null,
   handoff: null,
   affinity: null,
@@ -48,7 +55,7 @@ class Decisions implements DecisionReader {
   readonly asked: unknown[] = [];
   readonly #records = [record('d-2', 'req-a'), record('d-1', 'req-a')];
 
-  list(limit: number, filter: { readonly sessionIdHash?: string; readonly workerId?: bigint }) {
+  list(limit: number, filter: DecisionFilter) {
     this.asked.push([limit, filter]);
     return this.#records.slice(0, limit);
   }
@@ -154,9 +161,11 @@ test('decisions are listed without candidates, and one is shown in full', async 
     ['d-1', false],
   ]);
   await call(server, '/decisions?limit=1&session=5b1e09aa&worker=18446744073709551615');
+  await call(server, '/decisions?limit=1&session_id=agent%207');
   expect(decisions.asked).toEqual([
     [50, {}],
     [1, { sessionIdHash: '5b1e09aa', workerId: 18446744073709551615n }],
+    [1, { sessionId: 'agent 7' }],
   ]);
   const one = await call(server, '/decisions/d-1');
   expect(one.text).toContain('"head_hash":18446744073709551615');
@@ -177,6 +186,7 @@ test('all attempts of a request are found by its id, oldest first', async () => 
 test.each([
   ['/decisions?limit=0', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
   ['/decisions?limit=1e3', 400, 'PM_ADMIN_QUERY', 'limit must be a whole number from 1 to 1000'],
+  ['/decisions?session_id=', 400, 'PM_ADMIN_QUERY', 'session_id must be 1 to 256 printable ASCII characters'],
   [
     '/decisions?limit=18446744073709551615',
     400,

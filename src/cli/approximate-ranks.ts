@@ -36,6 +36,8 @@ export class ApproximateRanks implements Beliefs {
   readonly #options: ApproximateRanksOptions;
   /** By slot. */
   readonly #estimated = new Set<OwnerSlot>();
+  /** Slots of which the log has not said it yet: their engines may still name where they publish. */
+  readonly #untold = new Set<OwnerSlot>();
 
   constructor(options: ApproximateRanksOptions) {
     this.#options = options;
@@ -52,7 +54,10 @@ export class ApproximateRanks implements Beliefs {
       restarted: forget,
       removed: (worker) => {
         forget(worker);
-        for (const slot of worker.slots) this.#estimated.delete(slot);
+        for (const slot of worker.slots) {
+          this.#estimated.delete(slot);
+          this.#untold.delete(slot);
+        }
       },
     });
     metrics.gauge('pointsman_approximate_ranks', () => this.#byReason());
@@ -81,7 +86,9 @@ export class ApproximateRanks implements Beliefs {
   }
 
   sent(slot: OwnerSlot, attempt: number, local: HashPairs, sequence: HashPairs, now: number): void {
-    if (this.#estimated.has(slot)) this.#options.residency.sent(slot, attempt, local, sequence, now);
+    if (!this.#estimated.has(slot)) return;
+    this.#options.residency.sent(slot, attempt, local, sequence, now);
+    if (this.#untold.size > 0 && this.#untold.has(slot)) this.#tellAtLast(slot);
   }
 
   computed(attempt: number): void {
@@ -100,6 +107,7 @@ export class ApproximateRanks implements Beliefs {
     const reason = this.#reasonOf(worker, slot, rank);
     if ((worker.approximate?.get(rank) ?? null) !== reason) this.#change(worker, slot, rank, reason);
     if (reason === null) return;
+    if (worker.capabilities !== null && this.#untold.has(slot)) this.#tellAtLast(slot);
     const { spec, capabilities } = worker;
     this.#options.residency.setCapacity(slot, spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null);
   }
@@ -123,18 +131,35 @@ export class ApproximateRanks implements Beliefs {
     if (reason === null) {
       this.#estimated.delete(slot);
       residency.forget(slot);
-      log.info('what a worker rank has cached is known from its KV events from now on', { worker: id, rank });
-    } else {
-      this.#estimated.add(slot);
-      // Who was silent from the start is told at the start; who falls back later is worth a warning.
-      const level =
-        reason === 'kv_events_off' || (reason === 'not_announced' && before === null) ? 'info' : 'warn';
-      log[level]('what a worker rank has cached is estimated from what is sent to it', {
+      const level = this.#untold.delete(slot) ? 'debug' : 'info';
+      log[level]('what a worker rank has cached is known from its KV events from now on', {
         worker: id,
         rank,
-        why: WORDS[reason],
       });
+      return;
     }
+    this.#estimated.add(slot);
+    const fromTheStart = reason === 'not_announced' && before === null;
+    if (fromTheStart) this.#untold.add(slot);
+    else this.#untold.delete(slot);
+    // Who falls back later is worth a warning.
+    this.#tell(fromTheStart ? 'debug' : reason === 'kv_events_off' ? 'info' : 'warn', id, rank, reason);
+  }
+
+  /** Its engine has answered and named nothing, or it gets its first request: from here on the estimate counts. */
+  #tellAtLast(slot: OwnerSlot): void {
+    this.#untold.delete(slot);
+    const { fleet } = this.#options;
+    const id = fleet.slotWorkerId(slot);
+    if (id !== null) this.#tell('info', id, fleet.slotRank(slot), 'not_announced');
+  }
+
+  #tell(level: 'debug' | 'info' | 'warn', worker: bigint, rank: number, reason: ApproximateReason): void {
+    this.#options.log[level]('what a worker rank has cached is estimated from what is sent to it', {
+      worker,
+      rank,
+      why: WORDS[reason],
+    });
   }
 
   #byReason() {

@@ -21,7 +21,13 @@ import { QUEUE_TITLES, type QueueClassRow, queueCells, queueRows } from './check
 import { type CliIo, writeJson } from './output.ts';
 import { pluginModules, threadModules } from './plugin-modules.ts';
 import { loadFiles, policyFileFromEnv } from './serve-config.ts';
-import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
+import {
+  idleRoleWarnings,
+  keylessWarnings,
+  startTokenSources,
+  switchedOffWarnings,
+  untestedWarnings,
+} from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
 /** Adds the command. */
@@ -103,7 +109,12 @@ async function checkFile(load: () => LoadedConfig, env: CliIo['env']): Promise<F
       await host.dispose();
       return {
         source,
-        problems: [...early, ...host.warnings],
+        problems: [
+          ...early,
+          ...host.warnings,
+          ...switchedOffWarnings(config, roles),
+          ...keylessWarnings(config, roles),
+        ],
         roles: tokens.problems.length > 0 ? null : roles,
         classifier: tokens.problems.length > 0 ? null : classifier,
         queues: queueRows(config),

@@ -229,6 +229,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     affinity,
     clock,
     metrics,
+    log,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
     events: {
       ageMs: (slot) => events?.ageMs(slot) ?? null,

@@ -171,6 +171,25 @@ test.each([[[]], [['req-1', '--last']]])('a request id and --last exclude each o
   const { code, err } = await explain(args);
   expect([code, err]).toEqual([
     2,
-    'error: explain takes a request id or --last, one of the two [PM_USAGE]\n',
+    'error: explain takes a request id, --last or --session <id>, one of the three [PM_USAGE]\n',
   ]);
+});
+
+test('the last request of a session is found by the id that its client sends', async () => {
+  const { url, seen } = await admin({
+    '/decisions?limit=1&session_id=agent%207': `[${record('d-2', '7')}]`,
+    '/decisions?limit=1&session_id=other': '[]',
+    '/decisions?request=req-1': `[${record('d-2', '7')}]`,
+  });
+  const { code, out } = await explain(['--session', 'agent 7', '--admin', url]);
+  expect(code).toBe(0);
+  expect(out).toContain('decision d-2');
+  const json = await explain(['--session', 'agent 7', '--json', '--admin', url]);
+  expect(JSON.parse(json.out)).toMatchObject([{ id: 'd-2' }]);
+  expect(seen[0]).toContain('/decisions?limit=1&session_id=agent%207');
+  const unknown = await explain(['--session', 'other', '--admin', url]);
+  expect(unknown.code).not.toBe(0);
+  expect(unknown.err).toContain('remembers no decision of session "other"');
+  const both = await explain(['--session', 'other', '--last']);
+  expect(both.err).toContain('one of the three');
 });

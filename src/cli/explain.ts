@@ -12,6 +12,7 @@ export function register(program: Command, io: CliIo): void {
     .description('show one decision: candidates, cost terms, hints, prediction against outcome')
     .argument('[request-id]', 'the x-request-id of an answer, or a decision id (d-…)')
     .option('--last', 'the newest decision instead: the last request that got a worker')
+    .option('--session <id>', 'the last request of a session instead, by the id that its client sends')
     .option('--admin <address>', 'admin API of the router: a url or host:port', DEFAULT_ADMIN)
     .option('--json', 'the records as a JSON list on stdout')
     .addHelpText(
@@ -23,25 +24,50 @@ refused before that has none, and --last shows the newest that was booked, which
 Examples:
   $ pointsman explain --last
   $ pointsman explain req-7f3a
+  $ pointsman explain --session my-agent-42
   $ pointsman explain d-01J9ZK3V7Q --admin http://127.0.0.1:8001
   $ pointsman explain req-7f3a --json`,
     )
-    .action(async (given: string | undefined, options: { admin: string; json?: true; last?: true }) => {
-      if ((given === undefined) !== (options.last === true)) {
-        throw new PointsmanError('PM_USAGE', 'explain takes a request id or --last, one of the two');
+    .action(async (given: string | undefined, options: ExplainOptions) => {
+      const { last, session } = options;
+      const ways = [given !== undefined, last === true, session !== undefined].filter(Boolean);
+      if (ways.length !== 1) {
+        throw new PointsmanError(
+          'PM_USAGE',
+          'explain takes a request id, --last or --session <id>, one of the three',
+        );
       }
       const token = io.env.POINTSMAN_ADMIN_TOKEN;
-      const id = given ?? (await newestRequest(options.admin, token));
+      const id = given ?? (await newestRequest(options.admin, token, session ?? null));
       const records = await fetchRecords(id, options.admin, token);
       if (options.json) writeJson(io, records);
       else io.out(`${records.map(renderDecision).join('\n\n---\n\n')}\n`);
     });
 }
 
-async function newestRequest(admin: string, token: string | undefined): Promise<string> {
-  const newest = await adminGet(admin, '/decisions?limit=1', token);
+interface ExplainOptions {
+  readonly admin: string;
+  readonly json?: true;
+  readonly last?: true;
+  readonly session?: string;
+}
+
+/** @param session null = of any session, or none. */
+async function newestRequest(
+  admin: string,
+  token: string | undefined,
+  session: string | null,
+): Promise<string> {
+  const of = session === null ? '' : `&session_id=${encodeURIComponent(session)}`;
+  const newest = await adminGet(admin, `/decisions?limit=1${of}`, token);
   if (newest === null) throw notAdmin(admin);
   if (Array.isArray(newest) && newest.length > 0) return asRecord(newest[0]).request_id;
+  if (session !== null) {
+    throw new PointsmanError(
+      'PM_DECISION_UNKNOWN',
+      `the router at ${admin} remembers no decision of session "${session.slice(0, 80)}"; old ones make room within limits.decision_bytes, and which header names a session is in docs/session-identity.md`,
+    );
+  }
   throw new PointsmanError(
     'PM_DECISION_UNKNOWN',
     `the router at ${admin} has booked no worker yet; send it a request (one that is refused leaves no decision)`,

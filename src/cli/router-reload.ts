@@ -13,7 +13,7 @@ import type { Metrics } from '../observe/index.ts';
 import { type Clock, errorText, type Logger } from '../plugin/index.ts';
 import type { ComposedRouter } from './compose-router.ts';
 import { pluginModules } from './plugin-modules.ts';
-import { idleRoleWarnings, untestedWarnings, workerProblems } from './start-problems.ts';
+import { idleRoleWarnings, keylessWarnings, untestedWarnings, workerProblems } from './start-problems.ts';
 
 /** Who asked. */
 export type ReloadTrigger = 'signal' | 'command' | 'file';
@@ -178,6 +178,7 @@ export class RouterReload {
       ...waiting,
       ...idleRoleWarnings(config),
       ...untestedWarnings(config),
+      ...keylessWarnings(config, core.host.resolution()),
       ...(switched ? core.host.warnings : []),
     ];
     const warnings = found.map((problem) => source.render(problem));

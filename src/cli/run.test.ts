@@ -263,7 +263,24 @@ test('check shows what is prepared for each role because its policies ask for it
   expect(without.problems).toEqual([
     `blind.yaml:4:3: worker_selection.aggregated: the policies of role aggregated ${why}`,
     `blind.yaml:6:3: worker_selection.decode: the policies of role decode ${why}`,
+    'blind.yaml:5:3: worker_selection.prefill: policies of role prefill declare session-lineage, residency, which router.use_kv_events: false switches off: they get null for it',
   ]);
+  const lineage = await prepared(
+    file('unkept.yaml', ['router: { enable_session_prefix_index: false, keyless_sessions: true }', ...lines]),
+  );
+  expect(lineage.problems).toEqual([
+    'unkept.yaml:5:3: worker_selection.prefill: policies of role prefill declare session-lineage, which router.enable_session_prefix_index: false switches off: they get null for it',
+  ]);
+});
+
+test('check says where conversations cannot be told apart, as nobody hashes a prompt', async () => {
+  const told = async (mode: string) => {
+    const path = file('keyless.yaml', [`router: { mode: ${mode}, keyless_sessions: true }`]);
+    return (await run(['check', path])).err;
+  };
+  const word = 'router.keyless_sessions: has no effect, as under router.mode';
+  for (const mode of ['round-robin', 'least-loaded']) expect(await told(mode)).toContain(`${word} ${mode}`);
+  expect(await told('kv')).toBe('');
 });
 
 test('check creates every policy and leaves nothing of it behind', async () => {

@@ -24,7 +24,7 @@ import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
-import { idleRoleWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
+import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
 import { workerStatus } from './worker-status.ts';
 
@@ -146,7 +146,13 @@ async function start(
   });
   fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
   fleet.listen(fleetLog(log));
-  for (const problem of [...idleRoleWarnings(config), ...untestedWarnings(config), ...core.host.warnings])
+  const keyless = keylessWarnings(config, core.host.resolution());
+  for (const problem of [
+    ...idleRoleWarnings(config),
+    ...untestedWarnings(config),
+    ...core.host.warnings,
+    ...keyless,
+  ])
     log.warn(source.render(problem), { code: problem.code });
 
   const snapshots = snapshotsOf(core, config, { clock, metrics, log });

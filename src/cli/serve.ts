@@ -1,5 +1,6 @@
 // `pointsman serve`: the router as a process, until a signal ends it.
 import type { Command } from 'commander';
+import { ROUTER_MODES } from '../config/index.ts';
 import { errorText, exactJsonStringify, PointsmanError } from '../plugin/index.ts';
 import { DEFAULT_ADMIN } from './admin-client.ts';
 import { createJsonLog, type JsonLog } from './json-log.ts';
@@ -40,7 +41,7 @@ export function register(program: Command, io: CliIo): void {
       wholeNumber(1, MAX_SIM_WORKERS),
     )
     .option('--sim-arg <arg...>', 'further arguments for the simulated workers, see pointsman sim --help')
-    .option('--router-mode <mode>', 'kv, round-robin, random, power-of-two, least-loaded or direct')
+    .option('--router-mode <mode>', `one of ${ROUTER_MODES.join(', ')}`)
     .option(
       '--router-policy-config <file>',
       'a policy file in the grammar of the Rust router, beside --config or alone (default: DYN_ROUTER_POLICY_CONFIG)',

@@ -10,6 +10,7 @@ import {
 } from '../config/index.ts';
 import { requireDialect } from '../engines/index.ts';
 import { Fleet, parseCapabilities, workerSpecOf } from '../fleet/index.ts';
+import { type RoleResolution, switchedOffInputs } from '../host/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
@@ -45,6 +46,35 @@ export function idleRoleWarnings(config: RouterConfig): ConfigProblem[] {
       anchor: 'key',
       message: `no worker has role ${role}, so this section decides nothing`,
     }));
+}
+
+/** Inputs that policies declare and the configuration switches off; a start says the same in its log. */
+export function switchedOffWarnings(config: RouterConfig, roles: readonly RoleResolution[]): ConfigProblem[] {
+  return switchedOffInputs(roles, config.router).map(({ role, inputs, by }) => ({
+    severity: 'warning',
+    code: 'PM_CONFIG_CONFLICT',
+    path: config.workerSelection[role]?.path ?? ['router'],
+    anchor: 'key',
+    message: `policies of role ${role} declare ${inputs}, which ${by} switches off: they get null for it`,
+  }));
+}
+
+/** Conversations that are to be told apart by their prompts where nobody hashes one. */
+export function keylessWarnings(config: RouterConfig, roles: readonly RoleResolution[]): ConfigProblem[] {
+  if (!config.router.agents.keylessSessions) return [];
+  const served = new Set<string>(config.workers.map(({ role }) => role));
+  const serving = roles.filter(({ role }) => served.size === 0 || served.has(role));
+  if (serving.some(({ needs }) => needs.load || needs.cache || needs.copies || needs.copyLocations))
+    return [];
+  return [
+    {
+      severity: 'warning',
+      code: 'PM_CONFIG_NO_EFFECT',
+      path: ['router', 'keyless_sessions'],
+      anchor: 'key',
+      message: `has no effect, as under router.mode ${config.router.mode} no policy looks at caches or load, so that no prompt is hashed`,
+    },
+  ];
 }
 
 /** Thresholds that never test a worker, as nobody says the capacity that they are a part of: not in the file, and not its engine. */

@@ -29,6 +29,7 @@ export {
   queueSettingsOf,
 } from './queue-settings.ts';
 export { type ReloadedConfig, reloadedConfig } from './reloaded-config.ts';
+export { ROUTER_MODES } from './schema.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
 export type { SessionAffinitySettings } from './session-affinity.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NO_AGENT_HINTS, readAgentHints } from './agent-hints.ts';
+import { agentHintsRecord, NO_AGENT_HINTS, readAgentHints } from './agent-hints.ts';
 
 const I32 = 2 ** 31;
 const U32 = 2 ** 32;
@@ -74,6 +74,24 @@ describe('agent hints', () => {
     } catch (thrown) {
       expect(thrown).toMatchObject({ code: 'PM_REQUEST_INVALID', status: 400 });
     }
+  });
+
+  it('that are misspelt are refused, and what is near to none is somebody else’s', () => {
+    expect(() => hints({ prioritty: 3 })).toThrow(
+      'nvext.agent_hints.prioritty is no agent hint (did you mean "priority"?)',
+    );
+    expect(() => hints({ priority: 1, strictPriority: 2 })).toThrow('did you mean "strict_priority"?');
+    expect(hints({ latency_sensitivity: 1.5, priority: 1 })).toMatchObject({ priority: 1 });
+  });
+
+  it('stand in the record as far as anything was said', () => {
+    expect(agentHintsRecord(hints(undefined))).toBeNull();
+    expect(agentHintsRecord(hints({ priority: -3, osl: 40, speculative_prefill: true }))).toEqual({
+      priority: -3,
+      strict_priority: 0,
+      expected_output_tokens: 40,
+      speculative_prefill: true,
+    });
   });
 
   it.each<[string, string]>([

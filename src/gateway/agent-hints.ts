@@ -1,4 +1,6 @@
 // What an agent says of its own request, from callers whose agent hints are honoured: `nvext.agent_hints`, and headers that win over it.
+import { didYouMean } from '../config/index.ts';
+import type { AgentHintsRecord } from '../observe/index.ts';
 import { booleanField, integerField, invalidField, type JsonObject, objectField } from './request-fields.ts';
 import type { TrustedFields } from './router-only-fields.ts';
 
@@ -9,6 +11,8 @@ const PRIORITY = 'x-dynamo-request-priority';
 const STRICT_PRIORITY = 'x-dynamo-request-strict-priority';
 const EXPECTED_OUTPUT = 'x-pointsman-expected-output-tokens';
 const SPECULATIVE = 'x-pointsman-speculative-prefill';
+
+const MEMBERS = ['osl', 'priority', 'strict_priority', 'speculative_prefill'];
 
 /** Agent hints of a request. */
 export interface AgentHints {
@@ -36,6 +40,7 @@ export function readAgentHints({ headers, nvext }: Pick<TrustedFields, 'headers'
   const hints = objectField(nvext, 'agent_hints', at);
   if (hints === null && !hasHintHeader(headers)) return NO_AGENT_HINTS;
   const body = hints ?? {};
+  refuseMisspelt(body, at);
   const integer = (name: string, header: string, min: number, max: number): number | null =>
     headers[header] === undefined
       ? integerField(body, name, min, max, `${at}.${name}`)
@@ -50,6 +55,26 @@ export function readAgentHints({ headers, nvext }: Pick<TrustedFields, 'headers'
         ? (booleanField(body, 'speculative_prefill', `${at}.speculative_prefill`) ?? false)
         : booleanHeader(speculative, SPECULATIVE),
   };
+}
+
+/** What a decision record says of the hints; null = none were sent. */
+export function agentHintsRecord(hints: AgentHints): AgentHintsRecord | null {
+  if (hints === NO_AGENT_HINTS) return null;
+  return {
+    priority: hints.priority,
+    strict_priority: hints.strictPriority,
+    expected_output_tokens: hints.expectedOutputTokens,
+    speculative_prefill: hints.speculativePrefill,
+  };
+}
+
+/** A misspelt hint would silently not count. Members that are near to none of ours are other routers', which agents may send as well. */
+function refuseMisspelt(body: JsonObject, at: string): void {
+  for (const name of Object.keys(body)) {
+    if (MEMBERS.includes(name)) continue;
+    const hint = didYouMean(name, MEMBERS);
+    if (hint !== '') throw invalidField(`${at}.${name.slice(0, 40)}`, `is no agent hint${hint}`);
+  }
 }
 
 function hasHintHeader(headers: TrustedFields['headers']): boolean {

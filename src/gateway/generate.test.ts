@@ -60,6 +60,8 @@ describe('a generate request', () => {
         strictPriority: 0,
       },
       incomingHint: null,
+      agentHints: null,
+      stripped: ['x-pointsman-explain'],
       tokenizeMicros: 0,
     });
     expect(on.counts).toEqual([
@@ -147,6 +149,10 @@ describe('a generate request', () => {
         expectedOutputTokens: honoured ? 40 : null,
         constraints: { priority: honoured ? 8 : 0, strictPriority: honoured ? 2 : 0 },
         body: honoured ? { ...COMPLETION, priority: -99 } : COMPLETION,
+        agentHints: honoured
+          ? { priority: 8, strict_priority: 2, expected_output_tokens: 40, speculative_prefill: false }
+          : null,
+        stripped: honoured ? [] : ['priority', 'nvext.agent_hints', 'x-dynamo-request-priority'],
       });
       expect(arrival?.request.body).not.toHaveProperty('nvext');
       const counts = ['nvext.agent_hints', 'priority', 'x-dynamo-request-priority'];

@@ -4,7 +4,7 @@ import type { RequestApi } from '../engines/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import { countRefusal, type RoadRequest, sessionWithin } from '../road/index.ts';
 import type { TokenizedPrompt, TokenSource } from '../tokens/index.ts';
-import { type AgentHints, readAgentHints } from './agent-hints.ts';
+import { type AgentHints, agentHintsRecord, readAgentHints } from './agent-hints.ts';
 import { type CallerRules, type NamedModel, NO_ADAPTERS, namedModel } from './callers.ts';
 import type { GatewayDeps, GatewayParts } from './gateway-deps.ts';
 import { GenerateCall } from './generate-call.ts';
@@ -18,6 +18,8 @@ import { readBodySessionId, readSession, triggerOf } from './session-headers.ts'
 
 /** Metric label of requests that named no model of ours: whatever clients write must not make new series. */
 const NO_MODEL = 'unknown';
+/** Names of removed fields that a record tells. */
+const MOST_STRIPPED = 32;
 
 /** Handles one POST; every error ends as an answer, never as a rejection. */
 export async function generate(
@@ -53,15 +55,17 @@ export async function generate(
     const client = rules.authenticate(req.headers.authorization);
     const bytes = await readBody(req, rules.config.limits.bodyBytes);
     if (bytes === null || call.isOver) return;
-    const clean = cleanRequest(req.headers, parseBody(bytes), trustOf(req, rules), (field) =>
-      deps.metrics.count('pointsman_stripped_fields_total', { field }),
-    );
+    const stripped: string[] = [];
+    const clean = cleanRequest(req.headers, parseBody(bytes), trustOf(req, rules), (field) => {
+      deps.metrics.count('pointsman_stripped_fields_total', { field });
+      if (stripped.length < MOST_STRIPPED && !stripped.includes(field)) stripped.push(field);
+    });
     const request = readGenerateRequest(api, clean.body);
     const served = namedModel(rules, deps.adapters?.all() ?? NO_ADAPTERS, client, request.model);
     model = served.model.name;
     const facts = { requestId: call.requestId, tenant: readTenant(clean.trusted) ?? client?.tenant ?? null };
     const hints = readAgentHints(clean.trusted);
-    const roadRequest = await toRoadRequest(facts, served, request, { ...clean, hints }, req, deps);
+    const roadRequest = await toRoadRequest(facts, served, request, { ...clean, hints, stripped }, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
     if (call.isOver) return;
     call.explain = asksToExplain(clean.trusted.headers);
@@ -111,7 +115,11 @@ async function toRoadRequest(
   { requestId, tenant }: { readonly requestId: string; readonly tenant: string | null },
   { model, adapter }: NamedModel,
   request: GenerateRequest,
-  { hints, ...clean }: CleanRequest & { readonly hints: AgentHints },
+  {
+    hints,
+    stripped,
+    ...clean
+  }: CleanRequest & { readonly hints: AgentHints; readonly stripped: readonly string[] },
   req: IncomingMessage,
   deps: GatewayDeps,
 ): Promise<RoadRequest> {
@@ -149,6 +157,8 @@ async function toRoadRequest(
     constraints,
     policyClass: readPolicyClass(clean.trusted),
     incomingHint: clean.incomingHint,
+    agentHints: agentHintsRecord(hints),
+    stripped,
     tokenizeMicros: Math.round((deps.clock.now() - from) * 1000),
   };
 }

@@ -98,6 +98,8 @@ it('is one token behind history and answer, of no priority, at once or not at al
     constraints: { ...constraints, priority: 0, strictPriority: 0 },
     enginePriority: -2147483648,
     queueing: 'refuse',
+    agentHints: null,
+    stripped: [],
   });
   sink.finished(REPORT);
   expect([on.active(), on.speculative.followed]).toEqual([0, 0]);

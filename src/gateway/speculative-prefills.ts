@@ -275,6 +275,8 @@ function aheadOf(turn: RoadRequest, requestId: string, tokens: Uint32Array): Roa
     enginePriority: enginePriority === null || enginePriority === 0 ? null : LAST_PRIORITY,
     queueing: 'refuse',
     incomingHint: null,
+    agentHints: null,
+    stripped: [],
     tokenizeMicros: 0,
   };
 }

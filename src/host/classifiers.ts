@@ -30,6 +30,7 @@ import type { IsolatedClassifier } from './isolation/isolated-classifier.ts';
 import type { ClassifierThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import { pluginClock } from './plugin-clock.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { pluginLog } from './plugin-log.ts';
 import { openMeter } from './plugin-meters.ts';
 
 /** What classifiers need of a configuration. */
@@ -179,7 +180,7 @@ export class Classifiers implements ClassifierSource {
       parameters: undefined,
       clock: pluginClock(clock),
       rng: seededRng(classifierSeed(seed, prepared, partition)),
-      log,
+      log: pluginLog(log),
       metrics: meter.metrics,
     };
     const context = prepared.scope === 'shared' ? base : { ...base, ...this.#partitionContext(partition) };

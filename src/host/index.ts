@@ -46,6 +46,7 @@ export {
   type SoloOptions,
   type SoloPolicy,
 } from './solo-runtime.ts';
+export { switchedOffInputs } from './startup-notes.ts';
 export type {
   CandidateTable,
   CommitFailure,

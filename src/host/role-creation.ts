@@ -18,6 +18,7 @@ import type { IsolatedPolicy, ThreadSite } from './isolation/isolated-policy.ts'
 import type { PolicyThreads, ThreadPlan } from './isolation/thread-instances.ts';
 import { pluginClock } from './plugin-clock.ts';
 import type { PluginGuard, PluginGuards } from './plugin-guard.ts';
+import { pluginLog } from './plugin-log.ts';
 import { openMeter, type PluginMeter } from './plugin-meters.ts';
 import type { ResolvedRole } from './role-resolution.ts';
 import { deriveSeed } from './seeds.ts';
@@ -188,7 +189,7 @@ function create(
     parameters: undefined,
     clock: pluginClock(ports.clock),
     rng: seededRng(instanceSeed(prepared, part, resolved, site, ports)),
-    log: ports.log,
+    log: pluginLog(ports.log),
     metrics: meter.metrics,
   };
   const context = isShared

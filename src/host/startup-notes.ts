@@ -1,5 +1,5 @@
 // What a start says in words of policies that do not do what somebody may expect of them.
-import type { Logger } from '../plugin/index.ts';
+import type { Logger, Role } from '../plugin/index.ts';
 import type { PolicyCatalog } from './catalog.ts';
 import type { RoleResolution } from './plugin-host.ts';
 import type { KeepingRouter } from './role-provisions.ts';
@@ -16,17 +16,8 @@ export function logStartupNotes(
     const hints = dormantHints.join(', ');
     log.info('default hints do not run: the router mode books off the KV path', { role, mode, hints });
   }
-  const by = router.useKvEvents ? 'router.enable_session_prefix_index: false' : 'router.use_kv_events: false';
-  for (const { role, provisions } of resolution) {
-    const { lineage, residency } = provisions;
-    const off = [
-      lineage === 'disabled' ? 'session-lineage' : '',
-      residency === 'disabled' ? 'residency' : '',
-    ];
-    const inputs = off.filter(Boolean).join(', ');
-    if (inputs === '') continue;
+  for (const { role, inputs, by } of switchedOffInputs(resolution, router))
     log.warn('declared inputs are switched off: policies get null for them', { role, inputs, by });
-  }
   for (const entry of catalog.hints.values()) {
     for (const host of entry.defaultHosts) {
       if (host === 'any-worker-selection' || catalog.selections.has(host.workerSelection)) continue;
@@ -37,4 +28,29 @@ export function logStartupNotes(
       });
     }
   }
+}
+
+/** Inputs of a role that are switched off. */
+export interface SwitchedOff {
+  readonly role: Role;
+  /** Their names, with commas between. */
+  readonly inputs: string;
+  /** The setting. */
+  readonly by: string;
+}
+
+/** What policies declare and the configuration switches off, by role. */
+export function switchedOffInputs(
+  resolution: readonly Pick<RoleResolution, 'role' | 'provisions'>[],
+  router: KeepingRouter,
+): SwitchedOff[] {
+  const by = router.useKvEvents ? 'router.enable_session_prefix_index: false' : 'router.use_kv_events: false';
+  return resolution.flatMap(({ role, provisions: { lineage, residency } }) => {
+    const off = [
+      lineage === 'disabled' ? 'session-lineage' : '',
+      residency === 'disabled' ? 'residency' : '',
+    ];
+    const inputs = off.filter(Boolean).join(', ');
+    return inputs === '' ? [] : [{ role, inputs, by }];
+  });
 }

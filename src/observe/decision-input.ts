@@ -1,6 +1,6 @@
 // What the road hands over when it has booked. The object itself is kept, so that a decision costs no second copy of its facts;
 // columns, costs and exclusions are read during the call only, because the road uses them again.
-import type { AffinityRecord, HandoffRecord, IneligibleReason } from './decision-record.ts';
+import type { AffinityRecord, AgentHintsRecord, HandoffRecord, IneligibleReason } from './decision-record.ts';
 
 /** Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. */
 export interface DecisionColumns {
@@ -76,6 +76,10 @@ export interface DecisionInput {
       readonly workerTarget?: { readonly workerId: bigint; readonly rank: number | null } | null;
     };
   } | null;
+  /** What its agent said of it and counts; null or absent = nothing. */
+  readonly agentHints?: AgentHintsRecord | null;
+  /** Fields that were removed of it, by name; absent = none. */
+  readonly stripped?: readonly string[];
   /** Its part in serving a request by two workers, read whenever the record is; null or absent = one worker serves it. */
   readonly handoff?: HandoffRecord | null;
   /** The binding of its session, read whenever the record is; null or absent = it has none. */

@@ -118,6 +118,15 @@ export interface AffinityRecord {
   readonly waited_ms: number | null;
 }
 
+/** What an agent said of its request, as far as it counts. */
+export interface AgentHintsRecord {
+  /** As it was sent; negative ones count as 0 in queues. Null = not said. */
+  readonly priority: number | null;
+  readonly strict_priority: number;
+  readonly expected_output_tokens: number | null;
+  readonly speculative_prefill: boolean;
+}
+
 /** One sent hint action. */
 export interface SentHintRecord {
   readonly action_id: string;
@@ -159,6 +168,10 @@ export interface DecisionRecord {
     readonly estimated: string | null;
     readonly head_hash: bigint | null;
   };
+  /** Null = none were sent, or none count: then they are among what was stripped. */
+  readonly agent_hints: AgentHintsRecord | null;
+  /** Router-only fields and headers that the caller is not trusted with and that were removed, by their names in the router's table, 32 at most. */
+  readonly stripped: readonly string[];
   /** Null = no request classifier is configured. */
   readonly classification: ClassificationRecord | null;
   /** Null = one worker serves the whole request, and the fleet is not divided into roles. */
@@ -242,12 +255,17 @@ export interface DecisionRecord {
   };
 }
 
+/** Which decisions are looked for; all of what is given must hold. */
+export interface DecisionFilter {
+  readonly sessionIdHash?: string;
+  /** In clear, as its client sent it; the reader compares hashes. */
+  readonly sessionId?: string;
+  readonly workerId?: bigint;
+}
+
 /** Reads decisions; newest first. {@link NO_DECISIONS} where none are kept. */
 export interface DecisionReader {
-  list(
-    limit: number,
-    filter: { readonly sessionIdHash?: string; readonly workerId?: bigint },
-  ): readonly DecisionRecord[];
+  list(limit: number, filter: DecisionFilter): readonly DecisionRecord[];
   /** By decision id. */
   get(id: string): DecisionRecord | null;
   /** All attempts of one request, oldest first. */

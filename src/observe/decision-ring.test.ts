@@ -91,6 +91,8 @@ describe('a decision record', () => {
       },
       handoff: null,
       affinity: null,
+      agent_hints: null,
+      stripped: [],
       classification: null,
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
       index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },
@@ -372,6 +374,9 @@ describe('the decision ring', () => {
     expect(requests({})).toEqual(['a', 'b', 'a']);
     expect(requests({ workerId: 2n })).toEqual(['a', 'b']);
     expect(requests({ sessionIdHash: '00000004' })).toEqual(['b']);
+    expect(requests({ sessionId: 'four' })).toEqual(['b']);
+    expect(requests({ sessionId: 'seven' })).toEqual([]);
+    expect(requests({ sessionId: 'four', workerId: 7n })).toEqual([]);
     expect(decisions.ofRequest('a').map(({ attempt }) => attempt)).toEqual([1, 2]);
     expect(decisions.list(1, {})).toHaveLength(1);
   });

@@ -3,7 +3,7 @@
 
 import { ROW_STRIDE } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
-import type { DecisionReader, DecisionRecord } from './decision-record.ts';
+import type { DecisionFilter, DecisionReader, DecisionRecord } from './decision-record.ts';
 import { RowChooser } from './decision-rows.ts';
 import type { Metrics } from './metrics-port.ts';
 import { type DecisionEnd, StoredDecision } from './stored-decision.ts';
@@ -133,10 +133,8 @@ export class DecisionRing implements DecisionReader {
     return () => this.#listeners.delete(listener);
   }
 
-  list(
-    limit: number,
-    filter: { readonly sessionIdHash?: string; readonly workerId?: bigint },
-  ): readonly DecisionRecord[] {
+  list(limit: number, filter: DecisionFilter): readonly DecisionRecord[] {
+    const hash = filter.sessionId === undefined ? null : this.#hashId(filter.sessionId);
     const found: DecisionRecord[] = [];
     for (let index = this.#segments.length - 1; index >= 0; index -= 1) {
       const decisions = this.#segments[index]?.decisions ?? [];
@@ -145,6 +143,7 @@ export class DecisionRing implements DecisionReader {
         const decision = decisions[at];
         if (decision === undefined) continue;
         if (filter.sessionIdHash !== undefined && decision.sessionIdHash !== filter.sessionIdHash) continue;
+        if (hash !== null && decision.sessionIdHash !== hash) continue;
         if (filter.workerId !== undefined && decision.workerId !== filter.workerId) continue;
         found.push(decision.record());
       }

@@ -26,6 +26,8 @@ const RECORD: DecisionRecord = {
     estimated: null,
     head_hash: 16900403811276279622n,
   },
+  agent_hints: null,
+  stripped: [],
   classification: null,
   handoff: null,
   affinity: null,
@@ -305,4 +307,19 @@ test('the binding of a session is told in words', () => {
   ).toBe(
     'affinity soft: session bound to worker 18446744073709551615, the request went elsewhere, and the binding with it',
   );
+});
+
+test('agent hints that count are shown, and what was removed', () => {
+  const linesOf = (changes: Partial<DecisionRecord>): string[] =>
+    renderDecision({ ...RECORD, ...changes })
+      .split('\n')
+      .filter((line) => line.startsWith('agent hints') || line.startsWith('removed'));
+  expect(linesOf({})).toEqual([]);
+  const hints = { priority: -3, strict_priority: 2, expected_output_tokens: 40, speculative_prefill: true };
+  expect(linesOf({ agent_hints: hints })).toEqual([
+    'agent hints: priority -3, strict priority 2, 40 output tokens expected, next turn computed ahead',
+  ]);
+  expect(linesOf({ stripped: ['nvext.agent_hints', 'priority'] })).toEqual([
+    'removed, as the caller is not trusted with it: nvext.agent_hints, priority',
+  ]);
 });

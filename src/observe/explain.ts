@@ -43,6 +43,7 @@ function heading(record: DecisionRecord): string {
   // A router of an earlier version says nothing of it.
   const classification = record.classification ?? null;
   if (classification !== null) lines.push(classified(classification));
+  lines.push(...said(record));
   const handoff = record.handoff ?? null;
   if (handoff !== null) lines.push(handedOver(handoff));
   const affinity = record.affinity ?? null;
@@ -85,6 +86,23 @@ function classified({ classifier, overrides, result, waited_ms }: Classification
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `, ${name} ${value ?? 'cleared'}`);
   return `classifier ${classifier}: ${result} after ${number(waited_ms)} ms${changes.join('')}`;
+}
+
+/** What the agent said of its request and counts, and what was removed of it; a router of an earlier version says nothing of either. */
+function said({ agent_hints: hints = null, stripped = [] }: Partial<DecisionRecord>): string[] {
+  const lines: string[] = [];
+  if (hints !== null) {
+    const words = [
+      hints.priority === null ? '' : `priority ${hints.priority}`,
+      hints.strict_priority === 0 ? '' : `strict priority ${hints.strict_priority}`,
+      hints.expected_output_tokens === null ? '' : `${hints.expected_output_tokens} output tokens expected`,
+      hints.speculative_prefill ? 'next turn computed ahead' : '',
+    ];
+    lines.push(`agent hints: ${words.filter(Boolean).join(', ') || 'nothing'}`);
+  }
+  if (stripped.length > 0)
+    lines.push(`removed, as the caller is not trusted with it: ${stripped.join(', ')}`);
+  return lines;
 }
 
 /** Why a decode worker computes a prompt itself. */

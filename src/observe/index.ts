@@ -2,8 +2,10 @@
 export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decision-input.ts';
 export {
   type AffinityRecord,
+  type AgentHintsRecord,
   type CandidateRecord,
   type CostTerms,
+  type DecisionFilter,
   type DecisionReader,
   type DecisionRecord,
   type HandoffRecord,
@@ -20,5 +22,5 @@ export { type GaugeSample, type MetricLabels, type Metrics, NO_METRICS } from '.
 export { createMetrics, type ScrapableMetrics } from './prometheus.ts';
 export { type Readiness, readyAnswer } from './readiness.ts';
 export { ReleasePace, retryAfterSeconds } from './release-pace.ts';
-export type { DecisionEnd, StoredDecision } from './stored-decision.ts';
+export { type DecisionEnd, recordedReason, type StoredDecision } from './stored-decision.ts';
 export { type TextCell, textTable } from './text-table.ts';

@@ -24,8 +24,14 @@ const BYTES_PER_ACTION = 256;
 const BYTES_PER_POLICY = 160;
 const BYTES_PER_CLASSIFICATION = 320;
 const BYTES_PER_AFFINITY = 160;
+const BYTES_PER_HINTS = 96;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
+
+/** An engine's reason as it is recorded; null = it gave none that is a word. */
+export function recordedReason(reason: string | null): string | null {
+  return reason !== null && REASON.test(reason) ? reason : null;
+}
 
 /** A decision under way or complete. Every method may be called at any time; after the end, late hint outcomes still count. */
 export class StoredDecision {
@@ -82,7 +88,9 @@ export class StoredDecision {
     this.#candidatesTotal = candidates.count + input.excluded.count;
     const classified = input.classification == null ? 0 : BYTES_PER_CLASSIFICATION;
     const bound = input.affinity == null ? 0 : BYTES_PER_AFFINITY;
-    this.bytes = BASE_BYTES + classified + bound + 2 * (input.requestId.length + input.eventAges.length * 32);
+    const said = (input.agentHints == null ? 0 : BYTES_PER_HINTS) + 48 * (input.stripped?.length ?? 0);
+    this.bytes =
+      BASE_BYTES + classified + bound + said + 2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
   get sessionIdHash(): string | null {
@@ -129,7 +137,7 @@ export class StoredDecision {
     const action = this.#hints?.sent.find((sent) => sent.action_id === actionId);
     if (action === undefined) return false;
     action.outcome = outcome;
-    action.reason = reason !== null && REASON.test(reason) ? reason : null;
+    action.reason = recordedReason(reason);
     if (blocksDone !== null) action.blocks_done = blocksDone;
     return true;
   }
@@ -183,6 +191,8 @@ export class StoredDecision {
         estimated: input.estimated,
         head_hash: input.headLow === null ? null : u64(input.headLow, input.headHigh),
       },
+      agent_hints: input.agentHints ?? null,
+      stripped: input.stripped ?? [],
       classification: classificationRecord(input.classification ?? null),
       handoff: input.handoff == null ? null : { ...input.handoff },
       affinity: input.affinity == null ? null : { ...input.affinity },

@@ -82,9 +82,10 @@ describe('a session bound softly', () => {
   it('goes where a request is pinned, and stays there', async () => {
     const { arrive, sentTo } = await bound('soft');
     arrive(of('s'));
-    arrive({ ...of('s'), ...pinnedTo(3n) });
+    const pinned = arrive({ ...of('s'), ...pinnedTo(3n) });
     arrive(of('s'));
     expect(sentTo()).toEqual([1, 3, 3]);
+    expect(pinned.record()?.pick.by).toBe('pinned');
   });
 
   it('moves with a request that is tried elsewhere', async () => {
@@ -135,6 +136,7 @@ describe('a session bound hard', () => {
       target: { worker_id: 1n, dp_rank: 0 },
       outcome: 'bound',
     });
+    expect(third.record()?.pick.by).toBe('affinity');
     expect(counts).toEqual(['initialised', 'initialised', 'bound', 'bound']);
   });
 

@@ -20,7 +20,7 @@ import type { RoadRequest } from './types.ts';
 
 /** Ages of event streams are recorded for at most this many workers. */
 const MOST_AGES = 64;
-const NO_AGES: readonly never[] = [];
+const NONE: readonly never[] = [];
 
 /** What the steps of the road know when a booking was just made. */
 export interface BookingFacts {
@@ -108,6 +108,8 @@ export class DecisionWriter {
       queuedMs: waitedSince(heldSince, atMs),
       turn: turnOf(admitted, atMs),
       classification,
+      agentHints: request.agentHints ?? null,
+      stripped: request.stripped ?? NONE,
       handoff: request.leg?.record ?? null,
       affinity,
       promptTokens: promptTokensOf(request),
@@ -118,7 +120,7 @@ export class DecisionWriter {
       headLow: hashes?.sequence[0] ?? null,
       headHigh: hashes?.sequence[1] ?? 0,
       indexVersion: match?.version ?? null,
-      eventAges: match === null ? NO_AGES : this.#ages(placement),
+      eventAges: match === null ? NONE : this.#ages(placement),
       columns: table,
       costs: pick.costs,
       droppedBy: pick.droppedBy,
@@ -126,7 +128,7 @@ export class DecisionWriter {
       row: placement.row,
       costWeights: placement.costWeights,
       tracksPrefillTokens: placement.tracksPrefillTokens,
-      by: chosenBy(placement),
+      by: chosenBy(placement, request),
       ties: pick.ties,
       randomDraw: pick.randomDraw,
       temperature: request.constraints.temperature ?? placement.costWeights?.router_temperature ?? 0,
@@ -189,8 +191,11 @@ function turnOf(admitted: QueueFacts | null, atMs: number): NonNullable<Decision
 }
 
 /** How it was chosen, also when the policy did not choose. */
-function chosenBy({ fellBackOn, pick }: Placement): string {
-  if (fellBackOn === null) return pick.by;
+function chosenBy({ fellBackOn, pick }: Placement, { constraints }: RoadRequest): string {
+  if (fellBackOn === null) {
+    // A policy keeps to a pin and to a preferred worker alike; who asked for it is what people look for.
+    return pick.by === 'pinned' && constraints.pinnedWorker === null ? 'affinity' : pick.by;
+  }
   return fellBackOn === 'PM_SELECTION_TRIPPED' ? 'default_while_tripped' : 'default_after_failure';
 }
 

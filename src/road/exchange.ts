@@ -16,7 +16,7 @@ import type { QueueFacts } from './queue-walk.ts';
 import { isAside } from './request-leg.ts';
 import { expired } from './road-errors.ts';
 import type { RoadState } from './road-state.ts';
-import { SentHints } from './sent-hints.ts';
+import type { SentHints } from './sent-hints.ts';
 import type { ResponseSink, RoadRequest, RoadTicket } from './types.ts';
 
 /** A request under way. */
@@ -150,10 +150,9 @@ export class Exchange implements RoadTicket, CallerSink {
   }
 
   /** A hint envelope goes out with the request. */
-  hinted(hint: KvHint, predictedTokens: number | null): void {
-    this.#hints = new SentHints(hint, this.#booking?.decision ?? null, this.#state.metrics);
+  hinted(hint: KvHint, policies: readonly string[], predictedTokens: number | null): void {
     this.#predictedTokens = predictedTokens;
-    this.#state.hintOutcomes.sent(this.#hints);
+    this.#hints = this.#state.hintOutcomes.sent(hint, policies, this.#booking?.decision ?? null);
   }
 
   /** The request goes to the engine next. */

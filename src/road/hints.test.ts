@@ -1,8 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { defineHintPolicy, exactJsonStringify, type HintJson, PointsmanError } from '../plugin/index.ts';
+import {
+  defineHintPolicy,
+  exactJsonStringify,
+  type HintJson,
+  type LogFields,
+  NO_LOG,
+  PointsmanError,
+} from '../plugin/index.ts';
 import { jsonBytes } from './hint-size.ts';
-import { prompt, REPORT, testRoad } from './road.fixtures.ts';
+import { prompt, REPORT, type TestRoadOptions, testRoad } from './road.fixtures.ts';
+import { NO_CONSTRAINTS } from './types.ts';
 
 const fetchFromPeer = defineHintPolicy({
   type: 'fetch',
@@ -24,8 +32,8 @@ const fetchFromPeer = defineHintPolicy({
 });
 
 /** A prompt cached on worker 1 and a request that is booked on worker 2. */
-async function fetching() {
-  const built = await testRoad({ hints: [{ definition: fetchFromPeer }] });
+async function fetching(options: TestRoadOptions = {}) {
+  const built = await testRoad({ hints: [{ definition: fetchFromPeer }], ...options });
   built.cache(1n, prompt(1, 64));
   const constraints = {
     pinnedWorker: { workerId: 2n, rank: null },
@@ -117,6 +125,29 @@ describe('hints on the road', () => {
     expect(outcomes()).toEqual([
       ['accepted', null, 3],
       ['unreported', null, null],
+    ]);
+  });
+
+  it('that an engine rejects are named in the log once per policy, action and reason', async () => {
+    const warned: (LogFields | undefined)[] = [];
+    const log = { ...NO_LOG, warn: (_: string, fields?: LogFields) => void warned.push(fields) };
+    const { transport, arrive } = await fetching({ log });
+    const rejected = (actionId: string, reason: string | null) => {
+      const told = { reason, blocksDone: null, blocksAsked: null, bytes: null };
+      return { actionId, outcome: 'rejected' as const, ...told };
+    };
+    transport.last.sink.head(200, {}, [rejected('a1', 'unsupported'), rejected('a2', 'unsupported')]);
+    const constraints = { ...NO_CONSTRAINTS, pinnedWorker: { workerId: 2n, rank: null } };
+    for (let more = 0; more < 2; more += 1) {
+      arrive({ tokens: prompt(1, 100), constraints });
+      transport.last.sink.head(200, {}, [rejected('a1', 'unsupported'), rejected('a2', 'word word')]);
+    }
+    const policy = 'fetch';
+    expect(warned).toEqual([
+      { policy, action: 'kv.fetch@1.0', reason: 'unsupported' },
+      { policy, action: 'kv.retain@1.0', reason: 'unsupported' },
+      // What may be any text stays out of the log as it does of the record.
+      { policy, action: 'kv.retain@1.0', reason: null },
     ]);
   });
 

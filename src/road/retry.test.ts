@@ -333,6 +333,29 @@ describe('failures that another worker may make good', () => {
 });
 
 describe('the classifier', () => {
+  it('is asked once, and its overrides count for every try', async () => {
+    let asked = 0;
+    const definition = defineRequestClassifier({
+      type: 'pricing',
+      create: () => ({
+        classify: () => {
+          asked += 1;
+          return { schedulingCostTokens: 5 };
+        },
+      }),
+    });
+    const { arrive, transport, tick, decisions } = await retrying({ classifier: { definition } });
+    arrive();
+    transport.last.sink.failed(LOST);
+    tick();
+    transport.last.sink.finished(REPORT);
+    const [first, second] = decisions?.ofRequest('r1') ?? [];
+    expect(first?.classification?.overrides).toEqual({ scheduling_cost_tokens: 5 });
+    expect(second?.classification).toEqual(first?.classification);
+    expect(second?.booking.attempt_id).not.toBe(first?.booking.attempt_id);
+    expect(asked).toBe(1);
+  });
+
   it('is asked once, and hears of one end, whatever becomes of the tries', async () => {
     const asked: string[] = [];
     const events: string[] = [];

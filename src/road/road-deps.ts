@@ -4,7 +4,7 @@ import type { EngineTransport } from '../engines/index.ts';
 import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { ClassifierSource } from '../host/index.ts';
 import type { DecisionRing, Metrics } from '../observe/index.ts';
-import type { Clock } from '../plugin/index.ts';
+import type { Clock, Logger } from '../plugin/index.ts';
 import type { Scheduler, SessionAffinity } from '../scheduling/index.ts';
 import type { EventStreams } from './decision-writer.ts';
 import type { HoldLimits } from './first-worker-hold.ts';
@@ -41,6 +41,8 @@ export interface RoadDeps extends LookupDeps {
   readonly keyless?: KeylessNames | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  /** What operators are told; absent = nothing. */
+  readonly log?: Logger;
   /** Event streams, for the record; absent = none are heard. */
   readonly events?: EventStreams;
   /** What ranks without KV events are believed to hold; absent = nothing. */

@@ -133,6 +133,7 @@ export interface TestRoadOptions
       | 'keyless'
       | 'decisions'
       | 'metrics'
+      | 'log'
       | 'bookingExpiryMs'
       | 'retries'
       | 'wallMicros'
@@ -242,6 +243,7 @@ export async function testRoad(options: TestRoadOptions = {}) {
     keyless: options.keyless ?? null,
     clock,
     metrics: options.metrics ?? NO_METRICS,
+    log: options.log ?? NO_LOG,
     ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.bookingExpiryMs === undefined ? {} : { bookingExpiryMs: options.bookingExpiryMs }),
     wallMicros: options.wallMicros ?? (() => 0),

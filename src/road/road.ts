@@ -3,7 +3,7 @@
 import type { QueueSettings } from '../config/index.ts';
 import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
-import type { Partition } from '../plugin/index.ts';
+import { NO_LOG, type Partition } from '../plugin/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { AffinityStep } from './affinity-step.ts';
@@ -85,7 +85,7 @@ class SynchronousRoad implements HopRoad {
       exchanges: new Set(),
       underWay: 0,
       pace: new ReleasePace(),
-      hintOutcomes: new HintOutcomes(),
+      hintOutcomes: new HintOutcomes(deps.metrics, deps.log ?? NO_LOG),
       loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
       sessions: deps.sessions ?? null,

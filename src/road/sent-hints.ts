@@ -1,26 +1,44 @@
 // What became of the hint actions that went out: with the response head, later by event, or never.
 import type { ReportedHintOutcome } from '../engines/index.ts';
 import type { HintStageResult } from '../host/index.ts';
-import type { Metrics, SentHintRecord, StoredDecision } from '../observe/index.ts';
-import type { KvHint, KvHintAction } from '../plugin/index.ts';
+import { type Metrics, recordedReason, type SentHintRecord, type StoredDecision } from '../observe/index.ts';
+import type { KvHint, KvHintAction, Logger } from '../plugin/index.ts';
+import { HintRejections } from './hint-rejections.ts';
 import { jsonBytes } from './hint-size.ts';
 import type { LateHintOutcome } from './types.ts';
+
+/** A trusted caller's envelope, in records and log lines. */
+const INCOMING = 'incoming';
+
+/** Where the outcomes of envelopes are told. */
+interface OutcomePorts {
+  readonly metrics: Metrics;
+  readonly rejections: HintRejections;
+}
 
 /** One envelope under way. */
 export class SentHints {
   readonly messageId: string;
   readonly #decision: StoredDecision | null;
-  readonly #metrics: Metrics;
+  readonly #ports: OutcomePorts;
+  /** Who asked for each action. */
+  readonly #policies: readonly string[];
   /** Ids and `type@version`s of the actions, few in an envelope; not the actions, whose payloads may be large. */
   readonly #ids: readonly string[];
   readonly #types: readonly string[];
   /** Bit n: somebody reported on action n. An envelope has no more than a word has bits. */
   #reported = 0;
 
-  constructor(hint: KvHint, decision: StoredDecision | null, metrics: Metrics) {
+  constructor(
+    hint: KvHint,
+    policies: readonly string[],
+    decision: StoredDecision | null,
+    ports: OutcomePorts,
+  ) {
     this.messageId = hint.message_id;
+    this.#policies = policies;
     this.#decision = decision;
-    this.#metrics = metrics;
+    this.#ports = ports;
     this.#ids = hint.actions.map((action) => action.action_id);
     this.#types = hint.actions.map(typeOf);
   }
@@ -40,7 +58,9 @@ export class SentHints {
     if (type === undefined || (outcome === 'deferred' && (this.#reported & (1 << at)) !== 0)) return;
     this.#reported |= 1 << at;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
-    this.#metrics.count('pointsman_hint_outcomes_total', { type, outcome });
+    this.#ports.metrics.count('pointsman_hint_outcomes_total', { type, outcome });
+    if (outcome === 'rejected')
+      this.#ports.rejections.rejected(this.#policies[at] ?? INCOMING, type, recordedReason(reason));
   }
 
   /** Outcomes that came with the head of the answer. */
@@ -63,10 +83,12 @@ export class HintOutcomes {
   /** The envelopes that ended last, in a ring: a set would look through the places of all it let go of for its oldest. */
   readonly #ended: (SentHints | undefined)[] = [];
   readonly #endedLimit: number;
+  readonly #ports: OutcomePorts;
   #next = 0;
 
   /** @param endedLimit how many envelopes of ended requests can still be reported on. */
-  constructor(endedLimit = 1024) {
+  constructor(metrics: Metrics, log: Logger, endedLimit = 1024) {
+    this.#ports = { metrics, rejections: new HintRejections(log) };
     this.#endedLimit = endedLimit;
   }
 
@@ -75,9 +97,14 @@ export class HintOutcomes {
     return this.#byMessage.size;
   }
 
-  /** An envelope goes out. Of two with the same message id the newer gets the reports. */
-  sent(hints: SentHints): void {
+  /**
+   * An envelope goes out. Of two with the same message id the newer gets the reports.
+   * @param policies who asked for each of its actions.
+   */
+  sent(hint: KvHint, policies: readonly string[], decision: StoredDecision | null): SentHints {
+    const hints = new SentHints(hint, policies, decision, this.#ports);
     this.#byMessage.set(hints.messageId, hints);
+    return hints;
   }
 
   /** The request of an envelope ended. */
@@ -103,7 +130,7 @@ export function sentHintRecords(result: HintStageResult): SentHintRecord[] {
   return actions.map((action, index) => ({
     action_id: action.action_id,
     type: typeOf(action),
-    policy: result.actionPolicies[index] ?? 'incoming',
+    policy: result.actionPolicies[index] ?? INCOMING,
     bytes: jsonBytes(action.payload),
     outcome: null,
     reason: null,

@@ -2,7 +2,7 @@
 import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport, RequestApi } from '../engines/index.ts';
 import type { ApproximateResidency } from '../kv/index.ts';
-import type { HintOutcome } from '../observe/index.ts';
+import type { AgentHintsRecord, HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
 import type { CallerPart, Choice, Projection, Waits } from './caller-part.ts';
@@ -63,6 +63,10 @@ export interface RoadRequest {
   readonly queueing?: 'wait' | 'bypass' | 'refuse';
   /** A hint envelope from a trusted caller. */
   readonly incomingHint: KvHint | null;
+  /** What its agent said of it and counts, for the record; null or absent = nothing. */
+  readonly agentHints?: AgentHintsRecord | null;
+  /** Fields that the door removed, for the record; absent = none. */
+  readonly stripped?: readonly string[];
   /** Microseconds spent on tokenizing, for the record. */
   readonly tokenizeMicros: number;
   /** Its caller carries it to the worker; null or absent = the road dispatches it. */

@@ -313,7 +313,7 @@ export class Walker {
       this.#writer?.hinted(decision, staged.messageId, result, settled, withHints, micros);
     }
     if (released) return COMMIT_RELEASED;
-    if (hint !== null) exchange.hinted(hint, withHints);
+    if (hint !== null) exchange.hinted(hint, result?.actionPolicies ?? [], withHints);
     return hint;
   }
 

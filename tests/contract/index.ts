@@ -1,6 +1,7 @@
 // Every rule of the plugin contract, in the order of the page.
 
 import { AUTHOR_RULES } from './authors.ts';
+import { BOOKING_RULES } from './bookings.ts';
 import { LIFECYCLE_RULES, REFUSAL_RULES } from './classifier-life.ts';
 import { CLASSIFIER_THREAD_RULES } from './classifier-threads.ts';
 import { CLASSIFIER_RULES, CLASSIFY_RULES } from './classifiers.ts';
@@ -52,6 +53,7 @@ export const CONTRACT: readonly ContractSection[] = [
   STAGE_RULES,
   COMMIT_RULES,
   INCOMING_RULES,
+  BOOKING_RULES,
   ISOLATION_RULES,
   CLASSIFIER_THREAD_RULES,
   GRAMMAR_RULES,

@@ -2,10 +2,10 @@
 
 /** One line each. */
 export const LATER: readonly string[] = [
-  'Reservations in two phases: that they run the hint stage when they book, look at captured sources again, and answer 409 when a committed copy under `release` cannot be sent.',
+  'Reservations by replay of a committed copy that cannot be sent under `release`: 409; they are booked without the copy.',
   'Requests to an explicit worker outside of the KV path: their hints come with the session and without copy data.',
   'A shared cache pool: the column `sharedHits`, and copies from cache owners that are no workers.',
-  'Retries and migrations of a request, each a new booking with the overrides of its one classification.',
+  'Migrations of a request, each a new booking with the overrides of its one classification.',
   'Lineage queries from a thread beyond `uniqueBlocks` and `exclusiveBlocks` of the request’s own session on the booked worker.',
   'Replay against a live URL, which will refuse listed hints.',
 ];

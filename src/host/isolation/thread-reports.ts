@@ -2,6 +2,7 @@
 // that a plugin that tells too much costs the router nothing.
 import type { LogFields, Logger, PluginMetrics } from '../../plugin/index.ts';
 import { boundedMetrics, type MeterRule, type MeterSink } from '../meter-input.ts';
+import { logCall } from '../plugin-log.ts';
 import { type FromThread, MOST_READINGS, MOST_TEXT, wireFields } from './messages.ts';
 
 /** Lines of a plugin's log that leave the thread within a second. */
@@ -70,8 +71,9 @@ export class ThreadReports {
       this.#soon();
       return;
     }
-    const text = String(message).slice(0, MOST_TEXT);
-    this.#ports.send({ kind: 'log', level, message: text, fields: wireFields(fields) });
+    const call = logCall(message, fields);
+    const text = call.message.slice(0, MOST_TEXT);
+    this.#ports.send({ kind: 'log', level, message: text, fields: wireFields(call.fields) });
   }
 
   #soon(): void {

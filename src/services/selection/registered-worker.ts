@@ -32,6 +32,7 @@ export function specOf(fields: WorkerFields): WorkerSpec {
 export function capabilitiesOf(fields: WorkerFields): WorkerCapabilities | null {
   const workerType = fields.router_hint_worker_type ?? '';
   if (workerType === '') return null;
+  const actions = fields.router_hint_actions === null ? null : new Set(fields.router_hint_actions);
   return {
     epoch: HASH_SCHEME,
     model: fields.model_name,
@@ -44,7 +45,7 @@ export function capabilitiesOf(fields: WorkerFields): WorkerCapabilities | null 
     ranks: new Map(
       ranksOf(fields).map((rank) => {
         const endpoint = fields.router_hint_source_control_endpoints[String(rank)] ?? '';
-        return [rank, { routerHint: true, actions: null, sourceControlEndpoint: endpoint || null }];
+        return [rank, { routerHint: true, actions, sourceControlEndpoint: endpoint || null }];
       }),
     ),
   };

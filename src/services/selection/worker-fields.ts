@@ -20,6 +20,9 @@ const MAX_TEXT = 1024;
 const MAX_LIST = 4096;
 const MAX_BLOCK_SIZE = 1_048_576;
 const MAX_RANKS = 4096;
+/** As many as an engine's own advertisement may name. */
+const MAX_ACTIONS = 256;
+const MAX_ACTION_NAME = 128;
 /** Ranks fit a column of signed integers. */
 const MAX_FIRST_RANK = 0x7fffffff - MAX_RANKS;
 
@@ -50,6 +53,8 @@ export interface WorkerFields {
   readonly kv_transfer_preferred_weight: number | null;
   /** Not empty = its ranks take hints. */
   readonly router_hint_worker_type: string | null;
+  /** Actions that its ranks take, such as `kv.retain@1.0`; null = nobody said. Not a field of the Rust service. */
+  readonly router_hint_actions: readonly string[] | null;
   /** Where peers ask a rank for blocks, by rank, in decimal. */
   readonly router_hint_source_control_endpoints: Readonly<Record<string, string>>;
 }
@@ -73,6 +78,12 @@ const byRank = (value: unknown, name: string, read: (value: unknown, name: strin
     if (!/^(?:0|[1-9]\d{0,9})$/.test(rank)) throw badField(name, 'an object whose keys are rank numbers');
   }
   return Object.fromEntries(kept);
+};
+
+const action = (value: unknown, name: string): string => {
+  const found = textOf(value, name, MAX_ACTION_NAME);
+  if (/^[A-Za-z0-9_.-]+@[0-9]+(\.[0-9]+)*$/.test(found)) return found;
+  throw badField(name, 'an action with its version, such as kv.retain@1.0');
 };
 
 const READERS: Readers = {
@@ -99,6 +110,7 @@ const READERS: Readers = {
   },
   kv_transfer_preferred_weight: (value, name) => decimalOf(value, name, 0, 1),
   router_hint_worker_type: text,
+  router_hint_actions: (value, name) => entriesOf(value, name, MAX_ACTIONS, action),
   router_hint_source_control_endpoints: (value, name) => byRank(value, name, text),
 };
 
@@ -123,6 +135,7 @@ const UNSAID: Omit<WorkerFields, 'worker_id'> = {
   kv_transfer_enforcement: null,
   kv_transfer_preferred_weight: null,
   router_hint_worker_type: null,
+  router_hint_actions: null,
   router_hint_source_control_endpoints: {},
 };
 
