@@ -124,7 +124,10 @@ function readDivision({
 }: ReplayFlags): Pick<ReplaySettings, 'workers' | 'prefill_workers' | 'decode_workers' | 'handoff'> | null {
   if (prefillWorkers === undefined && decodeWorkers === undefined) {
     if (handoff === undefined) return null;
-    throw new PointsmanError('PM_USAGE', '--handoff goes with --prefill-workers and --decode-workers; without them nothing is handed over');
+    throw new PointsmanError(
+      'PM_USAGE',
+      '--handoff goes with --prefill-workers and --decode-workers; without them nothing is handed over',
+    );
   }
   if (prefillWorkers === undefined || decodeWorkers === undefined) {
     throw new PointsmanError('PM_USAGE', '--prefill-workers and --decode-workers are given together');

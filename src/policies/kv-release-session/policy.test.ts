@@ -269,7 +269,6 @@ describe('what an end without an action counts', () => {
     ['other_worker', { worker: elsewhere }],
     ['no_blocks', { session: { sessionId: 'unknown', ...final } }],
     ['needed', { session: { sessionId: 'twin', ...final } }],
-    ['no_lineage', { lineage: null }],
     ['not_taken', { capabilities: ['kv.retain@1.0'] }],
   ])('%s', async (why, context) => {
     const lineage = new WrittenLineage();
@@ -281,6 +280,13 @@ describe('what an end without an action counts', () => {
     });
     expect(book(context).actions).toEqual([]);
     expect(counts).toEqual([['silent_ends', 1, why]]);
+  });
+
+  it('no_lineage', async () => {
+    const { counts, definition } = counting(kvReleaseSession);
+    const { book } = await openHintPolicy(definition, { context: { capabilities: ['kv.evict@1.0'] } });
+    book({ session: ending });
+    expect(counts).toEqual([['silent_ends', 1, 'no_lineage']]);
   });
 
   it('other_worker also after a compaction, once', async () => {

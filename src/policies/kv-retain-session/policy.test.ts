@@ -227,7 +227,6 @@ describe('what a turn without an action counts', () => {
     ['final', { session: { ...session, sessionFinal: true } }, {}],
     ['compaction', { session: { ...session, compaction: true } }, {}],
     ['not_taken', { capabilities: ['kv.fetch@1.0'] }, {}],
-    ['no_lineage', { lineage: null }, {}],
     ['no_blocks', { worker: { workerId: 2n, rank: 0 } }, {}],
     ['no_ttl_header', {}, { ttl: { type: 'header' } }],
     [
@@ -251,6 +250,13 @@ describe('what a turn without an action counts', () => {
     expect(counts).toEqual([['silent_turns', 1, why]]);
     book({ session: null });
     expect(counts).toHaveLength(1);
+  });
+
+  it('no_lineage', async () => {
+    const { counts, definition } = counting(kvRetainSession);
+    const { book } = await openHintPolicy(definition, { context: { capabilities: ['kv.retain@1.0'] } });
+    book({ session });
+    expect(counts).toEqual([['silent_turns', 1, 'no_lineage']]);
   });
 
   it('no_room', async () => {
