@@ -23,7 +23,7 @@ import {
   type U64,
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
-import { type Clock, type Logger, linearCost, seededRng } from '../plugin/index.ts';
+import { type Clock, type Logger, linearCost, NO_LOG, seededRng } from '../plugin/index.ts';
 import { type ChoosingRoad, createDisaggregatedRoad, type RoadDeps } from '../road/index.ts';
 import { DefaultChoice, Scheduler, SessionAffinity, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
@@ -70,6 +70,8 @@ export interface ComposeRouterOptions {
   readonly threads?: NonNullable<PluginHostOptions['threads']>;
   /** Asks engines whose events were silent for `router.kv_event_idle_check`; absent = no, as in virtual time, where timers would never end. */
   readonly checksIdleEvents?: boolean;
+  /** Whether the log names hint actions that engines reject; absent = yes. A replay counts them instead. */
+  readonly namesRejections?: boolean;
   /** Registers policies of the program that the router runs in. */
   readonly register?: NonNullable<PluginHostOptions['register']>;
 }
@@ -229,7 +231,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     affinity,
     clock,
     metrics,
-    log,
+    log: options.namesRejections === false ? NO_LOG : log,
     wallMicros: options.wallMicros ?? (() => performance.now() * 1000),
     events: {
       ageMs: (slot) => events?.ageMs(slot) ?? null,

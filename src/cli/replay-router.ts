@@ -72,6 +72,7 @@ export async function composeReplayRouter(
     definitions,
     // The virtual fleet delivers events without sockets.
     announces: () => true,
+    namesRejections: false,
   });
   onComposed?.(router);
   // Simulated engines are there again as soon as they are asked.

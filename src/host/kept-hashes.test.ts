@@ -26,13 +26,6 @@ describe('kept hash lists', () => {
     );
   });
 
-  it('may be empty from the first one on', async () => {
-    vi.resetModules();
-    const fresh = await import('./kept-hashes.ts');
-    expect(fresh.keepTogether(new BigUint64Array(0), 0)).toEqual(new BigUint64Array(0));
-    expect(fresh.keepTogether(BigUint64Array.of(5n), 1)).toEqual(BigUint64Array.of(5n));
-  });
-
   it('share memory while they are short, so that one that is kept keeps little', () => {
     const one = keepTogether(BigUint64Array.of(1n), 1);
     const other = keepTogether(BigUint64Array.of(2n), 1);

@@ -6,9 +6,9 @@ const SLAB_HASHES = 1024;
 /** The longest list that lies in one; longer ones are worth memory of their own. */
 const MOST_SHARED = 128;
 
-let slab = new ArrayBuffer(8 * SLAB_HASHES);
+let slab = new ArrayBuffer(0);
 /** Hashes that the slab still takes. */
-let left = SLAB_HASHES;
+let left = 0;
 
 /** How a list is kept. */
 export type KeepHashes = (hashes: BigUint64Array, count: number) => BigUint64Array;

@@ -41,7 +41,7 @@ export interface RoadDeps extends LookupDeps {
   readonly keyless?: KeylessNames | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** What operators are told; absent = nothing. */
+  /** Where hint actions are named that engines reject; absent = nowhere. */
   readonly log?: Logger;
   /** Event streams, for the record; absent = none are heard. */
   readonly events?: EventStreams;
