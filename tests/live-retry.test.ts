@@ -24,8 +24,9 @@ it('answers from other workers what a worker killed during prefill had not begun
   const sent = Array.from({ length: 18 }, (_, seed) => send(seed));
   const waiting = (): number => on.core.scheduler.requestsOn(on.core.fleet.worker(1n)?.slots[0] ?? -1);
   await until('the others have answered', () => {
+    // On a slow machine the others are idle again before the next one arrives, so that few go to the doomed one.
     return (
-      on.core.road.activeBookings() === waiting() && waiting() >= 2 && (on.core.decisions?.size ?? 0) >= 18
+      on.core.road.activeBookings() === waiting() && waiting() >= 1 && (on.core.decisions?.size ?? 0) >= 18
     );
   });
   const caught = waiting();
