@@ -48,7 +48,11 @@ async function run(): Promise<BenchResult> {
       samples.push((user + system) / PER_ROUND);
     }
   }
-  const { tail, quietTail, collections, inCollections } = await timeOneByOne(bare.decide, turn);
+  const { tail, quietTail, collections, inCollections, medianMs, waits } = await timeOneByOne(
+    bare.decide,
+    turn,
+  );
+  const loop = await timeOneByOne(loopOf(medianMs), 0);
   const floor = median(variants[0]!.samples);
   const rows = variants.map(({ name, samples }): BenchRow => {
     const value = median(samples);
@@ -73,6 +77,7 @@ async function run(): Promise<BenchResult> {
       'A decision is one call of the road: hash, look up, project loads, choose, book, hint stage without policies, dispatch; and the end of an older request, which frees its booking.',
       `Of ${TIMED.toLocaleString('en-US')} decisions timed one by one the 99th of a hundred takes ${tail.toFixed(2)} times the median, whatever else the machine does included; the aim is at most ${TAIL_AIM}${tail > TAIL_AIM ? ', which this run missed' : ''}.`,
       `Of the slowest hundredth of them ${(100 * inCollections).toFixed(1)} % were decided while garbage was collected, which happened ${collections.toLocaleString('en-US')} times; without all such decisions the 99th takes ${quietTail.toFixed(2)} times the median.`,
+      `Meanwhile the thread gave up its core by itself ${waits.toLocaleString('en-US')} times. A loop that takes as long as the median decision, allocates nothing and reads no memory, timed the same way right after, gave it up ${loop.waits.toLocaleString('en-US')} times, and its 99th takes ${loop.tail.toFixed(2)} times its median.`,
       `A whole decision takes ${times.toFixed(2)} times hashing and copying alone; the aim is at most ${AIM}${times > AIM ? ', which this run missed' : ''}.`,
     ],
   };
@@ -97,8 +102,26 @@ function lookUp(index: PrefixIndex, tokens: Uint32Array): void {
   sunk ^= index.find(local, sequence, TIERS).count;
 }
 
+/** Arithmetic that takes about so long, ms: what is slow about it is the machine's. */
+function loopOf(milliseconds: number): () => void {
+  const spin = (steps: number): void => {
+    let mixed = 1;
+    for (let step = 0; step < steps; step += 1) mixed = Math.imul(mixed ^ step, 0x9e3779b1);
+    sunk ^= mixed;
+  };
+  const probe = 1e7;
+  spin(probe);
+  const start = performance.now();
+  spin(probe);
+  const steps = Math.max(1, Math.round((probe * milliseconds) / (performance.now() - start)));
+  return () => spin(steps);
+}
+
 /** What single decisions took. */
 interface Tail {
+  readonly medianMs: number;
+  /** Times that the thread waited for another one, or slept. */
+  readonly waits: number;
   /** p99 over p50. */
   readonly tail: number;
   /** The same of the decisions that no collection fell into. */
@@ -118,12 +141,14 @@ async function timeOneByOne(decide: (turn: number) => void, firstTurn: number): 
       collections.push({ start: startTime, end: startTime + duration });
   });
   observer.observe({ entryTypes: ['gc'] });
+  const before = process.resourceUsage().voluntaryContextSwitches;
   for (let at = 0; at < TIMED; at += 1) {
     const start = performance.now();
     decide(firstTurn + at);
     times[at] = performance.now() - start;
     starts[at] = start;
   }
+  const waits = process.resourceUsage().voluntaryContextSwitches - before;
   // Collections are told of once the event loop turns.
   await setTimeout(100);
   observer.disconnect();
@@ -143,6 +168,8 @@ async function timeOneByOne(decide: (turn: number) => void, firstTurn: number): 
   const sorted = times.sort();
   const quietSorted = quiet.subarray(0, quietOnes).sort();
   return {
+    medianMs: quantile(sorted, 0.5),
+    waits,
     tail: slow / quantile(sorted, 0.5),
     quietTail: quantile(quietSorted, 0.99) / quantile(quietSorted, 0.5),
     collections: collections.length,
