@@ -30,21 +30,17 @@ it('the next turn of an agent that asked for it finds its history and the answer
     { role: 'user', content: words(300, 7) },
   ];
   const turn = async (speculative_prefill: boolean): Promise<void> => {
-    const stream = await sdk.chat.completions.create(
-      {
-        model: 'tiny',
-        max_tokens: 64,
-        stream: true,
-        messages,
-        nvext: { agent_hints: { speculative_prefill } },
-      } as never,
-      { headers: { 'x-dynamo-session-id': 'agent' } },
-    );
+    const body = {
+      model: 'tiny',
+      max_tokens: 64,
+      stream: true as const,
+      messages,
+      nvext: { agent_hints: { speculative_prefill } },
+    };
+    const headers = { 'x-dynamo-session-id': 'agent' };
+    const stream = await sdk.chat.completions.create(body, { headers });
     let answer = '';
-    for await (const chunk of stream as unknown as AsyncIterable<{
-      choices: { delta?: { content?: string } }[];
-    }>)
-      answer += chunk.choices[0]?.delta?.content ?? '';
+    for await (const chunk of stream) answer += chunk.choices[0]?.delta?.content ?? '';
     expect(answer).not.toBe('');
     messages.push({ role: 'assistant', content: answer }, { role: 'user', content: 'Go on' });
   };
