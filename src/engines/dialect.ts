@@ -1,6 +1,7 @@
 // What one engine dialect must know: how a request is written for the engine and how its answer is read. Sockets, flow
 // control and failures belong to the transport.
 import type { Worker } from '../fleet/index.ts';
+import type { AskEngine, EngineDescription } from './engine-description.ts';
 import type { EngineReport, EngineRequest, ReportedHintOutcome } from './types.ts';
 
 /** A request in an engine's own words. */
@@ -40,6 +41,10 @@ export interface EngineDialect {
   outcomes(headers: Readonly<Record<string, string>>): readonly ReportedHintOutcome[];
   /** Response headers that only the router may see, lower case. */
   readonly privateHeaders: ReadonlySet<string>;
+  /** What an engine of this dialect says of itself; null = the engine that answers is not one. Absent = it is not asked. */
+  describe?(ask: AskEngine): Promise<EngineDescription | null>;
+  /** A call to make once the answer is complete, such as closing a session; null = none. Absent = never. */
+  afterAnswer?(request: EngineRequest): EngineCall | null;
 }
 
 /** Whether the worker has more than one rank, so that the engine must be told which one is meant. */
