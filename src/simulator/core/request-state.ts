@@ -26,6 +26,8 @@ export class RequestState {
   /** Earliest time it may be scheduled, ms: its submission, or the end of its fetch. */
   readyAt: number;
   status: RequestStatus = 'waiting';
+  /** Whether a sink is still to hear of its end. */
+  isAwaited = true;
   /** Prompt and generated tokens; [0, length) are valid. */
   tokens: Uint32Array;
   length: number;
