@@ -230,7 +230,7 @@ export class PassEngine implements SimulatedEngine {
     for (let index = 0; index < ready.length; index += 1) {
       const request = ready[index]!;
       if (!request.isAwaited) continue;
-      if (request.outputTarget > 0) sink.chunk(request.id, request.tokens[request.length - 1]!, at);
+      if (request.outputTarget > 0) sink.chunk(request.id, request.tokens.last, at);
       if (ended === null || !ended.has(request) || !request.isAwaited) continue;
       this.#conclude(request);
       sink.finished(request.id, this.#transfers.resultOf(request), at);

@@ -32,9 +32,8 @@ export class PassOutput {
   }
 
   #append(request: RequestState): void {
-    const { generated, length, outputSeed } = request;
-    request.tokens[length] = outputToken(outputSeed, generated, this.#vocabulary);
-    request.length = length + 1;
+    const { generated, outputSeed } = request;
+    request.tokens.append(outputToken(outputSeed, generated, this.#vocabulary));
     request.generated = generated + 1;
   }
 }

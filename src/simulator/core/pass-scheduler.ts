@@ -75,7 +75,10 @@ export class PassScheduler {
     for (let block = request.cachedBlocks; block < full; block += 1) {
       if (block === request.hashedBlocks) this.#hashNext(request);
       const { external } = request;
-      this.#contents?.put(request.table[block]!, request.tokens, external, block);
+      if (this.#contents !== null) {
+        const tokens = request.tokens.view(block * blockSize, (block + 1) * blockSize);
+        this.#contents.put(request.table[block]!, tokens, external, block);
+      }
       const first = this.#pool.cache(request.table[block]!, external[2 * block]!, external[2 * block + 1]!);
       if (first && runStart < 0) runStart = block;
       if (!first && runStart >= 0) {
@@ -221,7 +224,7 @@ export class PassScheduler {
   #hashNext(request: RequestState): void {
     const { blockSize } = this.#settings;
     const block = request.hashedBlocks;
-    const tokens = request.tokens.subarray(block * blockSize, (block + 1) * blockSize);
+    const tokens = request.tokens.view(block * blockSize, (block + 1) * blockSize);
     request.lastSequence = this.#hasher.next(tokens, request.lastSequence, request.external, block);
     request.hashedBlocks += 1;
   }
