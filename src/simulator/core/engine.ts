@@ -154,8 +154,10 @@ export class PassEngine implements SimulatedEngine {
       const next = this.nextEventAt();
       if (next === null || next > now) break;
       this.#time = Math.max(this.#time, next);
-      if (this.#transfers.advance(next)) this.#wake(next);
-      else if (this.#host !== null && this.#host.nextDue <= next) {
+      if (this.#transfers.nextDue <= next) {
+        this.#transfers.advance(next);
+        this.#wake(next);
+      } else if (this.#host !== null && this.#host.nextDue <= next) {
         this.#host.advance(next);
         this.#wake(next);
       } else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
@@ -311,9 +313,8 @@ export class PassEngine implements SimulatedEngine {
   }
 
   #publish(at: number, sink: SimulatorSink): void {
-    this.#hints.tellLate();
-    const events = this.#events.take();
-    if (events.length > 0) sink.kvEvents(events, at);
+    if (this.#pool.hasLateRetains) this.#hints.tellLate();
+    if (this.#events.pending) sink.kvEvents(this.#events.take(), at);
   }
 
   #endOutside(request: RequestState, result: SimulatedResult): void {

@@ -118,7 +118,10 @@ export class PassScheduler {
 
   /** Gives a running request blocks up to `tokens`, pre-empting from the newest; false when it had to go itself. */
   #growRunning(request: RequestState, tokens: number): boolean {
-    const wanted = Math.ceil(tokens / this.#settings.blockSize);
+    const { blockSize } = this.#settings;
+    // Most tokens of output lie in a block that is there.
+    if (tokens <= request.blocks * blockSize) return true;
+    const wanted = Math.ceil(tokens / blockSize);
     while (request.blocks < wanted) {
       request.blocks = this.#pool.allocate(request.table, request.blocks, wanted);
       if (request.blocks === wanted) break;
@@ -206,9 +209,9 @@ export class PassScheduler {
 
   /** Books `tokens` of a request into the pass. */
   #charge(request: RequestState, tokens: number): void {
-    const promptBefore = Math.min(request.computed, request.promptLength);
-    const promptTokens = Math.min(tokens, request.promptLength - promptBefore);
-    if (promptTokens > 0) {
+    const promptBefore = request.computed;
+    if (promptBefore < request.promptLength && tokens > 0) {
+      const promptTokens = Math.min(tokens, request.promptLength - promptBefore);
       this.#batch.requests += 1;
       this.#batch.totalIsl += promptBefore + promptTokens;
       this.#batch.totalPrefix += promptBefore;

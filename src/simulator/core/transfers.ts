@@ -146,14 +146,12 @@ export class Transfers {
     if (this.#takes.hasNotices) this.#takes.takeNotices(now);
   }
 
-  /** Does what is due; false = nothing was. True may have freed blocks. */
-  advance(now: number): boolean {
-    if (this.nextDue > now) return false;
+  /** Does what is due first, where `nextDue` says that something is; blocks may have been freed then. */
+  advance(now: number): void {
     if (this.#source.nextExpiry <= now) this.#source.expire(now);
     else if (this.#gives.nextExpiry <= now) this.#gives.expire(now);
     else if (this.#takes.nextDue <= now) this.#takes.advance(now);
     else this.#target.advance(now);
-    return true;
   }
 
   grant(request: FetchGrantRequest, now: number): FetchAnswer {
