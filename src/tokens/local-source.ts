@@ -2,6 +2,7 @@
 import type { Metrics } from '../observe/index.ts';
 import type { EncodedPrompt } from './prompt-encoder.ts';
 import { createTokenizerPool, type TokenizerPool, type TokenizerPoolOptions } from './tokenizer-pool.ts';
+import type { CheckedTokenizer } from './tokenizer-task.ts';
 import type { Truncation } from './truncation.ts';
 import type { ChatPrompt, EstimateReason } from './types.ts';
 
@@ -22,8 +23,8 @@ export class LocalSource {
     return this.#pool.cachedBytes;
   }
 
-  /** @returns why prompts are encoded as a whole; null = piece by piece. @throws PointsmanError PM_TOKENIZER_INVALID */
-  start(): Promise<string | null> {
+  /** @throws PointsmanError PM_TOKENIZER_INVALID */
+  start(): Promise<CheckedTokenizer> {
     return this.#pool.start();
   }
 

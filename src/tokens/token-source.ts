@@ -9,6 +9,8 @@ import type { EngineTokenizer } from './engine-tokenizer.ts';
 import { estimateChatTokens, estimateTokens } from './estimate.ts';
 import { LocalSource } from './local-source.ts';
 import { readPromptIds } from './prompt-ids.ts';
+import type { TokenFacts } from './token-agreement.ts';
+import type { CheckedTokenizer } from './tokenizer-task.ts';
 import { type Truncation, truncated } from './truncation.ts';
 import type { ChatPrompt, EstimateReason, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';
 
@@ -65,7 +67,7 @@ export function createTokenSource(deps: TokenSourceDeps): TokenSource {
 class BoundedTokenSource implements TokenSource {
   readonly #deps: TokenSourceDeps;
   readonly #ids: LocalSource | EngineSource | null;
-  #wholeBecause: string | null = null;
+  #tokenizer: CheckedTokenizer | null = null;
 
   constructor(deps: TokenSourceDeps, ids: LocalSource | EngineSource | null) {
     this.#deps = deps;
@@ -77,11 +79,15 @@ class BoundedTokenSource implements TokenSource {
 
   get notes(): readonly string[] {
     const trouble = this.#ids instanceof EngineSource ? this.#ids.trouble : null;
-    return [this.#wholeBecause, trouble].filter((note) => note !== null);
+    return [this.#tokenizer?.wholeBecause ?? null, trouble].filter((note) => note !== null);
+  }
+
+  get facts(): TokenFacts | null {
+    return this.#tokenizer?.facts ?? null;
   }
 
   async start(): Promise<void> {
-    if (this.#ids instanceof LocalSource) this.#wholeBecause = await this.#ids.start();
+    if (this.#ids instanceof LocalSource) this.#tokenizer = await this.#ids.start();
   }
 
   async encodePrompt(

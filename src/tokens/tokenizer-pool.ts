@@ -8,6 +8,7 @@ import type { RenderStyle } from './builtin/render-style.ts';
 import { conversationOf, textStart } from './conversation-key.ts';
 import type { EncodeCounts, EncodedPrompt } from './prompt-encoder.ts';
 import type {
+  CheckedTokenizer,
   TokenizerAnswer,
   TokenizerFiles,
   TokenizerTask,
@@ -34,10 +35,9 @@ export type NotRendered = 'template' | 'content';
 export interface TokenizerPool {
   /**
    * Loads the tokenizer on every thread and tries it.
-   * @returns why prompts are encoded as a whole; null = piece by piece.
    * @throws PointsmanError PM_TOKENIZER_INVALID
    */
-  start(): Promise<string | null>;
+  start(): Promise<CheckedTokenizer>;
   /** @throws PointsmanError PM_TOKENIZER_BUSY, PM_TOKENIZER_FAILED */
   encodePrompt(
     text: string,
@@ -121,8 +121,10 @@ export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPoo
       for (const answer of answers) {
         if (answer.kind === 'failed') throw new PointsmanError(answer.code, answer.message);
       }
-      const first = answers[0];
-      return first?.kind === 'checked' ? first.wholeBecause : null;
+      const [first] = answers;
+      if (first?.kind !== 'checked')
+        throw new PointsmanError('PM_TOKENIZER_FAILED', 'a tokenizer thread did not check its files');
+      return first;
     },
     async encodePrompt(text, addSpecialTokens, truncation = null) {
       const thread = threadOf(textStart(text));

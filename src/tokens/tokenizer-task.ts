@@ -2,6 +2,7 @@
 import type { ErrorCode } from '../plugin/index.ts';
 import type { RenderStyle } from './builtin/render-style.ts';
 import type { EncodedPrompt } from './prompt-encoder.ts';
+import type { TokenFacts } from './token-agreement.ts';
 import type { Truncation } from './truncation.ts';
 import type { ChatPrompt } from './types.ts';
 
@@ -21,6 +22,13 @@ export interface TokenizerThreadData extends TokenizerFiles {
   readonly style: RenderStyle;
 }
 
+/** What a check found. */
+export interface CheckedTokenizer {
+  /** Why prompts are not encoded in pieces; null = they are. */
+  readonly wholeBecause: string | null;
+  readonly facts: TokenFacts;
+}
+
 /** One piece of work. */
 export type TokenizerTask =
   | { readonly kind: 'check' }
@@ -38,6 +46,5 @@ export type TokenizerTask =
  */
 export type TokenizerAnswer =
   | ({ readonly kind: 'ids' } & EncodedPrompt)
-  /** Why prompts are not encoded in pieces; null = they are. */
-  | { readonly kind: 'checked'; readonly wholeBecause: string | null }
+  | ({ readonly kind: 'checked' } & CheckedTokenizer)
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };

@@ -18,7 +18,14 @@ export default function run(task: TokenizerTask): TokenizerAnswer | ReturnType<t
     const { tokenizer, encoder } = loaded;
     switch (task.kind) {
       case 'check':
-        return { kind: 'checked', wholeBecause: checkTokenizer(tokenizer, encoder, data) };
+        return {
+          kind: 'checked',
+          wholeBecause: checkTokenizer(tokenizer, encoder, data),
+          facts: {
+            size: tokenizer.size,
+            specialIds: new Set(tokenizer.addedTokens.filter((token) => token.isSpecial).map(({ id }) => id)),
+          },
+        };
       case 'prompt':
         return moved(encoder.encodePrompt(task.text, task.addSpecialTokens, task.truncation));
       case 'chat':

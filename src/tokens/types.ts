@@ -1,4 +1,5 @@
 // Where a model's token ids come from, as the doors see it.
+import type { TokenFacts } from './token-agreement.ts';
 import type { Truncation } from './truncation.ts';
 
 /** How the ids of one prompt came about. */
@@ -51,6 +52,8 @@ export interface TokenSource {
   start(): Promise<void>;
   /** What works worse than it could, each a sentence that follows the model's name; known once it has started. */
   readonly notes: readonly string[];
+  /** Of a local tokenizer, once it has started, for `compareTokens`; null = there is none. */
+  readonly facts: TokenFacts | null;
   /**
    * Ids of a plain prompt: given ones are checked, text is tokenized.
    * @param truncation null (default) = the prompt is not shortened.

@@ -7,6 +7,8 @@ export interface AddedToken {
   readonly id: number;
   /** Whether it leaves the text beside it alone, so that a prompt may be cut at it. */
   readonly isExact: boolean;
+  /** Whether it marks structure, such as the end of a message, rather than text. */
+  readonly isSpecial: boolean;
 }
 
 /**
@@ -26,7 +28,8 @@ export function readAddedTokens(model: Readonly<Record<string, unknown>>): Added
     if (typeof content !== 'string' || content === '' || typeof id !== 'number') continue;
     const isNormalized = typeof normalized === 'boolean' ? normalized : special !== true;
     if (isNormalized && hasNormalizer) continue;
-    tokens.push({ content, id, isExact: lstrip !== true && rstrip !== true && single_word !== true });
+    const isExact = lstrip !== true && rstrip !== true && single_word !== true;
+    tokens.push({ content, id, isExact, isSpecial: special === true });
   }
   return tokens;
 }
