@@ -1,7 +1,7 @@
 // Token ids by the digest of the text they came from: byte-capped, the longest unused go first. The text itself is never kept.
 import { hash } from 'node:crypto';
 
-/** What an entry costs beside its ids: digest, map entry and typed array, in bytes (measured on Node 20 to 24, rounded up). */
+/** What an entry costs beside its ids: digest, map entry and typed array, in bytes (measured on Node 20, rounded up). */
 const ENTRY_BYTES = 320;
 const ID_BYTES = 4;
 

@@ -102,7 +102,11 @@ function causeOf(
     const isMarked = facts === null || rest.some((id) => facts.specialIds.has(id));
     return rest.length <= LONGEST_GENERATION_PROMPT && isMarked ? 'generation_prompt' : 'truncated';
   }
-  if (shorter > 0 && commonEnd(router, engine) === shorter) return 'truncated';
+  if (shorter > 0 && commonEnd(router, engine) === shorter) {
+    // Cut exactly where a message begins, or one more message there: a system prompt that a template adds.
+    const begins = (ids: Uint32Array): boolean => facts?.specialIds.has(ids[0] ?? -1) ?? false;
+    return begins(router) && begins(engine) ? 'other_template' : 'truncated';
+  }
   if (facts !== null && engine.some((id) => id >= facts.size)) return 'other_vocabulary';
   if (shared(router, engine) < HARDLY_ANY * shorter) return 'other_vocabulary';
   if (facts === null) return 'other_text';
