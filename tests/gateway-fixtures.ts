@@ -84,6 +84,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
 export const LIMITS: RouterConfig['limits'] = {
   bodyBytes: 4096,
   headerBytes: 4096,
+  tokenCacheBytes: 1_048_576,
   promptTokens: 512,
   concurrentRequests: 8,
   firstWorkerWaitMs: 0,

@@ -251,9 +251,6 @@ describe('pointsman serve', () => {
     expect(log).toContain(
       `${file}:5:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim`,
     );
-    expect(log).toContain(
-      `${file}:2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate`,
-    );
     expect(log).toContain(`${file}:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read`);
   });
 

@@ -29,6 +29,8 @@ export interface ReadinessFacts {
   readonly failures: readonly Pick<SiteFailure, 'partition' | 'role' | 'reason' | 'due'>[];
   /** Requests of a worker for which it computed whole blocks, which its events must have told. */
   readonly unheard: (workerId: bigint) => number;
+  /** What is wrong with a model's token ids, in sentences that follow its name; absent = nothing. */
+  readonly tokenNotes?: (model: string) => readonly string[];
 }
 
 /** More sentences would not be read. */
@@ -49,6 +51,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...eventWarnings(facts),
     ...blockSizeWarnings(facts),
     ...hintWarnings(facts),
+    ...tokenWarnings(facts),
   ];
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
 }
@@ -271,6 +274,13 @@ function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
       `worker ${spec.id} advertises blocks of ${capabilities.blockSize} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
     ];
   });
+}
+
+/** Without exact ids, or with slow ones, routing is worse than configured. */
+function tokenWarnings({ config, tokenNotes }: ReadinessFacts): string[] {
+  return [...config.models.keys()].flatMap((model) =>
+    (tokenNotes?.(model) ?? []).map((note) => `model ${model} ${note}`),
+  );
 }
 
 /** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */

@@ -3,8 +3,14 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
-import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
-import { AdapterModels, HealthProber } from '../fleet/index.ts';
+import {
+  askReportedLoad,
+  createHttpProbe,
+  createHttpTransport,
+  createTokensAsker,
+  DIALECTS,
+} from '../engines/index.ts';
+import { AdapterModels, type Fleet, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
@@ -12,6 +18,7 @@ import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '..
 import { adminFeed } from './admin-feed.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
+import { workersAsTokenizers } from './engine-tokenizer.ts';
 import { EventSubscriptions, unconnectedStreams } from './event-subscriptions.ts';
 import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
@@ -96,11 +103,20 @@ async function start(
   const { config, source, clock, log } = options;
   const live = { config, asked: askedUrls(config) };
   const metrics = createMetrics();
+  const asker = createTokensAsker();
+  onStop(() => asker.close());
+  // The fleet comes later: it is looked at when a prompt comes.
+  const running: { fleet: Fleet | null } = { fleet: null };
   const { started: tokens, problems } = await startTokenSources(config, {
     metrics,
     clock,
     threads: options.tokenizerThreads ?? 1,
     maxPromptTokens: () => live.config.limits.promptTokens,
+    engines: workersAsTokenizers(
+      () => running.fleet,
+      asker,
+      () => live.config,
+    ),
   });
   onStop(() => tokens.close());
   if (problems.length > 0) throw new ConfigError(source, problems);
@@ -124,6 +140,7 @@ async function start(
   onStop(() => core.close());
   onStop(expireBookings(core.road, clock));
   const { fleet } = core;
+  running.fleet = fleet;
   const workers = new WorkerChanges(
     { ...core, clock, log, drainMs: () => live.config.limits.drainMs },
     config.workers,
@@ -144,7 +161,12 @@ async function start(
     metrics,
     log,
   });
-  fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
+  fleet.listen({
+    removed(worker) {
+      transport.forget(worker.spec.url);
+      asker.forget(worker.spec.url);
+    },
+  });
   fleet.listen(fleetLog(log));
   const keyless = keylessWarnings(config, core.host.resolution());
   for (const problem of [
@@ -155,6 +177,8 @@ async function start(
   ])
     log.warn(source.render(problem), { code: problem.code });
 
+  for (const [model, { notes }] of tokens.sources)
+    for (const note of notes) log.info(`model ${model} ${note}`, { model });
   const snapshots = snapshotsOf(core, config, { clock, metrics, log });
   snapshots?.restore();
   snapshots?.start();
@@ -209,6 +233,7 @@ async function start(
         roles: core.host.resolution(),
         failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
+        tokenNotes: (model) => tokens.sources.get(model)?.notes ?? [],
       }),
     metrics,
     clock,

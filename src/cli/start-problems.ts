@@ -14,7 +14,8 @@ import { type RoleResolution, switchedOffInputs } from '../host/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
-import { createTokenSource, type TokenSource } from '../tokens/index.ts';
+import { createTokenSource, type EngineTokenizer, NO_ENGINES, type TokenSource } from '../tokens/index.ts';
+import { renderStyleOf } from './engine-tokenizer.ts';
 
 /** Problems of workers: dialects, advertisements that stand in the file, ids and ranks that no fleet takes together. */
 export function workerProblems(config: RouterConfig): ConfigProblem[] {
@@ -167,6 +168,8 @@ export interface TokenSourceParts {
   readonly threads: number;
   /** The longest prompt, in tokens; default: what the configuration says. */
   readonly maxPromptTokens?: () => number;
+  /** Who is asked for ids where the configuration says so; default: nobody, as for a check. */
+  readonly engines?: EngineTokenizer;
 }
 
 /** Token sources by model. */
@@ -190,7 +193,15 @@ export async function startTokenSources(
     [...config.models].map(async ([model, { tokens: setting }]) => {
       try {
         const maxPromptTokens = parts.maxPromptTokens ?? (() => config.limits.promptTokens);
-        const source = createTokenSource({ model, setting, ...parts, maxPromptTokens });
+        const source = createTokenSource({
+          engines: NO_ENGINES,
+          cacheBytes: config.limits.tokenCacheBytes,
+          style: renderStyleOf(config, model),
+          ...parts,
+          model,
+          setting,
+          maxPromptTokens,
+        });
         sources.set(model, source);
         await source.start();
       } catch (thrown) {

@@ -63,6 +63,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       bodyBytes: limits.body_bytes,
       headerBytes: limits.header_bytes,
       promptTokens: limits.prompt_tokens,
+      tokenCacheBytes: limits.token_cache_bytes,
       concurrentRequests: limits.concurrent_requests,
       firstWorkerWaitMs: limits.first_worker_wait,
       firstWorkerWaiting: limits.first_worker_waiting,
@@ -180,12 +181,24 @@ function buildClassifier(value: FileValue['request_classifier']): ClassifierEntr
   return { type, parameters, maxWaitMs, isolation, deadlineMs, path, typePath: [...path, 'type'] };
 }
 
+/** An engine that takes longer for the ids of a text is not worth the wait. */
+const TOKENIZE_TIMEOUT_MS = 5_000;
+const TOKENIZE_CONCURRENCY = 16;
+
 /** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */
 function buildTokens(value: FileValue['models'][string]['tokens'], folder: string): TokensSetting {
   const source = value.source ?? (value.tokenizer === null ? 'engine' : 'local');
-  if (source !== 'local') return { source };
+  if (source === 'estimate') return { source };
+  if (source === 'engine') {
+    return {
+      source,
+      timeoutMs: value.timeout ?? TOKENIZE_TIMEOUT_MS,
+      concurrency: value.concurrency ?? TOKENIZE_CONCURRENCY,
+    };
+  }
   return {
     source,
+    renderAs: value.render_as,
     tokenizer: resolve(folder, value.tokenizer ?? ''),
     template: value.template === null ? null : resolve(folder, value.template),
   };

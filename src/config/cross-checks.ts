@@ -119,7 +119,24 @@ function checkModels(file: FileValue, report: Report): void {
         'key',
       );
     }
+    checkTokenKeys(model.tokens, [...path, 'tokens'], report);
   }
+}
+
+/** Keys that only one source reads. */
+function checkTokenKeys(
+  tokens: FileValue['models'][string]['tokens'],
+  path: ConfigPath,
+  report: Report,
+): void {
+  const source = tokens.source ?? (tokens.tokenizer === null ? 'engine' : 'local');
+  const stray = (key: 'render_as' | 'timeout' | 'concurrency', reader: 'local' | 'engine'): void => {
+    if (tokens[key] === null || source === reader) return;
+    report([...path, key], `is read only with source: ${reader}, not source: ${source}`, 'key');
+  };
+  stray('render_as', 'local');
+  stray('timeout', 'engine');
+  stray('concurrency', 'engine');
 }
 
 function checkWorkers(file: FileValue, report: Report): void {

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ROLES } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
 import {
+  duration,
   anyText,
   decimal,
   describeValue,
@@ -64,6 +65,9 @@ export const model = () =>
       source: orNull(word(['local', 'engine', 'estimate'])),
       tokenizer: orNull(text('the path of a tokenizer.json')),
       template: orNull(text('the path of a chat template')),
+      render_as: orNull(word(['plain', 'vllm', 'sglang', 'llamacpp'])),
+      timeout: orNull(duration(10, 60_000)),
+      concurrency: orNull(whole(1, 1024)),
     }),
     routing_group: or(text(), 'default'),
     ...busyThresholdKeys(),

@@ -84,6 +84,7 @@ export const fileSchema = mapping({
     body_bytes: or(size(KiB, GiB), 16 * MiB),
     header_bytes: or(size(KiB, 16 * MiB), 32 * KiB),
     prompt_tokens: or(whole(1, 2 ** 31 - 1), 262_144),
+    token_cache_bytes: or(size(0, 16 * GiB), 64 * MiB),
     concurrent_requests: or(whole(1, 1_000_000), 2048),
     first_worker_wait: or(duration(0, HOUR), 0),
     first_worker_waiting: or(whole(1, 1_000_000), 1024),

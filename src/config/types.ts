@@ -109,8 +109,20 @@ export interface ClassifierEntry {
 
 /** Where a model's token ids come from. */
 export type TokensSetting =
-  | { readonly source: 'local'; readonly tokenizer: string; readonly template: string | null }
-  | { readonly source: 'engine' }
+  | {
+      readonly source: 'local';
+      readonly tokenizer: string;
+      readonly template: string | null;
+      /** Whose way of handing chats to templates is followed; null or absent = that of the model's workers. */
+      readonly renderAs?: 'plain' | 'vllm' | 'sglang' | 'llamacpp' | null;
+    }
+  | {
+      readonly source: 'engine';
+      /** Most time from question to ids, in ms. */
+      readonly timeoutMs: number;
+      /** Questions at once. */
+      readonly concurrency: number;
+    }
   | { readonly source: 'estimate' };
 
 /** One model clients can name. */
@@ -270,6 +282,8 @@ export interface RouterConfig {
     readonly bodyBytes: number;
     readonly headerBytes: number;
     readonly promptTokens: number;
+    /** Per model, of token ids of prompts that came lately; 0 = none. */
+    readonly tokenCacheBytes: number;
     readonly concurrentRequests: number;
     /** How long a request may wait for a first worker of its model; 0 = not at all. */
     readonly firstWorkerWaitMs: number;

@@ -7,6 +7,8 @@ export {
   type HttpTransport,
   type HttpTransportDeps,
 } from './http-transport.ts';
+export type { TokensAnswer, TokensQuestion } from './engine-tokens.ts';
+export { createTokensAsker, type TokensAsker } from './tokens-asker.ts';
 export type { ReportedLoad } from './reported-load.ts';
 export { streamedAnswer } from './sim/index.ts';
 export { type SseSink, SseSplitter, sseData } from './sse-splitter.ts';

@@ -1,5 +1,7 @@
 // The parts of a chat request that decide its token ids: messages, tools, template switches.
+import type { Truncation } from '../tokens/index.ts';
 import { booleanField, invalidField, isObject, type JsonObject, objectField } from './request-fields.ts';
+import { readTruncation } from './truncation-fields.ts';
 
 /** What a chat template sees. */
 export interface ChatPart {
@@ -8,6 +10,12 @@ export interface ChatPart {
   readonly addGenerationPrompt: boolean;
   readonly addSpecialTokens: boolean;
   readonly variables: JsonObject;
+  /** Present where the engine is to continue the last message. */
+  readonly continueFinalMessage?: true;
+  /** The request's own template; absent = the model's. */
+  readonly ownTemplate?: string;
+  /** Absent = the prompt is not shortened. */
+  readonly truncation?: Truncation;
   readonly lastRole: string;
 }
 
@@ -17,12 +25,22 @@ const MAX_ROLE = 64;
 export function readChat(body: JsonObject): ChatPart {
   const messages = readMessages(body.messages);
   const last = messages.at(-1);
+  const continues = booleanField(body, 'continue_final_message') ?? false;
+  const { chat_template: ownTemplate = null, documents = null } = body;
+  const truncation = readTruncation(body);
   return {
     messages,
     tools: readTools(body.tools),
-    addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
+    addGenerationPrompt: !continues && (booleanField(body, 'add_generation_prompt') ?? true),
     addSpecialTokens: booleanField(body, 'add_special_tokens') ?? false,
-    variables: objectField(body, 'chat_template_kwargs') ?? {},
+    variables: {
+      ...objectField(body, 'chat_template_kwargs'),
+      // Templates of models that read them have them by this name.
+      ...(documents === null ? {} : { documents }),
+    },
+    ...(continues ? { continueFinalMessage: true } : {}),
+    ...(typeof ownTemplate === 'string' ? { ownTemplate } : {}),
+    ...(truncation === null ? {} : { truncation }),
     lastRole: typeof last?.role === 'string' ? last.role : '',
   };
 }

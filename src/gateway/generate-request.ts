@@ -1,6 +1,7 @@
 // Checks what chat and completion requests have in common, and what the road must know of either. Fields that only the engine
 // reads pass through unchecked.
 import type { RequestApi } from '../engines/index.ts';
+import type { Truncation } from '../tokens/index.ts';
 import { type ChatPart, readChat } from './chat-request.ts';
 import { readPrompt } from './completion-prompt.ts';
 import {
@@ -11,6 +12,7 @@ import {
   objectField,
   textField,
 } from './request-fields.ts';
+import { readTruncation } from './truncation-fields.ts';
 
 /** A well-formed request to generate. */
 export interface GenerateRequest {
@@ -22,6 +24,8 @@ export interface GenerateRequest {
         readonly api: 'completions';
         readonly prompt: string | readonly unknown[];
         readonly addSpecialTokens: boolean;
+        /** Absent = the prompt is not shortened. */
+        readonly truncation?: Truncation;
       };
   readonly maxOutputTokens: number;
   readonly cacheSalt: string | null;
@@ -56,12 +60,14 @@ export function readGenerateRequest(api: RequestApi, body: JsonObject): Generate
       maxOutputTokens: limit ?? CHAT_OUTPUT_TOKENS,
     };
   }
+  const truncation = readTruncation(body);
   return {
     ...shared,
     prompt: {
       api,
       prompt: readPrompt(body.prompt),
       addSpecialTokens: booleanField(body, 'add_special_tokens') ?? true,
+      ...(truncation === null ? {} : { truncation }),
     },
     maxOutputTokens: maxTokens ?? COMPLETION_OUTPUT_TOKENS,
   };

@@ -166,5 +166,5 @@ async function toRoadRequest(
 function tokenize(source: TokenSource, { prompt }: GenerateRequest): Promise<TokenizedPrompt> {
   return prompt.api === 'chat'
     ? source.encodeChat(prompt.chat)
-    : source.encodePrompt(prompt.prompt, prompt.addSpecialTokens);
+    : source.encodePrompt(prompt.prompt, prompt.addSpecialTokens, prompt.truncation);
 }

@@ -68,6 +68,10 @@ const ESTIMATED: Readonly<Record<string, string>> = {
   content: 'it holds more than text, whose tokens only the engine knows',
   template: 'the chat template refuses it',
   source: 'the model has no tokenizer here',
+  engine_refused: 'the engine would not tokenize it',
+  engine_silent: 'no engine told its tokens in time',
+  engine_busy: 'too many prompts were waiting for an engine to tokenize them',
+  no_engine: 'no worker could be asked for its tokens',
 };
 
 function sourceOf({ estimated, tokens_source: source }: DecisionRecord['prompt']): string {

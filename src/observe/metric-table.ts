@@ -604,14 +604,34 @@ export const METRICS = {
   // --- tokens ---
   pointsman_tokenize_seconds: {
     kind: 'histogram',
-    help: 'From handing a prompt to a tokenizer thread until its token ids are back, waiting included.',
+    help: 'From handing a prompt to a tokenizer thread, or to an engine, until its token ids are back, waiting included.',
     labels: ['model'],
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
   },
   pointsman_tokenize_estimates_total: {
     kind: 'counter',
-    help: 'Prompts of models with a local tokenizer that were routed by an estimate, by reason.',
+    help: 'Prompts of models with a local tokenizer, or whose engines are asked, that were routed by an estimate, by reason.',
     labels: ['model', 'reason'],
+  },
+  pointsman_tokenized_pieces_total: {
+    kind: 'counter',
+    help: 'Pieces of prompts between special tokens: those whose ids were kept from an earlier prompt (reused), and those that were encoded.',
+    labels: ['model', 'ids'],
+  },
+  pointsman_tokenized_characters_total: {
+    kind: 'counter',
+    help: 'Characters that local tokenizers went through.',
+    labels: ['model'],
+  },
+  pointsman_token_cache_bytes: {
+    kind: 'gauge',
+    help: 'Memory of kept token ids of prompts, capped by limits.token_cache_bytes per model.',
+    labels: ['model'],
+  },
+  pointsman_engine_tokenize_total: {
+    kind: 'counter',
+    help: 'Prompts of models whose engines are asked for token ids, by outcome: answered, cached = an earlier answer was still kept, or why there are none (engine_refused, engine_silent, engine_busy, no_engine).',
+    labels: ['model', 'outcome'],
   },
 } as const satisfies Record<string, MetricRow>;
 

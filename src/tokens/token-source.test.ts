@@ -167,9 +167,9 @@ describe('an estimate', () => {
 });
 
 describe('the engine token source', () => {
-  it('says that it is not available yet and what is', () => {
-    expect(() => source({ source: 'engine' })).toThrow(
-      'token source "engine" of model tiny is not available yet; use local with a tokenizer.json, or estimate',
+  it('says that nobody can be asked where there are no workers, and what to use', () => {
+    expect(() => source({ source: 'engine', timeoutMs: 1000, concurrency: 1 })).toThrow(
+      'token source "engine" of model tiny needs workers to ask, and there are none here; use local with a tokenizer.json, or estimate',
     );
   });
 });

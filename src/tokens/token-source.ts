@@ -1,11 +1,18 @@
-// Chooses and bounds a model's token source: local threads, an estimate; checks prompts and enforces the prompt cap.
+// Chooses and bounds a model's token source: local threads, its engines, an estimate; checks prompts and enforces the prompt cap.
 import type { TokensSetting } from '../config/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import { type Clock, PointsmanError } from '../plugin/index.ts';
+import { holdsOnlyText } from './builtin/chat-messages.ts';
+import type { RenderStyle } from './builtin/render-style.ts';
+import { EngineSource } from './engine-source.ts';
+import type { EngineTokenizer } from './engine-tokenizer.ts';
 import { estimateChatTokens, estimateTokens } from './estimate.ts';
+import { LocalSource } from './local-source.ts';
 import { readPromptIds } from './prompt-ids.ts';
-import { createTokenizerPool, type TokenizerPool } from './tokenizer-pool.ts';
-import type { EstimateReason, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';
+import type { TokenFacts } from './token-agreement.ts';
+import type { CheckedTokenizer } from './tokenizer-task.ts';
+import { type Truncation, truncated } from './truncation.ts';
+import type { ChatPrompt, EstimateReason, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';
 
 /** What a token source needs. */
 export interface TokenSourceDeps {
@@ -17,76 +24,128 @@ export interface TokenSourceDeps {
   readonly maxPromptTokens: () => number;
   /** Tokenizer threads; default 1. */
   readonly threads?: number;
+  /** Memory for ids of prompts that came lately, in bytes; default 0 = none. */
+  readonly cacheBytes?: number;
+  /** Whose way of handing chats to templates is followed where the setting does not say; default `plain`. */
+  readonly style?: RenderStyle;
+  /** Who is asked with source `engine`. */
+  readonly engines?: EngineTokenizer;
   readonly metrics: Metrics;
   readonly clock: Clock;
 }
 
 /**
  * The token source of one model.
- * @throws PointsmanError PM_TOKENS_SOURCE for a source that is not available yet.
+ * @throws PointsmanError PM_TOKENS_SOURCE for source `engine` where no engine can be asked.
  */
 export function createTokenSource(deps: TokenSourceDeps): TokenSource {
-  const { setting, model } = deps;
-  if (setting.source === 'engine') {
-    throw new PointsmanError(
-      'PM_TOKENS_SOURCE',
-      `token source "engine" of model ${model} is not available yet; use local with a tokenizer.json, or estimate`,
-      { details: { model } },
-    );
+  const { setting, model, metrics, clock, cacheBytes = 0 } = deps;
+  switch (setting.source) {
+    case 'estimate':
+      return new BoundedTokenSource(deps, null);
+    case 'local': {
+      const { tokenizer, template } = setting;
+      const style = setting.renderAs ?? deps.style ?? 'plain';
+      const options = { tokenizer, template, threads: deps.threads ?? 1, cacheBytes, style };
+      return new BoundedTokenSource(deps, new LocalSource(model, options, metrics));
+    }
+    case 'engine': {
+      if (deps.engines === undefined) {
+        throw new PointsmanError(
+          'PM_TOKENS_SOURCE',
+          `token source "engine" of model ${model} needs workers to ask, and there are none here; use local with a tokenizer.json, or estimate`,
+          { details: { model } },
+        );
+      }
+      const { timeoutMs, concurrency } = setting;
+      const asked = { model, engines: deps.engines, timeoutMs, concurrency, cacheBytes, metrics, clock };
+      return new BoundedTokenSource(deps, new EngineSource(asked));
+    }
   }
-  const pool =
-    setting.source === 'local'
-      ? createTokenizerPool({
-          tokenizer: setting.tokenizer,
-          template: setting.template,
-          threads: deps.threads ?? 1,
-        })
-      : null;
-  return new BoundedTokenSource(deps, pool);
 }
 
 class BoundedTokenSource implements TokenSource {
   readonly #deps: TokenSourceDeps;
-  readonly #pool: TokenizerPool | null;
+  readonly #ids: LocalSource | EngineSource | null;
+  #tokenizer: CheckedTokenizer | null = null;
 
-  constructor(deps: TokenSourceDeps, pool: TokenizerPool | null) {
+  constructor(deps: TokenSourceDeps, ids: LocalSource | EngineSource | null) {
     this.#deps = deps;
-    this.#pool = pool;
+    this.#ids = ids;
+    if (ids === null) return;
+    const labels = { model: deps.model };
+    deps.metrics.gauge('pointsman_token_cache_bytes', () => [{ labels, value: ids.cachedBytes }]);
+  }
+
+  get notes(): readonly string[] {
+    const trouble = this.#ids instanceof EngineSource ? this.#ids.trouble : null;
+    return [this.#tokenizer?.wholeBecause ?? null, trouble].filter((note) => note !== null);
+  }
+
+  get facts(): TokenFacts | null {
+    return this.#tokenizer?.facts ?? null;
   }
 
   async start(): Promise<void> {
-    await this.#pool?.start();
+    if (this.#ids instanceof LocalSource) this.#tokenizer = await this.#ids.start();
   }
 
   async encodePrompt(
     prompt: string | readonly unknown[],
     addSpecialTokens: boolean,
+    truncation: Truncation | null = null,
   ): Promise<TokenizedPrompt> {
     if (typeof prompt !== 'string') {
       // Before the ids are read: a list far beyond the cap is not worth a copy.
-      this.#checkLength(prompt.length);
-      return this.#checked(readPromptIds(prompt, 'prompt'), 'given');
+      this.#checkLength(Math.min(prompt.length, truncation?.tokens ?? Number.POSITIVE_INFINITY));
+      return this.#checked(truncated(readPromptIds(prompt, 'prompt'), truncation), 'given');
     }
     if (prompt === '') throw emptyPrompt();
-    if (this.#pool === null) return this.#estimate(estimateTokens(prompt), 'source');
-    const pool = this.#pool;
-    return this.#checked(await this.#timed(() => pool.encodePrompt(prompt, addSpecialTokens)), 'local');
+    const ids = this.#ids;
+    if (ids === null) return this.#estimate(estimateTokens(prompt), 'source', truncation);
+    const result =
+      ids instanceof LocalSource
+        ? await this.#timed(() => ids.prompt(prompt, addSpecialTokens, truncation))
+        : await this.#timed(() => ids.ask({ kind: 'prompt', text: prompt, addSpecialTokens, truncation }));
+    return this.#settled(result, () => estimateTokens(prompt), truncation);
   }
 
-  async encodeChat(chat: Parameters<TokenSource['encodeChat']>[0]): Promise<TokenizedPrompt> {
-    if (this.#pool === null) return this.#estimate(estimateChatTokens(chat.messages), 'source');
-    const pool = this.#pool;
-    const result = await this.#timed(() => pool.encodeChat(chat));
-    if (result instanceof Uint32Array) return this.#checked(result, 'local');
-    this.#deps.metrics.count('pointsman_tokenize_estimates_total', {
-      model: this.#deps.model,
-      reason: result.notRendered,
-    });
-    return this.#estimate(estimateChatTokens(chat.messages), result.notRendered);
+  async encodeChat(chat: ChatPrompt): Promise<TokenizedPrompt> {
+    const truncation = chat.truncation ?? null;
+    const estimate = (): number => estimateChatTokens(chat.messages);
+    const ids = this.#ids;
+    if (ids === null) return this.#estimate(estimate(), 'source', truncation);
+    const result = await this.#chatIds(ids, chat);
+    return this.#settled(result, estimate, truncation);
   }
 
   async close(): Promise<void> {
-    await this.#pool?.close();
+    await this.#ids?.close();
+  }
+
+  async #chatIds(ids: LocalSource | EngineSource, chat: ChatPrompt): Promise<Uint32Array | EstimateReason> {
+    if (ids instanceof LocalSource) {
+      // Whether an engine follows a template that came with the request is its own setting.
+      if ((chat.ownTemplate ?? null) !== null) return 'template';
+      return this.#timed(() => ids.chat(chat));
+    }
+    // An engine would tell placeholders, which are the same for every image.
+    if (!holdsOnlyText(chat.messages)) return 'content';
+    return this.#timed(() => ids.ask({ kind: 'chat', chat }));
+  }
+
+  #settled(
+    result: Uint32Array | EstimateReason,
+    estimate: () => number,
+    truncation: Truncation | null,
+  ): TokenizedPrompt {
+    if (typeof result !== 'string')
+      return this.#checked(result, this.#ids instanceof LocalSource ? 'local' : 'engine');
+    this.#deps.metrics.count('pointsman_tokenize_estimates_total', {
+      model: this.#deps.model,
+      reason: result,
+    });
+    return this.#estimate(estimate(), result, truncation);
   }
 
   async #timed<T>(encode: () => Promise<T>): Promise<T> {
@@ -105,9 +164,9 @@ class BoundedTokenSource implements TokenSource {
   }
 
   /** An estimate never refuses: whether the prompt really fits, only the engine knows. */
-  #estimate(tokens: number, estimated: EstimateReason): TokenizedPrompt {
-    const length = Math.min(tokens, this.#deps.maxPromptTokens());
-    return { tokens: new Uint32Array(length), source: 'estimate', estimated };
+  #estimate(tokens: number, estimated: EstimateReason, truncation: Truncation | null): TokenizedPrompt {
+    const most = Math.min(this.#deps.maxPromptTokens(), truncation?.tokens ?? Number.POSITIVE_INFINITY);
+    return { tokens: new Uint32Array(Math.max(1, Math.min(tokens, most))), source: 'estimate', estimated };
   }
 
   #checkLength(tokens: number): void {

@@ -92,7 +92,8 @@ function checkModel(asked: unknown, model: string): void {
 function chatTokens(body: JsonObject, tokenizer: TextTokenizer): Uint32Array {
   const variables = isObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const text = tokenizer.renderChat(body.messages, {
-    addGenerationPrompt: body.add_generation_prompt !== false,
+    addGenerationPrompt: body.add_generation_prompt !== false && body.continue_final_message !== true,
+    continueFinalMessage: body.continue_final_message === true,
     tools: body.tools,
     variables,
   });

@@ -5,12 +5,17 @@ import { dirname, join } from 'node:path';
 import { Template } from '@huggingface/jinja';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { errorText, PointsmanError, systemReason } from '../../plugin/index.ts';
+import { type AddedToken, readAddedTokens } from './added-tokens.ts';
+import { continuedText } from './continued-message.ts';
 import { flattenMessages } from './chat-messages.ts';
+import { iteratesContent, type RenderStyle, templateMessages, templateTools } from './render-style.ts';
 
 /** How a chat is rendered. */
 export interface RenderChatOptions {
   /** Whether the text ends where the assistant's answer begins. */
   readonly addGenerationPrompt: boolean;
+  /** Whether the text ends inside the last message, which the engine is to continue; default no. */
+  readonly continueFinalMessage?: boolean;
   /** Tool schemas of the request, as the template's `tools`. */
   readonly tools?: unknown;
   /** Further template variables (`chat_template_kwargs`); they cannot replace messages, tools or special tokens. */
@@ -21,6 +26,8 @@ export interface RenderChatOptions {
 export interface TextTokenizer {
   /** Number of token ids, special tokens included. */
   readonly size: number;
+  /** Tokens that it finds in the text before anything else looks at it. */
+  readonly addedTokens: readonly AddedToken[];
   /**
    * Token ids of a text.
    * @param addSpecialTokens whether the model's own start and end tokens are added: yes for plain prompts (default), no for a
@@ -46,9 +53,14 @@ export interface TextTokenizer {
  * @param tokenizerPath a `tokenizer.json`; a `tokenizer_config.json` beside it supplies special tokens and, where
  *   `templatePath` is null, the chat template.
  * @param templatePath a Jinja chat template, or null.
+ * @param style how messages and tools are handed to the template; default `plain`: as they are, text parts put together.
  * @throws PointsmanError PM_TOKENIZER_INVALID naming the file that is missing or does not parse.
  */
-export function loadTextTokenizer(tokenizerPath: string, templatePath: string | null): TextTokenizer {
+export function loadTextTokenizer(
+  tokenizerPath: string,
+  templatePath: string | null,
+  style: RenderStyle = 'plain',
+): TextTokenizer {
   const model = readJson(tokenizerPath);
   const configPath = join(dirname(tokenizerPath), 'tokenizer_config.json');
   const config = existsSync(configPath) ? readJson(configPath) : {};
@@ -58,10 +70,12 @@ export function loadTextTokenizer(tokenizerPath: string, templatePath: string | 
   } catch (cause) {
     throw invalid(tokenizerPath, `is no tokenizer.json this build reads (${errorText(cause)})`, cause);
   }
-  const template = loadTemplate(templatePath, configPath, config);
+  const { template, source } = loadTemplate(templatePath, configPath, config);
+  const wantsParts = source !== null && iteratesContent(source);
   const specialTokens = specialTokensOf(config);
   return {
     size: tokenizer.get_vocab(true).size,
+    addedTokens: readAddedTokens(model),
     encode(text, addSpecialTokens = true) {
       try {
         return Uint32Array.from(tokenizer.encode(text, { add_special_tokens: addSpecialTokens }).ids);
@@ -76,15 +90,16 @@ export function loadTextTokenizer(tokenizerPath: string, templatePath: string | 
           `the tokenizer ${tokenizerPath} has no chat template; name one, or send completions`,
         );
       }
-      const flat = flattenMessages(messages);
+      const flat = flattenMessages(messages, style);
       try {
-        return template.render({
+        const text = template.render({
           ...options.variables,
           ...specialTokens,
-          messages: flat,
-          ...(options.tools === undefined ? null : { tools: options.tools }),
+          messages: templateMessages(flat, messages, style, wantsParts),
+          ...(options.tools === undefined ? null : { tools: templateTools(options.tools, style) }),
           add_generation_prompt: options.addGenerationPrompt,
         });
+        return options.continueFinalMessage === true ? continuedText(text, flat.at(-1)?.content ?? '') : text;
       } catch (cause) {
         throw new PointsmanError(
           'PM_CHAT_TEMPLATE',
@@ -132,12 +147,12 @@ function loadTemplate(
   templatePath: string | null,
   configPath: string,
   config: Readonly<Record<string, unknown>>,
-): Template | null {
+): { readonly template: Template | null; readonly source: string | null } {
   const path = templatePath ?? configPath;
   const text = templatePath === null ? config.chat_template : readText(templatePath);
-  if (typeof text !== 'string') return null;
+  if (typeof text !== 'string') return { template: null, source: null };
   try {
-    return new Template(text);
+    return { template: new Template(text), source: text };
   } catch (cause) {
     throw invalid(path, `holds no chat template that parses (${errorText(cause)})`, cause);
   }
