@@ -430,7 +430,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     ':7:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
     ':8:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "round-robin"?)',
+    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost (did you mean "round-robin"?)',
   ]);
 });
 

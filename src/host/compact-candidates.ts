@@ -1,6 +1,6 @@
 // A pipeline's own copy of the candidates of a decision: what components get to see, so that none of them can write into the
 // columns of the host. A column is copied when it is first read; nobody can read a group that no component declared.
-import type { SessionLineage, WorkerInput } from '../plugin/index.ts';
+import type { SessionLineage, WorkerInput, WorkerTiming } from '../plugin/index.ts';
 import { createCandidateTable, growCandidateTable } from './candidate-table.ts';
 import { DecisionRows, LazyColumn, LazyIds } from './lazy-column.ts';
 import type { CandidateTable } from './types.ts';
@@ -26,6 +26,14 @@ export class CompactCandidates {
   readonly preferredTaintMultiplier = new LazyColumn(this.#rows);
   readonly occupancy = new LazyColumn(this.#rows);
   readonly onCpu = new LazyColumn(this.#rows);
+  readonly inFlightBlocks = new LazyColumn(this.#rows);
+  readonly prefillRequests = new LazyColumn(this.#rows);
+  readonly prefillTokens = new LazyColumn(this.#rows);
+  readonly prefillAttention = new LazyColumn(this.#rows);
+  readonly prefillFrontMs = new LazyColumn(this.#rows);
+  readonly decodeRequests = new LazyColumn(this.#rows);
+  readonly bookedPromptTokens = new LazyColumn(this.#rows);
+  readonly timingKind = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
 
@@ -46,12 +54,26 @@ export class CompactCandidates {
     if (inputs.has('preferred-taint')) shown.push(this.preferredTaintMultiplier);
     if (inputs.has('occupancy')) shown.push(this.occupancy);
     if (inputs.has('device')) shown.push(this.onCpu);
+    if (inputs.has('in-flight-blocks')) shown.push(this.inFlightBlocks);
+    if (inputs.has('request-phases')) {
+      shown.push(this.prefillRequests, this.prefillTokens, this.prefillAttention);
+      shown.push(this.prefillFrontMs, this.decodeRequests, this.bookedPromptTokens);
+    }
+    if (inputs.has('timing')) shown.push(this.timingKind);
     if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
     this.#shown = shown;
   }
 
   get count(): number {
     return this.#rows.count;
+  }
+
+  get averageOutputTokens(): number | null {
+    return this.#source.averageOutputTokens;
+  }
+
+  get timings(): readonly WorkerTiming[] {
+    return this.#source.timings;
   }
 
   get hasTierMatches(): boolean {
@@ -78,6 +100,14 @@ export class CompactCandidates {
     this.preferredTaintMultiplier.keepIn(own.preferredTaintMultiplier);
     this.occupancy.keepIn(own.occupancy);
     this.onCpu.keepIn(own.onCpu);
+    this.inFlightBlocks.keepIn(own.inFlightBlocks);
+    this.prefillRequests.keepIn(own.prefillRequests);
+    this.prefillTokens.keepIn(own.prefillTokens);
+    this.prefillAttention.keepIn(own.prefillAttention);
+    this.prefillFrontMs.keepIn(own.prefillFrontMs);
+    this.decodeRequests.keepIn(own.decodeRequests);
+    this.bookedPromptTokens.keepIn(own.bookedPromptTokens);
+    this.timingKind.keepIn(own.timingKind);
     this.copyableBlocks.keepIn(own.copyableBlocks);
     this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
   }
@@ -103,6 +133,14 @@ export class CompactCandidates {
     this.preferredTaintMultiplier.point(source.preferredTaintMultiplier);
     this.occupancy.point(source.occupancy);
     this.onCpu.point(source.onCpu);
+    this.inFlightBlocks.point(source.inFlightBlocks);
+    this.prefillRequests.point(source.prefillRequests);
+    this.prefillTokens.point(source.prefillTokens);
+    this.prefillAttention.point(source.prefillAttention);
+    this.prefillFrontMs.point(source.prefillFrontMs);
+    this.decodeRequests.point(source.decodeRequests);
+    this.bookedPromptTokens.point(source.bookedPromptTokens);
+    this.timingKind.point(source.timingKind);
     this.copyableBlocks.point(source.copyableBlocks);
     this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
   }
@@ -138,6 +176,8 @@ export class CompactCandidates {
     own.hasUnknownLoads = source.hasUnknownLoads;
     own.hasTaintMultipliers = source.hasTaintMultipliers;
     own.hasCopies = source.hasCopies;
+    own.averageOutputTokens = source.averageOutputTokens;
+    own.timings = source.timings;
     const inputs = this.#inputs;
     this.ids.refresh();
     if (inputs.has('cache')) {
@@ -156,6 +196,16 @@ export class CompactCandidates {
     if (inputs.has('preferred-taint')) this.preferredTaintMultiplier.refresh();
     if (inputs.has('occupancy')) this.occupancy.refresh();
     if (inputs.has('device')) this.onCpu.refresh();
+    if (inputs.has('in-flight-blocks')) this.inFlightBlocks.refresh();
+    if (inputs.has('request-phases')) {
+      this.prefillRequests.refresh();
+      this.prefillTokens.refresh();
+      this.prefillAttention.refresh();
+      this.prefillFrontMs.refresh();
+      this.decodeRequests.refresh();
+      this.bookedPromptTokens.refresh();
+    }
+    if (inputs.has('timing')) this.timingKind.refresh();
     if (source.hasCopies) {
       this.copyableBlocks.refresh();
       this.sourcePrefixBlocks.refresh();

@@ -8,7 +8,9 @@ import type {
   HintInput,
   KvCopyLocations,
   LoadColumns,
+  PhaseColumns,
   SessionLineage,
+  TimingColumns,
   WorkerInput,
 } from '../plugin/index.ts';
 
@@ -29,6 +31,15 @@ const LOAD: MembersOf<LoadColumns> = {
   decodeCostBlocks: true,
   activeRequests: true,
 };
+const PHASES: MembersOf<PhaseColumns> = {
+  prefillRequests: true,
+  prefillTokens: true,
+  prefillAttention: true,
+  prefillFrontMs: true,
+  decodeRequests: true,
+  promptTokens: true,
+};
+const TIMING: MembersOf<TimingColumns> = { kinds: true, kind: true };
 const COPIES: MembersOf<CopyColumns> = { copyableBlocks: true, sourcePrefixBlocks: true };
 const LOCATIONS: MembersOf<KvCopyLocations> = { owners: true, localPrefixBlocks: true, bestSource: true };
 const LINEAGE: MembersOf<SessionLineage> = {
@@ -61,6 +72,8 @@ export const HINT_MEMBERS: readonly (ShownInput & { readonly input: HintInput })
 export const WORKER_MEMBERS: readonly (ShownInput & { readonly input: WorkerInput })[] = [
   { input: 'cache', as: 'cache', members: CACHE },
   { input: 'load', as: 'load', members: LOAD },
+  { input: 'request-phases', as: 'phases', members: PHASES },
+  { input: 'timing', as: 'timing', members: TIMING },
   { input: 'kv-copy-locations', as: 'copies', members: COPIES },
   { input: 'session-lineage', as: 'lineage', members: LINEAGE },
 ];

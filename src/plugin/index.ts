@@ -48,6 +48,7 @@ export {
   type Granted,
   type LoadColumns,
   type Merge,
+  type PhaseColumns,
   type Row,
   WORKER_INPUTS,
   type WorkerInput,
@@ -129,3 +130,4 @@ export {
   type WorkerSelectionPolicy,
   type WorkerSelectionPolicyDefinition,
 } from './worker-selection.ts';
+export { DECODE_BEND, type TimingColumns, type WorkerTiming } from './worker-timing.ts';

@@ -7,10 +7,12 @@ import {
   ManualClock,
   NO_LOG,
   type Partition,
+  type PhaseColumns,
   type Role,
   type Row,
   type SelectionRequest,
   type WorkerSelectionPolicyDefinition,
+  type WorkerTiming,
 } from '../plugin/index.ts';
 import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
@@ -29,6 +31,11 @@ export interface TrialCandidate {
   readonly occupancy?: number;
   /** Whether its worker says that it runs on a CPU; default false. */
   readonly onCpu?: boolean;
+  /** Leading blocks of the prompt that its bookings hold. */
+  readonly inFlightBlocks?: number;
+  readonly phases?: Partial<Row<PhaseColumns>>;
+  /** How long it takes; what is left out is 0. */
+  readonly timing?: Partial<WorkerTiming>;
   /** What the best source on another worker holds for it. */
   readonly copies?: Partial<Row<CopyColumns>>;
 }
@@ -76,6 +83,14 @@ export interface SelectionTrialNeeds {
   readonly load: boolean;
   readonly preferredTaint: boolean;
   readonly occupancy: boolean;
+  /** Which leading blocks bookings hold. */
+  readonly inFlight: boolean;
+  /** What bookings are at. */
+  readonly phases: boolean;
+  /** How long answers are. */
+  readonly outputLength: boolean;
+  /** How long workers take. */
+  readonly timing: boolean;
   /** Copy sources per candidate. */
   readonly copies: boolean;
   /** What the prompt matched, kept until the hint policies ran. */

@@ -1,14 +1,28 @@
 // The router's own table from candidates written by hand.
 import { type CandidateTable, createCandidateTable } from '../host/index.ts';
+import type { WorkerTiming } from '../plugin/index.ts';
 import type { TrialCandidate } from './selection-trial.ts';
+
+const NO_TIMING: WorkerTiming = {
+  prefillTokenMs: 0,
+  prefillAttentionMs: 0,
+  prefillPassMs: 0,
+  decodeMs: 0,
+  decodeFillMs: 0,
+  kvReferenceTokens: 1_048_576,
+  prefillConfidence: 0,
+  decodeConfidence: 0,
+};
 
 /** Candidates as the router's own table. */
 export function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
   const table = createCandidateTable(candidates.length);
   table.count = candidates.length;
   table.hasCopies = true;
+  table.timings = candidates.map(({ timing }) => Object.freeze({ ...NO_TIMING, ...timing }));
   for (const [row, candidate] of candidates.entries()) {
-    const { cache = {}, copies, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
+    const { cache = {}, copies, load, phases = {} } = candidate;
+    const { occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
     table.slots[row] = row;
     table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
     table.ranks[row] = candidate.rank ?? 0;
@@ -25,6 +39,14 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
     table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
     table.occupancy[row] = occupancy;
     table.onCpu[row] = candidate.onCpu === true ? 1 : 0;
+    table.inFlightBlocks[row] = candidate.inFlightBlocks ?? 0;
+    table.prefillRequests[row] = phases.prefillRequests ?? 0;
+    table.prefillTokens[row] = phases.prefillTokens ?? 0;
+    table.prefillAttention[row] = phases.prefillAttention ?? 0;
+    table.prefillFrontMs[row] = phases.prefillFrontMs ?? 0;
+    table.decodeRequests[row] = phases.decodeRequests ?? 0;
+    table.bookedPromptTokens[row] = phases.promptTokens ?? 0;
+    table.timingKind[row] = row;
     table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
     table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
   }

@@ -1,0 +1,186 @@
+// What bookings are at, per slot: before or after their first token, with the work that prompts still ask for. Kept for bookings of
+// roles that declare it alone. Sums are of whole numbers below 2^53, so a slot without bookings is exactly zero.
+import type { PhaseTable } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import type { Partition } from '../plugin/index.ts';
+
+/** What is known of a booking that is followed. */
+export interface FollowedRequest {
+  readonly partition: Partition;
+  readonly promptTokens: number;
+  /** What its tokens teach; `prefill`: its first one comes when its worker has computed its prompt. */
+  readonly learns: { readonly outputLength: boolean; readonly timing: boolean; readonly prefill: boolean };
+}
+
+/** Where a booking is. */
+export interface BookedPhase extends FollowedRequest {
+  readonly slot: OwnerSlot;
+  /** Prompt tokens to compute, and those cached before them. */
+  readonly uncachedTokens: number;
+  readonly cachedTokens: number;
+  readonly bookedAt: number;
+  /** When its first token came; null = not yet. */
+  firstTokenAt: number | null;
+  /** Prompt tokens booked on its slot at that time. */
+  neighbours: number;
+}
+
+/** Prompts that a slot computed without a pause, from the first that found nobody before it. */
+export interface BusyPeriod {
+  readonly ms: number;
+  readonly prompts: number;
+  /** Prompt tokens that were computed. */
+  readonly tokens: number;
+  /** Their attention. */
+  readonly attention: number;
+}
+
+/** A slot that never pauses is looked at after so many prompts. */
+const PERIOD_PROMPTS = 32;
+
+/** The sums of all slots. */
+export class RequestPhases {
+  #prefillRequests: Float64Array = new Float64Array(16);
+  #prefillTokens: Float64Array = new Float64Array(16);
+  /** Twice the attention, which is a whole number. */
+  #doubleAttention: Float64Array = new Float64Array(16);
+  /** When the oldest booking without a first token came to the front. */
+  #anchors: Float64Array = new Float64Array(16);
+  /** The busy period under way: since when, and what has got its first token in it; no number = it cannot be told what took the time. */
+  #periodStarts: Float64Array = new Float64Array(16);
+  #periodPrompts: Float64Array = new Float64Array(16);
+  #periodTokens: Float64Array = new Float64Array(16);
+  #periodDoubleAttention: Float64Array = new Float64Array(16);
+  #decodeRequests: Float64Array = new Float64Array(16);
+  #promptTokens: Float64Array = new Float64Array(16);
+
+  /** Makes room for `slots` slots. */
+  ensureCapacity(slots: number): void {
+    if (slots <= this.#anchors.length) return;
+    const length = Math.max(slots, 2 * this.#anchors.length);
+    this.#prefillRequests = grown(this.#prefillRequests, length);
+    this.#prefillTokens = grown(this.#prefillTokens, length);
+    this.#doubleAttention = grown(this.#doubleAttention, length);
+    this.#anchors = grown(this.#anchors, length);
+    this.#periodStarts = grown(this.#periodStarts, length);
+    this.#periodPrompts = grown(this.#periodPrompts, length);
+    this.#periodTokens = grown(this.#periodTokens, length);
+    this.#periodDoubleAttention = grown(this.#periodDoubleAttention, length);
+    this.#decodeRequests = grown(this.#decodeRequests, length);
+    this.#promptTokens = grown(this.#promptTokens, length);
+  }
+
+  /**
+   * A booking begins.
+   * @param uncachedTokens prompt tokens to compute, 0 to all.
+   * @param now ms of the clock.
+   */
+  begin(slot: OwnerSlot, request: FollowedRequest, uncachedTokens: number, now: number): BookedPhase {
+    this.ensureCapacity(slot + 1);
+    const { promptTokens } = request;
+    const cachedTokens = promptTokens - uncachedTokens;
+    if (this.#prefillRequests[slot] === 0) {
+      this.#anchors[slot] = now;
+      this.#beginPeriod(slot, now);
+    }
+    // Nobody knows what else its worker waits for.
+    if (!request.learns.prefill) this.#periodStarts[slot] = Number.NaN;
+    const phase: BookedPhase = {
+      ...request,
+      slot,
+      uncachedTokens,
+      cachedTokens,
+      bookedAt: now,
+      firstTokenAt: null,
+      neighbours: 0,
+    };
+    this.#countPrefill(phase, 1);
+    add(this.#promptTokens, slot, promptTokens);
+    return phase;
+  }
+
+  /** Its first token is out; repeating changes nothing. @returns the busy period that it ends; null = it ends none. */
+  firstToken(phase: BookedPhase, now: number): BusyPeriod | null {
+    if (phase.firstTokenAt !== null) return null;
+    const { slot, uncachedTokens, cachedTokens } = phase;
+    this.#countPrefill(phase, -1);
+    add(this.#periodPrompts, slot, 1);
+    add(this.#periodTokens, slot, uncachedTokens);
+    add(this.#periodDoubleAttention, slot, uncachedTokens * (2 * cachedTokens + uncachedTokens));
+    phase.firstTokenAt = now;
+    add(this.#decodeRequests, slot, 1);
+    this.#anchors[slot] = now;
+    const isLong = (this.#periodPrompts[slot] ?? 0) >= PERIOD_PROMPTS;
+    return isLong || this.#prefillRequests[slot] === 0 ? this.#endPeriod(slot, now) : null;
+  }
+
+  /** The booking is over; call once. */
+  end(phase: BookedPhase): void {
+    const { slot } = phase;
+    if (phase.firstTokenAt === null) {
+      this.#countPrefill(phase, -1);
+      this.#periodStarts[slot] = Number.NaN;
+    } else add(this.#decodeRequests, slot, -1);
+    add(this.#promptTokens, slot, -phase.promptTokens);
+  }
+
+  /** Prompt tokens of a slot's bookings. */
+  promptTokensOn(slot: OwnerSlot): number {
+    return this.#promptTokens[slot] ?? 0;
+  }
+
+  /** Writes the sums of `count` slots, which {@link ensureCapacity} was called for, to the rows of a table. */
+  fill(table: PhaseTable, slots: Int32Array, count: number, now: number): void {
+    const { prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } = table;
+    const { decodeRequests, bookedPromptTokens } = table;
+    const requestsOf = this.#prefillRequests;
+    const tokensOf = this.#prefillTokens;
+    const attentionOf = this.#doubleAttention;
+    const anchorOf = this.#anchors;
+    const decodeOf = this.#decodeRequests;
+    const promptOf = this.#promptTokens;
+    for (let row = 0; row < count; row += 1) {
+      const slot = slots[row]!;
+      const waiting = requestsOf[slot]!;
+      prefillRequests[row] = waiting;
+      prefillTokens[row] = tokensOf[slot]!;
+      prefillAttention[row] = attentionOf[slot]! / 2;
+      // A clock that was set back must not make the past negative.
+      prefillFrontMs[row] = waiting > 0 && now > anchorOf[slot]! ? now - anchorOf[slot]! : 0;
+      decodeRequests[row] = decodeOf[slot]!;
+      bookedPromptTokens[row] = promptOf[slot]!;
+    }
+  }
+
+  #beginPeriod(slot: OwnerSlot, now: number): void {
+    this.#periodStarts[slot] = now;
+    this.#periodPrompts[slot] = 0;
+    this.#periodTokens[slot] = 0;
+    this.#periodDoubleAttention[slot] = 0;
+  }
+
+  #endPeriod(slot: OwnerSlot, now: number): BusyPeriod | null {
+    const ms = now - (this.#periodStarts[slot] ?? Number.NaN);
+    const prompts = this.#periodPrompts[slot] ?? 0;
+    const tokens = this.#periodTokens[slot] ?? 0;
+    const attention = (this.#periodDoubleAttention[slot] ?? 0) / 2;
+    this.#beginPeriod(slot, now);
+    return Number.isNaN(ms) ? null : { ms, prompts, tokens, attention };
+  }
+
+  #countPrefill({ slot, uncachedTokens, cachedTokens }: BookedPhase, sign: 1 | -1): void {
+    add(this.#prefillRequests, slot, sign);
+    add(this.#prefillTokens, slot, sign * uncachedTokens);
+    add(this.#doubleAttention, slot, sign * uncachedTokens * (2 * cachedTokens + uncachedTokens));
+  }
+}
+
+function add(column: Float64Array, slot: OwnerSlot, amount: number): void {
+  column[slot] = (column[slot] ?? 0) + amount;
+}
+
+function grown(column: Float64Array, length: number): Float64Array {
+  const longer = new Float64Array(length);
+  longer.set(column);
+  return longer;
+}
