@@ -134,8 +134,8 @@ describe('a worker of dialect auto', () => {
     status = 404;
     expect(await run()).toEqual({ healthy: false });
     expect(warned).toEqual([
-      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available; name its dialect: sim',
-      'worker 1 has dialect "auto", but its engine does not say what it is (GET /kv_hints/capabilities); name its dialect: sim',
+      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available; name its dialect: sim, sglang',
+      'worker 1 has dialect "auto", but its engine does not say what it is (GET /kv_hints/capabilities); name its dialect: sim, sglang',
     ]);
   });
 });
@@ -151,7 +151,7 @@ describe('requireDialect', () => {
       'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
     );
     expect(() => requireDialect('auto', advertised)).toThrow(
-      'the worker has dialect "auto", but the hash scheme "x" belongs to no dialect that is available; name its dialect: sim',
+      'the worker has dialect "auto", but the hash scheme "x" belongs to no dialect that is available; name its dialect: sim, sglang',
     );
   });
 

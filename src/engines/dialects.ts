@@ -2,14 +2,17 @@
 import type { Worker, WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect } from './dialect.ts';
+import { SGLANG_DIALECT } from './sglang/index.ts';
 import { SIM_DIALECT } from './sim/index.ts';
 
 /** Every dialect that can be used now. */
-export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map([[SIM_DIALECT.name, SIM_DIALECT]]);
+export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map(
+  [SIM_DIALECT, SGLANG_DIALECT].map((dialect) => [dialect.name, dialect]),
+);
 
 /** Takes the dialect from what the engine says about itself. */
 const AUTO = 'auto';
-const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node']);
+const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'trtllm', 'llamacpp', 'llamacpp-node']);
 
 /**
  * Checks a worker's dialect before it joins the fleet.
