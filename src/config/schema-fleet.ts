@@ -151,5 +151,6 @@ export const worker = () =>
     kv_transfer_preferred_weight: or(decimal(0, 1), 1),
     handoff: orNull(handoff()),
     sglang: orNull(sglang()),
+    kv_hint_form: or(word(['envelope', 'legacy']), 'envelope'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -2,6 +2,7 @@
 import type { SglangSettings } from '../config/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Role, WorkerId } from '../plugin/index.ts';
+import type { RecognizedEngine } from './engine-description.ts';
 
 /** `ready` takes bookings; `suspect` refused or reset connections; `draining` finishes what it has; `gone` failed its health checks. */
 export type WorkerState = 'ready' | 'suspect' | 'draining' | 'gone';
@@ -125,6 +126,8 @@ export interface Worker {
   readonly spec: WorkerSpec;
   readonly state: WorkerState;
   readonly capabilities: WorkerCapabilities | null;
+  /** What the engine says that it is; null or absent = it was not asked, or did not say. */
+  readonly engine?: RecognizedEngine | null;
   /** Those of its record, and one for each domain of its topology. */
   readonly taints: readonly string[];
   /** Ranks whose cache is estimated, and why; absent = none. */

@@ -38,6 +38,7 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     adapters: config.adapters,
     handoff: config.handoff ?? null,
     sglang: config.sglang ?? null,
+    hintForm: config.hintForm ?? 'envelope',
     kvTransfer: config.kvTransfer ?? null,
   };
 }
