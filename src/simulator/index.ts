@@ -12,6 +12,11 @@ export {
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export {
+  type SglangDouble,
+  type SglangDoubleOptions,
+  startSglangDouble,
+} from './doubles/sglang/sglang-double.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,
