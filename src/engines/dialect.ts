@@ -52,6 +52,8 @@ export interface EngineDialect {
   outcomes(headers: Readonly<Record<string, string>>, request: EngineRequest): readonly ReportedHintOutcome[];
   /** Whether the answer is written anew for the client, so that the length it announces is not the client's. Absent = no. */
   rewrites?(request: EngineRequest): boolean;
+  /** What to say behind the engine's message when it refuses a request (4xx); null = it speaks for itself. Absent = always. */
+  explain?(message: string, request: EngineRequest): string | null;
   /** Response headers that only the router may see, lower case. */
   readonly privateHeaders: ReadonlySet<string>;
   /** What an engine of this dialect says of itself; null = the engine that answers is not one. Absent = it is not asked. */

@@ -138,7 +138,9 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   /** Fails with the error answer so far; `unread` ends a connection that may have more to say than anyone wants to hear. */
   #failWithStatus(unread: Dispatcher.DispatchController | null): void {
     if (this.#over || this.#errorStatus === null) return;
-    const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody));
+    const explain = (message: string): string | null =>
+      this.#dialect?.explain?.(message, this.#request) ?? null;
+    const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody), explain);
     this.#end(() => this.#sink.failed(error));
     unread?.abort(error);
   }

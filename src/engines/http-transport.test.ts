@@ -355,10 +355,10 @@ describe('createHttpTransport', () => {
 
   it('fails a request for a dialect that is not loaded, naming those that are', async () => {
     const { heard, sink, done } = listen();
-    transport().dispatch(engineRequestFixture({ worker: workerFixture({ dialect: 'vllm' }) }), sink);
+    transport().dispatch(engineRequestFixture({ worker: workerFixture({ dialect: 'none' }) }), sink);
     await done;
     expect(heard.error?.message).toBe(
-      `worker 1 has dialect "vllm", which is not loaded; loaded: ${[...DIALECTS.keys()].join(', ')}`,
+      `worker 1 has dialect "none", which is not loaded; loaded: ${[...DIALECTS.keys()].join(', ')}`,
     );
   });
 });
