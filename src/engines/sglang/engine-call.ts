@@ -2,6 +2,7 @@
 // takes. Field meanings: SGLang's request models and its native API (docs/engines/sglang.md has them with their reasons).
 import { exactJsonStringify, PointsmanError } from '../../plugin/index.ts';
 import { type EngineCall, mustNameRank, type SideCall } from '../dialect.ts';
+import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest } from '../types.ts';
 import { fitsGenerate, generateFields } from './generate-body.ts';
 import { closesSession, lowerHint, settingsOf } from './hints.ts';
@@ -143,15 +144,6 @@ function addRouting(fields: Record<string, unknown>, request: EngineRequest): vo
 function engineSession({ session }: EngineRequest): string | null {
   if (session === null) return null;
   return session.namespace === undefined ? session.sessionId : `${session.namespace}:${session.sessionId}`;
-}
-
-function withUsage(asked: unknown): Record<string, unknown> {
-  const options: Record<string, unknown> =
-    typeof asked === 'object' && asked !== null && !Array.isArray(asked) ? { ...asked } : {};
-  // Without include_usage the other option had no effect; switching usage on must not wake it.
-  if (options.include_usage !== true) delete options.continuous_usage_stats;
-  options.include_usage = true;
-  return options;
 }
 
 function stringify(fields: Readonly<Record<string, unknown>>): string {
