@@ -1,12 +1,15 @@
 // Counts the tests of vitest's JSON report: prints `passed failed`, exits 1 when there is no such report, when no test ran, or when
-// tests were skipped that need not be. Usage: node .ci/count-tests.mjs REPORT [--data-here]; with it nothing may be skipped.
+// tests were skipped that need not be. Usage: node .ci/count-tests.mjs REPORT [--data-here] [--python-here]; with both nothing may be
+// skipped.
 import { readFileSync } from 'node:fs';
 
 /** What the title of a suite says that needs the traces and does not have them. */
 const NO_DATA = '(skipped: ../shared/data';
+/** What the title of a suite says that needs Python on a machine without any. */
+const NO_PYTHON = '(skipped: there is no python3';
 const SHOWN = 20;
 
-const [path, dataHere] = process.argv.slice(2);
+const [path, ...here] = process.argv.slice(2);
 const fail = (text) => {
   process.stderr.write(`${text}\n`);
   process.exitCode = 1;
@@ -30,12 +33,16 @@ if (report !== null) {
       .flatMap(({ assertionResults }) => assertionResults)
       .filter(({ status }) => status !== 'passed' && status !== 'failed')
       .map(({ fullName }) => fullName);
-    const needless = skipped.filter((name) => dataHere === '--data-here' || !name.includes(NO_DATA));
-    if (skipped.length > needless.length) {
-      process.stderr.write(
-        `${skipped.length - needless.length} tests were skipped: ../shared/data is not there\n`,
-      );
-    }
+    const excused = (name) =>
+      (name.includes(NO_DATA) && !here.includes('--data-here')) ||
+      (name.includes(NO_PYTHON) && !here.includes('--python-here'));
+    const needless = skipped.filter((name) => !excused(name));
+    const tell = (mark, why) => {
+      const count = skipped.filter((name) => name.includes(mark) && excused(name)).length;
+      if (count > 0) process.stderr.write(`${count} tests were skipped: ${why}\n`);
+    };
+    tell(NO_DATA, '../shared/data is not there');
+    tell(NO_PYTHON, 'there is no python3');
     if (needless.length > 0) {
       fail(`${needless.length} tests were skipped although everything they need is here:`);
       for (const name of needless.slice(0, SHOWN)) fail(`  ${name}`);

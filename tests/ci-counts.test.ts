@@ -50,6 +50,17 @@ describe('the counts of a test report', () => {
     });
   });
 
+  it('let tests of Python be skipped on a machine without it', () => {
+    const name =
+      'batches of a Python process (skipped: there is no python3; install it) are the recorded ones';
+    expect(count(report(12, 0, [name, WHOLE]))).toEqual({
+      status: 0,
+      out: '12 0\n',
+      err: '1 tests were skipped: ../shared/data is not there\n1 tests were skipped: there is no python3\n',
+    });
+    expect(count(report(12, 0, [name]), '--data-here', '--python-here').status).toBe(1);
+  });
+
   it('are refused where there is no report, or no test in it', () => {
     expect(count('{"numPassed').status).toBe(1);
     expect(count('{"numPassed').err).toContain(`the test report ${path} cannot be read: `);

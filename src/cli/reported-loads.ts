@@ -11,7 +11,7 @@ export interface ReportedLoadsOptions {
   /** Whether engines are asked now. */
   readonly wanted: () => boolean;
   /** What an engine at a base url reports; null = nothing. A rejection counts as that. */
-  readonly ask: (url: string, signal: AbortSignal) => Promise<ReportedLoad | null>;
+  readonly ask: (worker: Worker, signal: AbortSignal) => Promise<ReportedLoad | null>;
   /** Told of each report, and (null) when there is none any more. */
   readonly heard?: (worker: Worker, load: ReportedLoad | null) => void;
   readonly clock: Clock;
@@ -68,14 +68,14 @@ export class ReportedLoads {
 
   /** Never rejects. */
   async #ask(worker: Worker): Promise<void> {
-    const { id, url } = worker.spec;
+    const { id } = worker.spec;
     const { ask, clock, timeoutMs = 2000 } = this.#options;
     const asking = new AbortController();
     this.#asking.set(id, asking);
     const cancelTimeout = clock.schedule(timeoutMs, () => asking.abort());
     let load: ReportedLoad | null = null;
     try {
-      load = await ask(url, asking.signal);
+      load = await ask(worker, asking.signal);
     } catch {
       // Said nothing.
     }

@@ -120,7 +120,7 @@ async function start(
   });
   onStop(() => tokens.close());
   if (problems.length > 0) throw new ConfigError(source, problems);
-  const transport = createHttpTransport({ dialects: DIALECTS, metrics });
+  const transport = createHttpTransport({ dialects: DIALECTS, metrics, log });
   onStop(() => transport.close());
   const core = await composeRouter({
     config,

@@ -16,6 +16,7 @@ import type {
   ModelConfig,
   RoleSelectionEntry,
   RouterConfig,
+  SglangSettings,
   TokensSetting,
   WorkerConfig,
 } from './types.ts';
@@ -204,6 +205,17 @@ function buildTokens(value: FileValue['models'][string]['tokens'], folder: strin
   };
 }
 
+function buildSglang(given: FileValue['workers'][number]['sglang']): SglangSettings | null {
+  return (
+    given && {
+      closeSession: given.close_session,
+      openaiHints: given.openai_hints,
+      rankField: given.rank_field,
+      lowPriorityFirst: given.low_priority_first,
+    }
+  );
+}
+
 function buildWorker(
   value: FileValue['workers'][number],
   index: number,
@@ -225,6 +237,7 @@ function buildWorker(
     device: value.device,
     adapters: value.adapters,
     handoff: buildHandoff(value),
+    sglang: buildSglang(value.sglang),
     kvTransfer:
       value.kv_transfer_domain === null
         ? null

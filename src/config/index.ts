@@ -49,6 +49,7 @@ export type {
   RouterConfig,
   RouterMode,
   RouterSettings,
+  SglangSettings,
   TokensSetting,
   WorkerConfig,
 } from './types.ts';

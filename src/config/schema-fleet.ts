@@ -125,6 +125,15 @@ const handoff = () =>
     pp_size: or(whole(1), 1),
   });
 
+/** How a worker of dialect `sglang` is spoken to, where its release or its flags differ from a new one with none. */
+const sglang = () =>
+  mapping({
+    close_session: or(flag(), false),
+    openai_hints: or(flag(), false),
+    rank_field: or(word(['routed_dp_rank', 'data_parallel_rank']), 'routed_dp_rank'),
+    low_priority_first: or(flag(), false),
+  });
+
 /** One worker. */
 export const worker = () =>
   mapping({
@@ -145,6 +154,7 @@ export const worker = () =>
     kv_transfer_enforcement: or(word(['required', 'preferred']), 'required'),
     kv_transfer_preferred_weight: or(decimal(0, 1), 1),
     handoff: orNull(handoff()),
+    sglang: orNull(sglang()),
     kv_hint_form: or(word(['envelope', 'legacy']), 'envelope'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -148,6 +148,18 @@ export interface ModelConfig {
   readonly queueProfile?: QueueProfileSettings | null;
 }
 
+/** What differs between releases and flags of SGLang and cannot be seen from outside. */
+export interface SglangSettings {
+  /** The end of a session is told with `POST /close_session`. */
+  readonly closeSession: boolean;
+  /** Whether its OpenAI endpoints take the hint field too; stock ones have it at `/generate` alone. */
+  readonly openaiHints: boolean;
+  /** Member of the body that pins a rank. */
+  readonly rankField: 'routed_dp_rank' | 'data_parallel_rank';
+  /** It runs with `--schedule-low-priority-values-first`. */
+  readonly lowPriorityFirst: boolean;
+}
+
 /** One configured worker. */
 export interface WorkerConfig {
   /** null = stable hash of the url. */
@@ -185,6 +197,8 @@ export interface WorkerConfig {
     readonly tpSize: number;
     readonly ppSize: number;
   } | null;
+  /** How it is spoken to when its dialect is `sglang`; null or absent = as a new release without flags. */
+  readonly sglang?: SglangSettings | null;
   /** Where the blocks that it computes for others may go; null or absent = anywhere. */
   readonly kvTransfer?: {
     readonly domain: string;

@@ -10,7 +10,7 @@ import {
   type WorkerCapabilities,
 } from '../fleet/index.ts';
 import { type Clock, errorText, type Logger, PointsmanError } from '../plugin/index.ts';
-import { AUTO, DIALECTS, dialectProblem } from './dialects.ts';
+import { AUTO, DIALECTS, dialectOf, dialectProblem } from './dialects.ts';
 import type { AskEngine } from './engine-description.ts';
 import { recognizeEngine } from './recognize-engine.ts';
 import { type ReportedLoad, readReportedLoad } from './reported-load.ts';
@@ -36,10 +36,14 @@ export async function askCapabilities(url: string, signal: AbortSignal): Promise
 }
 
 /**
- * What the engine at a base url says of its own load at `GET /metrics`; null when it says nothing of it.
+ * What a worker's engine says of its own load: where its dialect says, else at `GET /metrics`; null when it says nothing of it.
  * @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers, or more than a MiB.
  */
-export async function askReportedLoad(url: string, signal: AbortSignal): Promise<ReportedLoad | null> {
+export async function askReportedLoad(worker: Worker, signal: AbortSignal): Promise<ReportedLoad | null> {
+  const { url } = worker.spec;
+  const { load } = dialectProblem(worker) === null ? dialectOf(worker, DIALECTS) : {};
+  const told = load === undefined ? null : await load(engineAt(url, signal));
+  if (told !== null) return told;
   const { status, body } = await get(url, '/metrics', signal);
   return status === 200 ? readReportedLoad(body.toString('utf8')) : null;
 }

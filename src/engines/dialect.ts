@@ -2,6 +2,7 @@
 // control and failures belong to the transport.
 import type { Worker } from '../fleet/index.ts';
 import type { AskEngine, EngineDescription } from './engine-description.ts';
+import type { ReportedLoad } from './reported-load.ts';
 import type { EngineReport, EngineRequest, ReportedHintOutcome } from './types.ts';
 
 /** A request in an engine's own words. */
@@ -10,6 +11,12 @@ export interface EngineCall {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+}
+
+/** A call that no answer is read from; nobody waits for it and it is made once. */
+export interface SideCall extends EngineCall {
+  /** What it is, for metrics and the log. */
+  readonly name: 'close_session' | 'abort';
 }
 
 /** Receives what an answer reader found, in order. */
@@ -36,7 +43,8 @@ export interface EngineDialect {
   speaks(hashScheme: string): boolean;
   /** Throws PointsmanError PM_ENGINE_REQUEST when the request cannot be written. */
   call(request: EngineRequest): EngineCall;
-  read(request: EngineRequest, sink: AnswerSink): AnswerReader;
+  /** @param headers of the response head, by lower-case name. */
+  read(request: EngineRequest, sink: AnswerSink, headers: Readonly<Record<string, string>>): AnswerReader;
   /**
    * Outcomes of hints that are known with the response head: those in its headers, by lower-case name, and those that the dialect
    * itself decided, as an engine has no words for every action.
@@ -50,8 +58,12 @@ export interface EngineDialect {
   readonly privateHeaders: ReadonlySet<string>;
   /** What an engine of this dialect says of itself; null = the engine that answers is not one. Absent = it is not asked. */
   describe?(ask: AskEngine): Promise<EngineDescription | null>;
+  /** What an engine of this dialect says of its load where that is not `GET /metrics`; null = nothing. Absent = it is there. */
+  load?(ask: AskEngine): Promise<ReportedLoad | null>;
   /** A call to make once the answer is complete, such as closing a session; null = none. Absent = never. */
-  afterAnswer?(request: EngineRequest): EngineCall | null;
+  afterAnswer?(request: EngineRequest): SideCall | null;
+  /** A call that ends a request under way, where the engine notices a closed connection late; null = none. Absent = never. */
+  abortCall?(request: EngineRequest): SideCall | null;
 }
 
 /** Whether the worker has more than one rank, so that the engine must be told which one is meant. */

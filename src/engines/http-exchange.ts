@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Worker } from '../fleet/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import type { AnswerReader, EngineDialect } from './dialect.ts';
+import type { AnswerReader, AnswerSink, EngineDialect, SideCall } from './dialect.ts';
 import { engineError, MAX_ERROR_BYTES } from './engine-error.ts';
 import type { ConnectionFault } from './http-transport.ts';
 import { flattenHeaders, relayedHeaders } from './response-headers.ts';
@@ -15,6 +15,7 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   readonly #request: EngineRequest;
   readonly #sink: EngineSink;
   readonly #fault: (worker: Worker, kind: ConnectionFault) => void;
+  readonly #aside: (request: EngineRequest, call: SideCall) => void;
   #dialect: EngineDialect | null = null;
   #controller: Dispatcher.DispatchController | null = null;
   #reader: AnswerReader | null = null;
@@ -32,10 +33,12 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     request: EngineRequest,
     sink: EngineSink,
     fault: (worker: Worker, kind: ConnectionFault) => void,
+    aside: (request: EngineRequest, call: SideCall) => void,
   ) {
     this.#request = request;
     this.#sink = sink;
     this.#fault = fault;
+    this.#aside = aside;
   }
 
   readWith(dialect: EngineDialect): void {
@@ -62,7 +65,11 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     this.#deferred = null;
     if (this.#over) return;
     this.#over = true;
-    this.#controller?.abort(new PointsmanError('PM_ENGINE_LOST', 'the request was aborted'));
+    // What never reached a connection has nothing to end at the engine.
+    if (this.#controller === null) return;
+    this.#controller.abort(new PointsmanError('PM_ENGINE_LOST', 'the request was aborted'));
+    const call = this.#dialect?.abortCall?.(this.#request) ?? null;
+    if (call !== null) this.#aside(this.#request, call);
   }
 
   pause(): void {
@@ -101,14 +108,15 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     const request = this.#request;
     const anyLength =
       request.stream || (request.handoff ?? null) !== null || dialect.rewrites?.(request) === true;
-    this.#reader = dialect.read(this.#request, {
+    const sink: AnswerSink = {
       relay: (bytes) => {
         if (!this.#over) this.#sink.data(bytes);
       },
       tokens: (count) => {
         if (!this.#over) this.#sink.tokens(count);
       },
-    });
+    };
+    this.#reader = dialect.read(request, sink, headers);
     this.#sink.head(
       status,
       relayedHeaders(headers, dialect.privateHeaders, anyLength),
@@ -145,7 +153,10 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     }
     const report = this.#reader?.end();
     // The last bytes may have made the client's side abort.
-    if (report !== undefined && !this.#over) this.#end(() => this.#sink.finished(report));
+    if (report === undefined || this.#over) return;
+    this.#end(() => this.#sink.finished(report));
+    const call = this.#dialect?.afterAnswer?.(this.#request) ?? null;
+    if (call !== null) this.#aside(this.#request, call);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

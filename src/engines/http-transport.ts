@@ -3,8 +3,8 @@
 import { Pool } from 'undici';
 import type { Worker } from '../fleet/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import { PointsmanError } from '../plugin/index.ts';
-import type { EngineDialect } from './dialect.ts';
+import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import type { EngineDialect, SideCall } from './dialect.ts';
 import { dialectOf } from './dialects.ts';
 import { HttpExchange } from './http-exchange.ts';
 import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from './types.ts';
@@ -17,6 +17,8 @@ export interface HttpTransportDeps {
   /** By name, as workers carry it in their spec. */
   readonly dialects: ReadonlyMap<string, EngineDialect>;
   readonly metrics: Metrics;
+  /** Told of calls beside a request that failed; absent = nobody. */
+  readonly log?: Logger;
 }
 
 /** An engine transport over HTTP. */
@@ -29,6 +31,8 @@ export interface HttpTransport extends EngineTransport {
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Idle connections are dropped before engines drop theirs (5 s is common), so that no request meets a closing socket. */
 const KEEP_ALIVE_MS = 4_000;
+/** Nobody waits for the answer to a call beside a request; after this time it counts as failed, in ms. */
+const SIDE_CALL_TIMEOUT_MS = 5_000;
 
 /** Creates the transport. Answers have no time limit: a long prompt may be silent for minutes. */
 export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
@@ -53,10 +57,39 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
   const fault = (worker: Worker, kind: ConnectionFault): void => {
     deps.metrics.count('pointsman_engine_connection_faults_total', { worker: String(worker.spec.id), kind });
   };
+  const aside = (request: EngineRequest, call: SideCall): void => {
+    if (closed) return;
+    const worker = String(request.worker.spec.id);
+    const over = (result: 'ok' | 'failed', why = ''): void => {
+      if (closed) return;
+      deps.metrics.count('pointsman_engine_side_calls_total', { worker, call: call.name, result });
+      if (result === 'failed')
+        deps.log?.warn(`worker ${worker} did not take ${call.path}: ${why}`, {
+          worker,
+          request: request.requestId,
+        });
+    };
+    const { origin, pathname } = new URL(request.worker.spec.url);
+    poolOf(origin)
+      .request({
+        method: 'POST',
+        path: pathname.replace(/\/$/, '') + call.path,
+        headers: call.headers,
+        body: call.body,
+        headersTimeout: SIDE_CALL_TIMEOUT_MS,
+        bodyTimeout: SIDE_CALL_TIMEOUT_MS,
+      })
+      .then(async ({ body, statusCode }) => {
+        await body.dump();
+        if (statusCode < 300) over('ok');
+        else over('failed', `status ${statusCode}`);
+      })
+      .catch((thrown: unknown) => over('failed', errorText(thrown)));
+  };
 
   return {
     dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
-      const exchange = new HttpExchange(request, sink, fault);
+      const exchange = new HttpExchange(request, sink, fault, aside);
       try {
         if (closed) throw new PointsmanError('PM_ENGINE_UNREACHABLE', 'the router is stopping');
         const dialect = dialectOf(request.worker, deps.dialects);

@@ -51,6 +51,8 @@ function decodeMapBatch(reader: MsgpackReader, fields: EventFields): KvEventBatc
       events = decodeEvents(reader, fields);
     } else if (key === 'data_parallel_rank' || key === 'attn_dp_rank' || key === 'dp_rank')
       rank = readRank(reader);
+    // Of a tagged batch: which class it is.
+    else if (key === 'type') reader.skip();
     else {
       reader.skip();
       fields.skippedFields += 1;

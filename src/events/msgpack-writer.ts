@@ -70,6 +70,34 @@ export class MsgpackWriter {
     this.#at += 8;
   }
 
+  /** The same bits as a signed 64-bit number. */
+  signed64(lo: number, hi: number): void {
+    if (hi < 0x80000000) {
+      this.unsigned64(lo, hi);
+      return;
+    }
+    // From -2^31 on the high half is all ones and the low half is the number itself.
+    const low = hi === 0xffffffff && lo >= 0x80000000 ? lo | 0 : null;
+    if (low === null) {
+      this.#byte(0xd3);
+      this.#view.setUint32(this.#at, hi);
+      this.#view.setUint32(this.#at + 4, lo);
+      this.#at += 8;
+    } else if (low >= -32) this.#byte(low & 0xff);
+    else if (low >= -0x80) {
+      this.#byte(0xd0);
+      this.#byte(low & 0xff);
+    } else if (low >= -0x8000) {
+      this.#byte(0xd1);
+      this.#view.setInt16(this.#at, low);
+      this.#at += 2;
+    } else {
+      this.#byte(0xd2);
+      this.#view.setInt32(this.#at, low);
+      this.#at += 4;
+    }
+  }
+
   unsignedArray(values: Uint32Array): void {
     this.array(values.length);
     for (let i = 0; i < values.length; i += 1) this.unsigned(values[i]!);

@@ -1,4 +1,5 @@
 // What is known of workers.
+import type { SglangSettings } from '../config/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Role, WorkerId } from '../plugin/index.ts';
 import type { RecognizedEngine } from './engine-description.ts';
@@ -106,6 +107,8 @@ export interface WorkerSpec {
   readonly registered?: boolean;
   /** How it hands KV over; null or absent = as its engine says. */
   readonly handoff?: WorkerHandoff | null;
+  /** How it is spoken to when its dialect is `sglang`; null or absent = as a new release without flags. */
+  readonly sglang?: SglangSettings | null;
   /** How hints are written for its engine: the envelope, or the payload of its copy alone as older engines take it. Absent = `envelope`. */
   readonly hintForm?: 'envelope' | 'legacy';
   /** Null or absent = its blocks may go anywhere. */

@@ -547,6 +547,11 @@ export const METRICS = {
     help: 'Connections to workers that were refused, or broke before the answer was complete.',
     labels: ['worker', 'kind'],
   },
+  pointsman_engine_side_calls_total: {
+    kind: 'counter',
+    help: 'Calls to engines beside a request: the end of a session (close_session), an abort (abort). By result (ok, failed).',
+    labels: ['worker', 'call', 'result'],
+  },
   // --- services ---
   pointsman_indexer_requests_total: {
     kind: 'counter',

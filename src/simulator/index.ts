@@ -21,6 +21,11 @@ export {
   type VllmDoubleOptions,
 } from './doubles/vllm-double.ts';
 export { readVllmServe, VLLM_SERVE_DEFAULTS, type VllmServe } from './doubles/vllm-serve.ts';
+export {
+  type SglangDouble,
+  type SglangDoubleOptions,
+  startSglangDouble,
+} from './doubles/sglang/sglang-double.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,

@@ -47,6 +47,8 @@ export interface DoubleRank {
   readonly events: Pick<EventPublisher, 'endpoint' | 'replayEndpoint'> | null;
   /** Where peers ask it for KV, `tcp://127.0.0.1:port`. */
   readonly control: string;
+  /** Empties its cache, and says so. Nothing may be under way. */
+  clear(): void;
   close(): void;
 }
 
@@ -78,23 +80,28 @@ export async function startDoubleRank(options: DoubleRankOptions): Promise<Doubl
       onAnswer: () => undefined,
     });
     closing.push(() => source.close());
-    const engine = createSimulatedEngine(settings, {
-      hasher,
-      peers,
-      engineId,
-      announceRate: (key, gbps) => source.announceRate(key, gbps),
-      vocabulary: TINY_WORDS,
-    });
+    const newEngine = () =>
+      createSimulatedEngine(settings, {
+        hasher,
+        peers,
+        engineId,
+        announceRate: (key, gbps) => source.announceRate(key, gbps),
+        vocabulary: TINY_WORDS,
+      });
     const events = await publisherOf(options);
     if (events !== null) closing.push(() => events.close());
     const silent = faults.eventsOff === true || faults.prefixCachingOff === true;
     const publish = (list: readonly KvEvent[], at: number): void => {
       if (!silent) events?.publish(list, at);
     };
-    const running = new EngineDriver({ engine, clock, publish });
+    const running = new EngineDriver({ engine: newEngine(), clock, publish });
     driver = running;
     closing.push(() => running.close());
-    return { driver: running, events, control: source.endpoint, close };
+    const clear = (): void => {
+      running.replace(newEngine());
+      publish([{ kind: 'cleared' }], clock.now());
+    };
+    return { driver: running, events, control: source.endpoint, clear, close };
   } catch (error) {
     close();
     throw error;
