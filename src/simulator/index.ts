@@ -12,6 +12,7 @@ export {
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { promptMs } from './core/timing.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,
@@ -29,8 +30,9 @@ export type {
   SimulatedResult,
   SimulatedRole,
   SimulatorSink,
+  TimingName,
 } from './types.ts';
-export { HANDOFF_KINDS } from './types.ts';
+export { HANDOFF_KINDS, TIMING_NAMES } from './types.ts';
 export { BlockEnds } from './virtual/block-ends.ts';
 export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {
