@@ -17,9 +17,36 @@ export function createCandidateTable(capacity: number): CandidateTable {
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
     onCpu: new Float64Array(capacity),
+    ...createPhaseColumns(capacity),
+    averageOutputTokens: null,
     hasCopies: false,
     copyableBlocks: new Float64Array(capacity),
     sourcePrefixBlocks: new Float64Array(capacity),
+  };
+}
+
+/** What a table says of bookings. */
+export type PhaseTable = Pick<
+  CandidateTable,
+  | 'inFlightBlocks'
+  | 'prefillRequests'
+  | 'prefillTokens'
+  | 'prefillAttention'
+  | 'prefillFrontMs'
+  | 'decodeRequests'
+  | 'bookedPromptTokens'
+>;
+
+/** Columns about bookings for `capacity` rows, all 0. */
+export function createPhaseColumns(capacity: number): PhaseTable {
+  return {
+    inFlightBlocks: new Float64Array(capacity),
+    prefillRequests: new Float64Array(capacity),
+    prefillTokens: new Float64Array(capacity),
+    prefillAttention: new Float64Array(capacity),
+    prefillFrontMs: new Float64Array(capacity),
+    decodeRequests: new Float64Array(capacity),
+    bookedPromptTokens: new Float64Array(capacity),
   };
 }
 

@@ -11,6 +11,16 @@ const COLUMNS = {
   'preferred-taint': ['preferredTaintMultiplier'],
   occupancy: ['occupancy'],
   device: ['onCpu'],
+  'in-flight-blocks': ['inFlightBlocks'],
+  'request-phases': [
+    'prefillRequests',
+    'prefillTokens',
+    'prefillAttention',
+    'prefillFrontMs',
+    'decodeRequests',
+    'bookedPromptTokens',
+  ],
+  'output-length': [],
   'kv-copy-locations': ['copyableBlocks', 'sourcePrefixBlocks'],
   'session-lineage': [],
 } as const satisfies Record<WorkerInput, readonly (keyof CandidateTable)[]>;

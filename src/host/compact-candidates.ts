@@ -26,6 +26,13 @@ export class CompactCandidates {
   readonly preferredTaintMultiplier = new LazyColumn(this.#rows);
   readonly occupancy = new LazyColumn(this.#rows);
   readonly onCpu = new LazyColumn(this.#rows);
+  readonly inFlightBlocks = new LazyColumn(this.#rows);
+  readonly prefillRequests = new LazyColumn(this.#rows);
+  readonly prefillTokens = new LazyColumn(this.#rows);
+  readonly prefillAttention = new LazyColumn(this.#rows);
+  readonly prefillFrontMs = new LazyColumn(this.#rows);
+  readonly decodeRequests = new LazyColumn(this.#rows);
+  readonly bookedPromptTokens = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
 
@@ -46,12 +53,21 @@ export class CompactCandidates {
     if (inputs.has('preferred-taint')) shown.push(this.preferredTaintMultiplier);
     if (inputs.has('occupancy')) shown.push(this.occupancy);
     if (inputs.has('device')) shown.push(this.onCpu);
+    if (inputs.has('in-flight-blocks')) shown.push(this.inFlightBlocks);
+    if (inputs.has('request-phases')) {
+      shown.push(this.prefillRequests, this.prefillTokens, this.prefillAttention);
+      shown.push(this.prefillFrontMs, this.decodeRequests, this.bookedPromptTokens);
+    }
     if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
     this.#shown = shown;
   }
 
   get count(): number {
     return this.#rows.count;
+  }
+
+  get averageOutputTokens(): number | null {
+    return this.#source.averageOutputTokens;
   }
 
   get hasTierMatches(): boolean {
@@ -78,6 +94,13 @@ export class CompactCandidates {
     this.preferredTaintMultiplier.keepIn(own.preferredTaintMultiplier);
     this.occupancy.keepIn(own.occupancy);
     this.onCpu.keepIn(own.onCpu);
+    this.inFlightBlocks.keepIn(own.inFlightBlocks);
+    this.prefillRequests.keepIn(own.prefillRequests);
+    this.prefillTokens.keepIn(own.prefillTokens);
+    this.prefillAttention.keepIn(own.prefillAttention);
+    this.prefillFrontMs.keepIn(own.prefillFrontMs);
+    this.decodeRequests.keepIn(own.decodeRequests);
+    this.bookedPromptTokens.keepIn(own.bookedPromptTokens);
     this.copyableBlocks.keepIn(own.copyableBlocks);
     this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
   }
@@ -103,6 +126,13 @@ export class CompactCandidates {
     this.preferredTaintMultiplier.point(source.preferredTaintMultiplier);
     this.occupancy.point(source.occupancy);
     this.onCpu.point(source.onCpu);
+    this.inFlightBlocks.point(source.inFlightBlocks);
+    this.prefillRequests.point(source.prefillRequests);
+    this.prefillTokens.point(source.prefillTokens);
+    this.prefillAttention.point(source.prefillAttention);
+    this.prefillFrontMs.point(source.prefillFrontMs);
+    this.decodeRequests.point(source.decodeRequests);
+    this.bookedPromptTokens.point(source.bookedPromptTokens);
     this.copyableBlocks.point(source.copyableBlocks);
     this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
   }

@@ -1,6 +1,6 @@
 // What a component sees of the candidates: an object with exactly the groups it declared, made once per component over the
 // pipeline's own copy of the columns. A column is copied when it is read here.
-import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from '../plugin/index.ts';
+import type { CacheColumns, CopyColumns, LoadColumns, PhaseColumns, WorkerInput } from '../plugin/index.ts';
 import type { CompactCandidates } from './compact-candidates.ts';
 import type { LazyColumn } from './lazy-column.ts';
 
@@ -17,6 +17,9 @@ export function componentView(
   if (inputs.includes('preferred-taint')) view.show('preferredTaintMultiplier');
   if (inputs.includes('occupancy')) view.show('occupancy');
   if (inputs.includes('device')) view.show('onCpu');
+  if (inputs.includes('in-flight-blocks')) view.show('inFlightBlocks');
+  if (inputs.includes('request-phases')) addGroup(view, 'phases', new PhaseView(candidates));
+  if (inputs.includes('output-length')) view.show('averageOutputTokens');
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
   if (inputs.includes('session-lineage')) view.show('lineage');
   return view;
@@ -76,6 +79,13 @@ class CandidatesView {
     onCpu() {
       return this.#candidates.onCpu.values;
     },
+    inFlightBlocks() {
+      return this.#candidates.inFlightBlocks.values;
+    },
+    // Null where no answer has finished.
+    averageOutputTokens() {
+      return this.#candidates.averageOutputTokens;
+    },
     // Null where it is switched off; an empty one would say that no session has anything.
     lineage() {
       return this.#candidates.lineage;
@@ -91,6 +101,8 @@ type CandidateMember =
   | 'preferredTaintMultiplier'
   | 'occupancy'
   | 'onCpu'
+  | 'inFlightBlocks'
+  | 'averageOutputTokens'
   | 'lineage';
 
 class CacheView {
@@ -143,6 +155,36 @@ class LoadView {
     },
     activeRequests() {
       return this.#candidates.activeRequests.values;
+    },
+  };
+}
+
+class PhaseView {
+  readonly #candidates: CompactCandidates;
+
+  constructor(candidates: CompactCandidates) {
+    this.#candidates = candidates;
+    addGetters(this, PhaseView.#getters);
+  }
+
+  static readonly #getters: Getters<PhaseView, keyof PhaseColumns> = {
+    prefillRequests() {
+      return this.#candidates.prefillRequests.values;
+    },
+    prefillTokens() {
+      return this.#candidates.prefillTokens.values;
+    },
+    prefillAttention() {
+      return this.#candidates.prefillAttention.values;
+    },
+    prefillFrontMs() {
+      return this.#candidates.prefillFrontMs.values;
+    },
+    decodeRequests() {
+      return this.#candidates.decodeRequests.values;
+    },
+    promptTokens() {
+      return this.#candidates.bookedPromptTokens.values;
     },
   };
 }

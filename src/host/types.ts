@@ -19,6 +19,12 @@ export interface RoleNeeds {
   readonly load: boolean;
   readonly preferredTaint: boolean;
   readonly occupancy: boolean;
+  /** Which leading blocks of a prompt bookings hold. */
+  readonly inFlight: boolean;
+  /** What bookings are at. */
+  readonly phases: boolean;
+  /** How long answers are. */
+  readonly outputLength: boolean;
   /** Copy sources per candidate, for selection. */
   readonly copies: boolean;
   /** Matched chain kept until the hint stage. */
@@ -63,6 +69,22 @@ export interface CandidateTable {
   occupancy: Float64Array;
   /** 1 = its worker says that it runs on a CPU. */
   onCpu: Float64Array;
+  /** Leading blocks of the prompt that bookings of the row hold. */
+  inFlightBlocks: Float64Array;
+  /** Bookings without a first token. */
+  prefillRequests: Float64Array;
+  /** Prompt tokens that these have to compute. */
+  prefillTokens: Float64Array;
+  /** What attention adds, in tokens squared. */
+  prefillAttention: Float64Array;
+  /** Ms that the oldest of them has been at the front. */
+  prefillFrontMs: Float64Array;
+  /** Bookings past their first token. */
+  decodeRequests: Float64Array;
+  /** Prompt tokens of all bookings. */
+  bookedPromptTokens: Float64Array;
+  /** Mean tokens of answers; null = not known. */
+  averageOutputTokens: number | null;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
   /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */

@@ -8,6 +8,7 @@ import type {
   HintInput,
   KvCopyLocations,
   LoadColumns,
+  PhaseColumns,
   SessionLineage,
   WorkerInput,
 } from '../plugin/index.ts';
@@ -28,6 +29,14 @@ const LOAD: MembersOf<LoadColumns> = {
   activePrefillTokens: true,
   decodeCostBlocks: true,
   activeRequests: true,
+};
+const PHASES: MembersOf<PhaseColumns> = {
+  prefillRequests: true,
+  prefillTokens: true,
+  prefillAttention: true,
+  prefillFrontMs: true,
+  decodeRequests: true,
+  promptTokens: true,
 };
 const COPIES: MembersOf<CopyColumns> = { copyableBlocks: true, sourcePrefixBlocks: true };
 const LOCATIONS: MembersOf<KvCopyLocations> = { owners: true, localPrefixBlocks: true, bestSource: true };
@@ -61,6 +70,7 @@ export const HINT_MEMBERS: readonly (ShownInput & { readonly input: HintInput })
 export const WORKER_MEMBERS: readonly (ShownInput & { readonly input: WorkerInput })[] = [
   { input: 'cache', as: 'cache', members: CACHE },
   { input: 'load', as: 'load', members: LOAD },
+  { input: 'request-phases', as: 'phases', members: PHASES },
   { input: 'kv-copy-locations', as: 'copies', members: COPIES },
   { input: 'session-lineage', as: 'lineage', members: LINEAGE },
 ];

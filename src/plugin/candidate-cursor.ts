@@ -1,6 +1,6 @@
 // Per-worker view over columns: one cursor object whose prototype getters read the current row. Building an object per worker
 // would cost ten times the scan itself. Columns are looked up once per decision, at the first reading: the host copies them then.
-import type { CacheColumns, CopyColumns, LoadColumns, WorkerInput } from './inputs.ts';
+import type { CacheColumns, CopyColumns, LoadColumns, PhaseColumns, WorkerInput } from './inputs.ts';
 import type { SessionLineage } from './session-lineage.ts';
 
 /** Columns as a cursor reads them; groups that were not declared are missing. */
@@ -12,6 +12,9 @@ export interface CursorColumns {
   readonly preferredTaintMultiplier?: ArrayLike<number>;
   readonly occupancy?: ArrayLike<number>;
   readonly onCpu?: ArrayLike<number>;
+  readonly inFlightBlocks?: ArrayLike<number>;
+  readonly phases?: PhaseColumns;
+  readonly averageOutputTokens?: number | null;
   readonly copies?: CopyColumns;
   readonly lineage?: SessionLineage | null;
 }
@@ -101,6 +104,53 @@ class LoadRow {
   }
 }
 
+class PhaseRow {
+  private readonly at: Position;
+  private prefillRequestsColumn: ArrayLike<number> | null = null;
+  private prefillTokensColumn: ArrayLike<number> | null = null;
+  private prefillAttentionColumn: ArrayLike<number> | null = null;
+  private prefillFrontMsColumn: ArrayLike<number> | null = null;
+  private decodeRequestsColumn: ArrayLike<number> | null = null;
+  private promptTokensColumn: ArrayLike<number> | null = null;
+
+  constructor(at: Position) {
+    this.at = at;
+  }
+  /** Another decision begins. */
+  forget(): void {
+    this.prefillRequestsColumn = null;
+    this.prefillTokensColumn = null;
+    this.prefillAttentionColumn = null;
+    this.prefillFrontMsColumn = null;
+    this.decodeRequestsColumn = null;
+    this.promptTokensColumn = null;
+  }
+  get prefillRequests(): number {
+    this.prefillRequestsColumn ??= this.at.columns.phases!.prefillRequests;
+    return this.prefillRequestsColumn[this.at.row]!;
+  }
+  get prefillTokens(): number {
+    this.prefillTokensColumn ??= this.at.columns.phases!.prefillTokens;
+    return this.prefillTokensColumn[this.at.row]!;
+  }
+  get prefillAttention(): number {
+    this.prefillAttentionColumn ??= this.at.columns.phases!.prefillAttention;
+    return this.prefillAttentionColumn[this.at.row]!;
+  }
+  get prefillFrontMs(): number {
+    this.prefillFrontMsColumn ??= this.at.columns.phases!.prefillFrontMs;
+    return this.prefillFrontMsColumn[this.at.row]!;
+  }
+  get decodeRequests(): number {
+    this.decodeRequestsColumn ??= this.at.columns.phases!.decodeRequests;
+    return this.decodeRequestsColumn[this.at.row]!;
+  }
+  get promptTokens(): number {
+    this.promptTokensColumn ??= this.at.columns.phases!.promptTokens;
+    return this.promptTokensColumn[this.at.row]!;
+  }
+}
+
 class CopyRow {
   private readonly at: Position;
   private copyableBlocksColumn: ArrayLike<number> | null = null;
@@ -155,10 +205,12 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   const getters: PropertyDescriptorMap = {};
   const cache = new CacheRow(at);
   const load = new LoadRow(at);
+  const phases = new PhaseRow(at);
   const copies = new CopyRow(at);
   let taints: ArrayLike<number> | null = null;
   let occupancy: ArrayLike<number> | null = null;
   let onCpu: ArrayLike<number> | null = null;
+  let inFlight: ArrayLike<number> | null = null;
   if (inputs.includes('cache')) getters.cache = { get: () => cache, enumerable: true };
   if (inputs.includes('load')) getters.load = { get: () => load, enumerable: true };
   if (inputs.includes('preferred-taint')) {
@@ -188,6 +240,19 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       enumerable: true,
     };
   }
+  if (inputs.includes('in-flight-blocks')) {
+    getters.inFlightBlocks = {
+      get: () => {
+        inFlight ??= at.columns.inFlightBlocks!;
+        return inFlight[at.row]!;
+      },
+      enumerable: true,
+    };
+  }
+  if (inputs.includes('request-phases')) getters.phases = { get: () => phases, enumerable: true };
+  if (inputs.includes('output-length')) {
+    getters.averageOutputTokens = { get: () => at.columns.averageOutputTokens ?? null, enumerable: true };
+  }
   if (inputs.includes('kv-copy-locations')) getters.copies = { get: () => copies, enumerable: true };
   if (inputs.includes('session-lineage')) {
     getters.lineage = { get: () => at.columns.lineage ?? null, enumerable: true };
@@ -199,10 +264,12 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       at.columns = columns;
       cache.forget();
       load.forget();
+      phases.forget();
       copies.forget();
       taints = null;
       occupancy = null;
       onCpu = null;
+      inFlight = null;
     },
     moveTo(row) {
       at.row = row;

@@ -48,6 +48,7 @@ export {
   type Granted,
   type LoadColumns,
   type Merge,
+  type PhaseColumns,
   type Row,
   WORKER_INPUTS,
   type WorkerInput,

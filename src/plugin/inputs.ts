@@ -46,6 +46,28 @@ export interface CopyColumns {
   readonly sourcePrefixBlocks: Column;
 }
 
+/**
+ * What the bookings of each candidate are at, and have still to do. A booking is a request from its selection to its end; it has its
+ * first token when the engine sends one, until then its prompt is taken as still to be computed.
+ */
+export interface PhaseColumns {
+  /** Bookings without a first token. */
+  readonly prefillRequests: Column;
+  /** Prompt tokens these have to compute: n of each, summed; what was cached at its booking is left out. */
+  readonly prefillTokens: Column;
+  /**
+   * What attention adds to that: n × (c + n / 2) of each, summed, where c = its prompt tokens that were cached. A time of
+   * n × (a + b × (c + n / 2)) per booking is then a × `prefillTokens` + b × `prefillAttention`, whatever a and b a policy takes.
+   */
+  readonly prefillAttention: Column;
+  /** How long the oldest booking without a first token has been at the front, in ms: since its own booking or the last first token; 0 without one. */
+  readonly prefillFrontMs: Column;
+  /** Bookings past their first token. */
+  readonly decodeRequests: Column;
+  /** Prompt tokens of all bookings, cached or not; blocks that several share count for each. */
+  readonly promptTokens: Column;
+}
+
 /** What each input of a worker-selection component adds to its candidates. */
 export interface WorkerInputs {
   readonly cache: { readonly cache: CacheColumns };
@@ -56,6 +78,15 @@ export interface WorkerInputs {
   readonly occupancy: { readonly occupancy: Column };
   /** 1 = the worker says that it runs on a CPU, 0 = on anything else, or it does not say. */
   readonly device: { readonly onCpu: Column };
+  /**
+   * Leading blocks of the prompt that bookings of the candidate hold which have not ended: computed, being computed, or about to be.
+   * What is resident besides is in `cache`; the longer of the two is what the request will find. 0 where prompts are not hashed.
+   */
+  readonly 'in-flight-blocks': { readonly inFlightBlocks: Column };
+  /** What the candidate's bookings are at. */
+  readonly 'request-phases': { readonly phases: PhaseColumns };
+  /** Mean tokens of the partition's finished answers, the last ones weighing most; null = none has finished yet. */
+  readonly 'output-length': { readonly averageOutputTokens: number | null };
   /** Copies that a hint could bring from a peer. */
   readonly 'kv-copy-locations': { readonly copies: CopyColumns };
   /** Which blocks sessions have where; null = switched off. */
@@ -72,6 +103,9 @@ export interface WorkerRowInputs {
   readonly 'preferred-taint': { readonly preferredTaintMultiplier: number };
   readonly occupancy: { readonly occupancy: number };
   readonly device: { readonly onCpu: number };
+  readonly 'in-flight-blocks': { readonly inFlightBlocks: number };
+  readonly 'request-phases': { readonly phases: Row<PhaseColumns> };
+  readonly 'output-length': { readonly averageOutputTokens: number | null };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
   readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
@@ -83,6 +117,9 @@ export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'preferred-taint',
   'occupancy',
   'device',
+  'in-flight-blocks',
+  'request-phases',
+  'output-length',
   'kv-copy-locations',
   'session-lineage',
 ]);

@@ -9,6 +9,8 @@ export { kvRetainSession } from './kv-retain-session/policy.ts';
 export { kvcr } from './kvcr/policy.ts';
 export { leastLoaded } from './least-loaded/policy.ts';
 export { passThrough } from './pass-through/policy.ts';
+export { pointsmanExpectedTime } from './pointsman-expected-time/policy.ts';
+export { pointsmanTunedCost } from './pointsman-tuned-cost/policy.ts';
 export { powerOfTwo } from './power-of-two/policy.ts';
 export { random } from './random/policy.ts';
 export { roundRobin } from './round-robin/policy.ts';

@@ -30,6 +30,8 @@ export interface BookingEnd {
   readonly report: EngineReport | null;
   /** Whether any token of output came. */
   readonly generated: boolean;
+  /** Tokens of output that came. */
+  readonly outputTokens: number;
   readonly hints: SentHints | null;
   readonly predictedTokens: number | null;
   /** Lets go of what is waited for; null = nothing is. */
@@ -41,6 +43,9 @@ export function endBooking(state: RoadState, booking: ExchangeBooking, end: Book
   const { scheduler, decisions, hintOutcomes, beliefs, clock } = state;
   const { request, reason, status, retries, report, hints } = end;
   const now = clock.now();
+  const { outputTokens } = end;
+  if (status < 400 && report !== null)
+    scheduler.answered(booking.attempt, report.outputTokens ?? outputTokens);
   scheduler.release(booking.attempt);
   // With its first token the prompt was computed, and that was told.
   if (!end.generated) state.loadFell(booking.workerId);

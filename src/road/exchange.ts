@@ -335,6 +335,7 @@ export class Exchange implements RoadTicket, CallerSink {
         retries: this.#earlierTries,
         report,
         generated: this.#output.begun,
+        outputTokens: this.#output.generated,
         hints: this.#hints,
         predictedTokens: this.#predictedTokens,
         stopWaiting,

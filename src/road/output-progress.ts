@@ -23,6 +23,11 @@ export class OutputProgress {
     return this.#begun;
   }
 
+  /** Tokens that are out. */
+  get generated(): number {
+    return this.#generated;
+  }
+
   /** Nothing is out yet: the blocks are those of the prompt. */
   booked({ blockSize }: ExchangeBooking): void {
     this.#blocks = Math.ceil(promptTokensOf(this.#request) / blockSize);

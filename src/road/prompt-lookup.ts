@@ -88,7 +88,7 @@ export class PromptLookups {
       holds
         ? known.hashes
         : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
-    const own = caller === null && exact && (wantsMatch || needs.load) ? compute() : null;
+    const own = caller === null && exact && (wantsMatch || needs.load || needs.inFlight) ? compute() : null;
     const booked = caller?.prompt.hashes ?? own;
     const hashed = wallMicros();
     const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;

@@ -1,7 +1,7 @@
 // The columns of one decision: eligible candidates with what the index found and the load they carry. One table is reused by
 // every decision; columns only ever grow.
 import type { PartitionCandidates } from '../fleet/index.ts';
-import { type CandidateTable, createCostColumns } from '../host/index.ts';
+import { type CandidateTable, createCostColumns, createPhaseColumns } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
 import type { SlotLoads } from './slot-loads.ts';
 import type { PlacementTable } from './types.ts';
@@ -30,6 +30,14 @@ export class CandidateColumns implements PlacementTable {
   preferredTaintMultiplier = new Float64Array(0);
   occupancy = new Float64Array(0);
   onCpu = new Float64Array(0);
+  inFlightBlocks = new Float64Array(0);
+  prefillRequests = new Float64Array(0);
+  prefillTokens = new Float64Array(0);
+  prefillAttention = new Float64Array(0);
+  prefillFrontMs = new Float64Array(0);
+  decodeRequests = new Float64Array(0);
+  bookedPromptTokens = new Float64Array(0);
+  averageOutputTokens: number | null = null;
   hasCopies = false;
   copyableBlocks = new Float64Array(0);
   sourcePrefixBlocks = new Float64Array(0);
@@ -160,6 +168,7 @@ export class CandidateColumns implements PlacementTable {
     this.loadAvailable.fill(1);
     this.occupancy = new Float64Array(length);
     this.onCpu = new Float64Array(length);
+    Object.assign(this, createPhaseColumns(length));
     this.copyableBlocks = new Float64Array(length);
     this.sourcePrefixBlocks = new Float64Array(length);
     this.activeDecodeBlocks = new Float64Array(length);

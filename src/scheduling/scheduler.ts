@@ -8,6 +8,7 @@ import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import type { PointsmanError } from '../plugin/index.ts';
 import { type BusyMarks, BusyWorkers } from './busy-workers.ts';
 import { CandidateColumns } from './candidate-table.ts';
+import { DeclaredFacts } from './declared-facts.ts';
 import {
   BUSY,
   type EligibilityRules,
@@ -49,6 +50,7 @@ export class Scheduler {
   /** Asked by admission queues. */
   readonly gate: QueueGate;
   readonly #now: () => number;
+  readonly #facts: DeclaredFacts;
   readonly #copySources: CopySources;
   readonly #placement: MutablePlacement;
   readonly #unlisten: () => void;
@@ -67,6 +69,7 @@ export class Scheduler {
     this.#prefillModel = options.prefill?.model ?? null;
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#now = () => options.clock?.now() ?? 0;
+    this.#facts = new DeclaredFacts(this.#loads, this.#now);
     this.#busy = new BusyWorkers(options.fleet, this.#loads, this.#now);
     const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
     this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
@@ -143,6 +146,7 @@ export class Scheduler {
     const durationMs = this.#prefillModel?.durationMs(partition.model, prefillTokens) ?? null;
     const sequence = hashes?.sequence ?? null;
     placement.attempt = this.#loads.book(slot, sequence, bookedBlocks(request), prefillTokens, durationMs);
+    this.#facts.booked(placement.attempt, request, prefillTokens);
     if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     return placement;
   }
@@ -171,7 +175,8 @@ export class Scheduler {
     const pick =
       target === null ? this.#policies.choose(runtime, table, facts, request) : this.#targeted(target);
     const { row } = pick;
-    const uncached = target?.prefillTokens ?? Math.max(0, promptTokens - (table.cachedTokens[row] ?? 0));
+    const uncached =
+      target?.prefillTokens ?? Math.max(0, promptTokens - this.#facts.cachedTokens(table, row, request));
     placement.attempt = 0;
     placement.slot = table.slots[row] ?? 0;
     placement.commit = pick.commitKvCopy === true ? this.#commitOf(row) : null;
@@ -196,6 +201,7 @@ export class Scheduler {
 
   /** The first output token of a booked attempt is out. False when the attempt holds no booking. */
   prefillCompleted(attempt: number): boolean {
+    this.#facts.firstToken(attempt);
     if (!this.#busy.active) return this.#loads.prefillCompleted(attempt);
     this.#busy.drain.before(attempt);
     const held = this.#loads.prefillCompleted(attempt);
@@ -227,6 +233,11 @@ export class Scheduler {
     const held = this.#loads.addOutputBlock(attempt, weight);
     this.#busy.drain.after(attempt, false, held);
     return held;
+  }
+
+  /** The answer of a booked attempt is complete, with so many tokens; call before its release. */
+  answered(attempt: number, outputTokens: number): void {
+    this.#facts.answered(attempt, outputTokens);
   }
 
   /** The owner of a booked attempt still wants it. False when the attempt holds no booking. */
@@ -271,6 +282,7 @@ export class Scheduler {
     );
     this.#loads.measure(hashes?.sequence ?? null);
     table.fillLoad(this.#loads, bookedBlocks(request));
+    this.#facts.fill(table, request);
     if (this.engineLoads.blends) this.engineLoads.blend(table, this.#now());
     this.#fillTaints(request);
     this.#fillCopies(request);

@@ -1,9 +1,10 @@
 // The load every booking puts on its (worker, rank), as columns indexed by slot, and the bookings themselves. All numbers are
 // multiples of 2^-30 below 2^23, so sums are exact and an empty slot is exactly zero.
 import type { HashPairs, OwnerSlot } from '../kv/index.ts';
-import type { Clock } from '../plugin/index.ts';
+import type { Clock, Partition } from '../plugin/index.ts';
 import { type ActivePrefill, ActivePrefills } from './active-prefills.ts';
 import { ActivePrefixes, type HeldPrefix } from './active-prefixes.ts';
+import { type BookedPhase, RequestPhases } from './request-phases.ts';
 
 interface Booking {
   readonly attempt: number;
@@ -17,6 +18,8 @@ interface Booking {
   /** What these weigh together. */
   ownWeight: number;
   readonly prefix: HeldPrefix | null;
+  /** Where it is; null = nobody follows it. */
+  phase: BookedPhase | null;
   /** Whether it got on since `idleBookings` was called last. */
   renewed: boolean;
   /** Neighbours in the slot's list of bookings. */
@@ -51,6 +54,8 @@ export class SlotLoads {
   activeRequests: Float64Array = new Float64Array(16);
 
   readonly #prefixes = new ActivePrefixes();
+  /** What followed bookings are at. */
+  readonly phases: RequestPhases = new RequestPhases();
   /** Null = prompts count in full until their first token. */
   readonly #prefills: ActivePrefills | null;
   readonly #bookings = new Map<number, Booking>();
@@ -94,6 +99,7 @@ export class SlotLoads {
 
   /** Makes the columns at least `slots` long, so that readers may index them without a check. */
   ensureCapacity(slots: number): void {
+    this.phases.ensureCapacity(slots);
     if (slots <= this.activeRequests.length) return;
     const length = Math.max(slots, this.activeRequests.length * 2);
     this.activePrefillTokens = grown(this.activePrefillTokens, length);
@@ -119,6 +125,14 @@ export class SlotLoads {
   /** Full blocks of the measured prompt, of `blocks` in all, that active requests of `slot` do not hold. */
   additionalBlocks(slot: OwnerSlot, blocks: number): number {
     return blocks - this.#prefixes.depthOf(slot);
+  }
+
+  /** Leading blocks of the measured prompt that active requests of each of `count` slots hold, at most `blocks`. */
+  fillHeldBlocks(held: Float64Array, slots: Int32Array, count: number, blocks: number): void {
+    if (!this.sharesPrompt) held.fill(0, 0, count);
+    else
+      for (let row = 0; row < count; row += 1)
+        held[row] = Math.min(blocks, this.#prefixes.depthOf(slots[row]!));
   }
 
   /**
@@ -148,6 +162,7 @@ export class SlotLoads {
       ownBlocks: sequence === null ? blocks : 0,
       ownWeight: sequence === null ? blocks : 0,
       prefix,
+      phase: null,
       renewed: true,
       previous: null,
       next: first,
@@ -159,6 +174,27 @@ export class SlotLoads {
     this.#addBlocks(slot, newBlocks);
     add(this.activeRequests, slot, 1);
     return booking.attempt;
+  }
+
+  /**
+   * Follows a booking just made through its phases, until it ends.
+   * @param uncachedTokens prompt tokens to compute, 0 to `promptTokens`.
+   */
+  follow(
+    attempt: number,
+    partition: Partition,
+    promptTokens: number,
+    uncachedTokens: number,
+    now: number,
+  ): void {
+    const booking = this.#bookings.get(attempt);
+    if (booking === undefined || booking.phase !== null) return;
+    booking.phase = this.phases.begin(booking.slot, partition, promptTokens, uncachedTokens, now);
+  }
+
+  /** Where a booking is; null = it is not followed, or there is none. */
+  phaseOf(attempt: number): BookedPhase | null {
+    return this.#bookings.get(attempt)?.phase ?? null;
   }
 
   /** The first token is out: nothing is left to prefill. False when the attempt holds no booking; repeating changes nothing. */
@@ -229,6 +265,7 @@ export class SlotLoads {
       freed += this.#prefixes.changedBlocks;
     }
     this.#endPrefill(booking);
+    if (booking.phase !== null) this.phases.end(booking.phase);
     this.#addBlocks(slot, -freed);
     add(this.activeRequests, slot, -1);
     return true;

@@ -7,6 +7,7 @@ import {
   ManualClock,
   NO_LOG,
   type Partition,
+  type PhaseColumns,
   type Role,
   type Row,
   type SelectionRequest,
@@ -29,6 +30,9 @@ export interface TrialCandidate {
   readonly occupancy?: number;
   /** Whether its worker says that it runs on a CPU; default false. */
   readonly onCpu?: boolean;
+  /** Leading blocks of the prompt that its bookings hold. */
+  readonly inFlightBlocks?: number;
+  readonly phases?: Partial<Row<PhaseColumns>>;
   /** What the best source on another worker holds for it. */
   readonly copies?: Partial<Row<CopyColumns>>;
 }

@@ -8,7 +8,8 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
   table.count = candidates.length;
   table.hasCopies = true;
   for (const [row, candidate] of candidates.entries()) {
-    const { cache = {}, copies, load, occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
+    const { cache = {}, copies, load, phases = {} } = candidate;
+    const { occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
     table.slots[row] = row;
     table.workerIds[row] = candidate.workerId ?? BigInt(row + 1);
     table.ranks[row] = candidate.rank ?? 0;
@@ -25,6 +26,13 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
     table.preferredTaintMultiplier[row] = preferredTaintMultiplier;
     table.occupancy[row] = occupancy;
     table.onCpu[row] = candidate.onCpu === true ? 1 : 0;
+    table.inFlightBlocks[row] = candidate.inFlightBlocks ?? 0;
+    table.prefillRequests[row] = phases.prefillRequests ?? 0;
+    table.prefillTokens[row] = phases.prefillTokens ?? 0;
+    table.prefillAttention[row] = phases.prefillAttention ?? 0;
+    table.prefillFrontMs[row] = phases.prefillFrontMs ?? 0;
+    table.decodeRequests[row] = phases.decodeRequests ?? 0;
+    table.bookedPromptTokens[row] = phases.promptTokens ?? 0;
     table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
     table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
   }

@@ -1,0 +1,64 @@
+// What scheduling finds out because a policy declared it: blocks in flight, phases of bookings, lengths of answers. Where no role asks,
+// nothing here is computed and no time is read.
+import { OutputLengths } from './output-lengths.ts';
+import { blocksOf } from './selection-facts.ts';
+import type { SlotLoads } from './slot-loads.ts';
+import type { PlacementRequest, PlacementTable } from './types.ts';
+
+/** The facts of one scheduler. */
+export class DeclaredFacts {
+  readonly #loads: SlotLoads;
+  readonly #now: () => number;
+  readonly #outputLengths = new OutputLengths();
+
+  /** @param now ms of the clock. */
+  constructor(loads: SlotLoads, now: () => number) {
+    this.#loads = loads;
+    this.#now = now;
+  }
+
+  /** Fills the columns that the request's role declared; `loads.measure` must have been called for its prompt. */
+  fill(table: PlacementTable, request: PlacementRequest): void {
+    const { count, slots } = table;
+    const { partition, runtime } = request;
+    const { needs } = runtime;
+    if (needs.inFlight) {
+      // What must not count on the cache does not count on what others compute either.
+      const blocks = request.overrides?.overlapCredit === false ? 0 : blocksOf(request);
+      this.#loads.fillHeldBlocks(table.inFlightBlocks, slots, count, blocks);
+    }
+    if (needs.phases) this.#loads.phases.fill(table, slots, count, this.#now());
+    if (needs.outputLength) table.averageOutputTokens = this.#outputLengths.meanOf(partition);
+  }
+
+  /**
+   * Prompt tokens that a row has to compute no more, or not again: cached there, or in flight where the role counts on that.
+   * May be more than the prompt.
+   */
+  cachedTokens(table: PlacementTable, row: number, { runtime, blockSize }: PlacementRequest): number {
+    const cached = table.cachedTokens[row] ?? 0;
+    if (!runtime.needs.inFlight) return cached;
+    return Math.max(cached, (table.inFlightBlocks[row] ?? 0) * blockSize);
+  }
+
+  /** A booking was made. @param uncachedTokens prompt tokens to compute, ≥ 0. */
+  booked(attempt: number, request: PlacementRequest, uncachedTokens: number): void {
+    const { partition, promptTokens, runtime } = request;
+    if (!runtime.needs.phases && !runtime.needs.outputLength) return;
+    const uncached = Math.min(promptTokens, uncachedTokens);
+    this.#loads.follow(attempt, partition, promptTokens, uncached, this.#now());
+  }
+
+  /** The first token of a booking is out; repeating changes nothing. */
+  firstToken(attempt: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase === null || phase.firstTokenAt !== null) return;
+    this.#loads.phases.firstToken(phase, this.#now());
+  }
+
+  /** The answer of a booking is complete; call before it ends. */
+  answered(attempt: number, outputTokens: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase !== null) this.#outputLengths.finished(phase.partition, outputTokens);
+  }
+}

@@ -1,0 +1,140 @@
+// What bookings are at, per slot: before or after their first token, with the work that prompts still ask for. Kept for bookings of
+// roles that declare it alone. Sums are of whole numbers below 2^53, so a slot without bookings is exactly zero.
+import type { PhaseTable } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import type { Partition } from '../plugin/index.ts';
+
+/** Where a booking is. Opaque to callers. */
+export interface BookedPhase {
+  readonly slot: OwnerSlot;
+  readonly partition: Partition;
+  readonly promptTokens: number;
+  /** Prompt tokens to compute, and those cached before them. */
+  readonly uncachedTokens: number;
+  readonly cachedTokens: number;
+  readonly bookedAt: number;
+  /** When its first token came; null = not yet. */
+  firstTokenAt: number | null;
+}
+
+/** The sums of all slots. */
+export class RequestPhases {
+  #prefillRequests: Float64Array = new Float64Array(16);
+  #prefillTokens: Float64Array = new Float64Array(16);
+  /** Twice the attention, which is a whole number. */
+  #doubleAttention: Float64Array = new Float64Array(16);
+  /** When the oldest booking without a first token came to the front. */
+  #anchors: Float64Array = new Float64Array(16);
+  #decodeRequests: Float64Array = new Float64Array(16);
+  #promptTokens: Float64Array = new Float64Array(16);
+
+  /** Makes room for `slots` slots. */
+  ensureCapacity(slots: number): void {
+    if (slots <= this.#anchors.length) return;
+    const length = Math.max(slots, 2 * this.#anchors.length);
+    this.#prefillRequests = grown(this.#prefillRequests, length);
+    this.#prefillTokens = grown(this.#prefillTokens, length);
+    this.#doubleAttention = grown(this.#doubleAttention, length);
+    this.#anchors = grown(this.#anchors, length);
+    this.#decodeRequests = grown(this.#decodeRequests, length);
+    this.#promptTokens = grown(this.#promptTokens, length);
+  }
+
+  /**
+   * A booking begins.
+   * @param uncachedTokens prompt tokens to compute, 0 to `promptTokens`.
+   * @param now ms of the clock.
+   */
+  begin(
+    slot: OwnerSlot,
+    partition: Partition,
+    promptTokens: number,
+    uncachedTokens: number,
+    now: number,
+  ): BookedPhase {
+    this.ensureCapacity(slot + 1);
+    const cachedTokens = promptTokens - uncachedTokens;
+    if (this.#prefillRequests[slot] === 0) this.#anchors[slot] = now;
+    const phase: BookedPhase = {
+      slot,
+      partition,
+      promptTokens,
+      uncachedTokens,
+      cachedTokens,
+      bookedAt: now,
+      firstTokenAt: null,
+    };
+    this.#countPrefill(phase, 1);
+    add(this.#promptTokens, slot, promptTokens);
+    return phase;
+  }
+
+  /** Its first token is out; repeating changes nothing. @returns when its slot's front got there; null = it was out before. */
+  firstToken(phase: BookedPhase, now: number): number | null {
+    if (phase.firstTokenAt !== null) return null;
+    const { slot } = phase;
+    const anchor = this.#anchors[slot] ?? now;
+    this.#countPrefill(phase, -1);
+    phase.firstTokenAt = now;
+    add(this.#decodeRequests, slot, 1);
+    this.#anchors[slot] = now;
+    return anchor;
+  }
+
+  /** The booking is over; call once. */
+  end(phase: BookedPhase): void {
+    const { slot } = phase;
+    if (phase.firstTokenAt === null) this.#countPrefill(phase, -1);
+    else add(this.#decodeRequests, slot, -1);
+    add(this.#promptTokens, slot, -phase.promptTokens);
+  }
+
+  /** Bookings of a slot without a first token. */
+  prefillRequestsOn(slot: OwnerSlot): number {
+    return this.#prefillRequests[slot] ?? 0;
+  }
+
+  /** Prompt tokens of a slot's bookings. */
+  promptTokensOn(slot: OwnerSlot): number {
+    return this.#promptTokens[slot] ?? 0;
+  }
+
+  /** Writes the sums of `count` slots, which {@link ensureCapacity} was called for, to the rows of a table. */
+  fill(table: PhaseTable, slots: Int32Array, count: number, now: number): void {
+    const { prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } = table;
+    const { decodeRequests, bookedPromptTokens } = table;
+    const requestsOf = this.#prefillRequests;
+    const tokensOf = this.#prefillTokens;
+    const attentionOf = this.#doubleAttention;
+    const anchorOf = this.#anchors;
+    const decodeOf = this.#decodeRequests;
+    const promptOf = this.#promptTokens;
+    for (let row = 0; row < count; row += 1) {
+      const slot = slots[row]!;
+      const waiting = requestsOf[slot]!;
+      prefillRequests[row] = waiting;
+      prefillTokens[row] = tokensOf[slot]!;
+      prefillAttention[row] = attentionOf[slot]! / 2;
+      // A clock that was set back must not make the past negative.
+      prefillFrontMs[row] = waiting > 0 && now > anchorOf[slot]! ? now - anchorOf[slot]! : 0;
+      decodeRequests[row] = decodeOf[slot]!;
+      bookedPromptTokens[row] = promptOf[slot]!;
+    }
+  }
+
+  #countPrefill({ slot, uncachedTokens, cachedTokens }: BookedPhase, sign: 1 | -1): void {
+    add(this.#prefillRequests, slot, sign);
+    add(this.#prefillTokens, slot, sign * uncachedTokens);
+    add(this.#doubleAttention, slot, sign * uncachedTokens * (2 * cachedTokens + uncachedTokens));
+  }
+}
+
+function add(column: Float64Array, slot: OwnerSlot, amount: number): void {
+  column[slot] = (column[slot] ?? 0) + amount;
+}
+
+function grown(column: Float64Array, length: number): Float64Array {
+  const longer = new Float64Array(length);
+  longer.set(column);
+  return longer;
+}
