@@ -16,7 +16,7 @@ function traceAt(times: readonly number[]): Trace {
     times.map((timestamp, row) => ({
       timestamp,
       input_length: 1000 + row,
-      output_length: 10 * row,
+      output_length: 10 * (row + 1),
       hash_ids: [0, row + 1],
       session_id: `s${row}`,
     })),
@@ -32,7 +32,7 @@ describe('withoutFirst', () => {
       requests: 3,
       arrivals: Float64Array.of(0, 0, 20),
       inputLengths: Uint32Array.of(1002, 1003, 1004),
-      outputLengths: Uint32Array.of(20, 30, 40),
+      outputLengths: Uint32Array.of(30, 40, 50),
       idOffsets: Uint32Array.of(0, 2, 4, 6),
       hashIds: Uint32Array.of(0, 3, 0, 4, 0, 5),
     });
@@ -77,8 +77,8 @@ describe('sizes of a trace', () => {
 
   it('counts blocks by their ids, and the largest request with its answer', () => {
     expect(differentBlocks(trace)).toBe(4);
-    expect(largestRequest(trace, 512)).toBe(2);
-    expect(largestRequest(trace, 16)).toBe(Math.ceil(1022 / 16));
+    expect(largestRequest(trace, 512)).toBe(3);
+    expect(largestRequest(trace, 16)).toBe(Math.ceil(1032 / 16));
   });
 
   it('measures load as time of all prompts over the time of all workers', () => {
