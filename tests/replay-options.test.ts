@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
-import { type ReplayReport, readTrace, type RunReport } from '../src/replay/index.ts';
+import { type ReplayReport, type RunReport, readTrace } from '../src/replay/index.ts';
 import { promptMs } from '../src/simulator/index.ts';
 
 const SAMPLE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));

@@ -64,7 +64,11 @@ export function keylessWarnings(config: RouterConfig, roles: readonly RoleResolu
   if (!config.router.agents.keylessSessions) return [];
   const served = new Set<string>(config.workers.map(({ role }) => role));
   const serving = roles.filter(({ role }) => served.size === 0 || served.has(role));
-  if (serving.some(({ needs }) => needs.load || needs.inFlight || needs.cache || needs.copies || needs.copyLocations))
+  if (
+    serving.some(
+      ({ needs }) => needs.load || needs.inFlight || needs.cache || needs.copies || needs.copyLocations,
+    )
+  )
     return [];
   return [
     {

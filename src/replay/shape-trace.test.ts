@@ -1,12 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { promptMs } from '../simulator/index.ts';
-import {
-  differentBlocks,
-  largestRequest,
-  offeredLoad,
-  spreadArrivals,
-  withoutFirst,
-} from './shape-trace.ts';
+import { differentBlocks, largestRequest, offeredLoad, spreadArrivals, withoutFirst } from './shape-trace.ts';
 import type { Trace } from './trace.ts';
 import { traceOfRows } from './trace-rows.ts';
 
