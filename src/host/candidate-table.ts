@@ -19,6 +19,7 @@ export function createCandidateTable(capacity: number): CandidateTable {
     onCpu: new Float64Array(capacity),
     ...createPhaseColumns(capacity),
     averageOutputTokens: null,
+    timings: [],
     hasCopies: false,
     copyableBlocks: new Float64Array(capacity),
     sourcePrefixBlocks: new Float64Array(capacity),
@@ -35,6 +36,7 @@ export type PhaseTable = Pick<
   | 'prefillFrontMs'
   | 'decodeRequests'
   | 'bookedPromptTokens'
+  | 'timingKind'
 >;
 
 /** Columns about bookings for `capacity` rows, all 0. */
@@ -47,6 +49,7 @@ export function createPhaseColumns(capacity: number): PhaseTable {
     prefillFrontMs: new Float64Array(capacity),
     decodeRequests: new Float64Array(capacity),
     bookedPromptTokens: new Float64Array(capacity),
+    timingKind: new Float64Array(capacity),
   };
 }
 

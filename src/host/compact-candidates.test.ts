@@ -21,6 +21,7 @@ const COLUMNS = {
     'bookedPromptTokens',
   ],
   'output-length': [],
+  timing: ['timingKind'],
   'kv-copy-locations': ['copyableBlocks', 'sourcePrefixBlocks'],
   'session-lineage': [],
 } as const satisfies Record<WorkerInput, readonly (keyof CandidateTable)[]>;

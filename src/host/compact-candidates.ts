@@ -1,6 +1,6 @@
 // A pipeline's own copy of the candidates of a decision: what components get to see, so that none of them can write into the
 // columns of the host. A column is copied when it is first read; nobody can read a group that no component declared.
-import type { SessionLineage, WorkerInput } from '../plugin/index.ts';
+import type { SessionLineage, WorkerInput, WorkerTiming } from '../plugin/index.ts';
 import { createCandidateTable, growCandidateTable } from './candidate-table.ts';
 import { DecisionRows, LazyColumn, LazyIds } from './lazy-column.ts';
 import type { CandidateTable } from './types.ts';
@@ -33,6 +33,7 @@ export class CompactCandidates {
   readonly prefillFrontMs = new LazyColumn(this.#rows);
   readonly decodeRequests = new LazyColumn(this.#rows);
   readonly bookedPromptTokens = new LazyColumn(this.#rows);
+  readonly timingKind = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
 
@@ -58,6 +59,7 @@ export class CompactCandidates {
       shown.push(this.prefillRequests, this.prefillTokens, this.prefillAttention);
       shown.push(this.prefillFrontMs, this.decodeRequests, this.bookedPromptTokens);
     }
+    if (inputs.has('timing')) shown.push(this.timingKind);
     if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
     this.#shown = shown;
   }
@@ -68,6 +70,10 @@ export class CompactCandidates {
 
   get averageOutputTokens(): number | null {
     return this.#source.averageOutputTokens;
+  }
+
+  get timings(): readonly WorkerTiming[] {
+    return this.#source.timings;
   }
 
   get hasTierMatches(): boolean {
@@ -101,6 +107,7 @@ export class CompactCandidates {
     this.prefillFrontMs.keepIn(own.prefillFrontMs);
     this.decodeRequests.keepIn(own.decodeRequests);
     this.bookedPromptTokens.keepIn(own.bookedPromptTokens);
+    this.timingKind.keepIn(own.timingKind);
     this.copyableBlocks.keepIn(own.copyableBlocks);
     this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
   }
@@ -133,6 +140,7 @@ export class CompactCandidates {
     this.prefillFrontMs.point(source.prefillFrontMs);
     this.decodeRequests.point(source.decodeRequests);
     this.bookedPromptTokens.point(source.bookedPromptTokens);
+    this.timingKind.point(source.timingKind);
     this.copyableBlocks.point(source.copyableBlocks);
     this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
   }

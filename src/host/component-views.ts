@@ -1,6 +1,13 @@
 // What a component sees of the candidates: an object with exactly the groups it declared, made once per component over the
 // pipeline's own copy of the columns. A column is copied when it is read here.
-import type { CacheColumns, CopyColumns, LoadColumns, PhaseColumns, WorkerInput } from '../plugin/index.ts';
+import type {
+  CacheColumns,
+  CopyColumns,
+  LoadColumns,
+  PhaseColumns,
+  TimingColumns,
+  WorkerInput,
+} from '../plugin/index.ts';
 import type { CompactCandidates } from './compact-candidates.ts';
 import type { LazyColumn } from './lazy-column.ts';
 
@@ -20,6 +27,7 @@ export function componentView(
   if (inputs.includes('in-flight-blocks')) view.show('inFlightBlocks');
   if (inputs.includes('request-phases')) addGroup(view, 'phases', new PhaseView(candidates));
   if (inputs.includes('output-length')) view.show('averageOutputTokens');
+  if (inputs.includes('timing')) addGroup(view, 'timing', new TimingView(candidates));
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
   if (inputs.includes('session-lineage')) view.show('lineage');
   return view;
@@ -185,6 +193,24 @@ class PhaseView {
     },
     promptTokens() {
       return this.#candidates.bookedPromptTokens.values;
+    },
+  };
+}
+
+class TimingView {
+  readonly #candidates: CompactCandidates;
+
+  constructor(candidates: CompactCandidates) {
+    this.#candidates = candidates;
+    addGetters(this, TimingView.#getters);
+  }
+
+  static readonly #getters: Getters<TimingView, keyof TimingColumns> = {
+    kinds() {
+      return this.#candidates.timings;
+    },
+    kind() {
+      return this.#candidates.timingKind.values;
     },
   };
 }

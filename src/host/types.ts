@@ -9,6 +9,7 @@ import type {
   SessionLineage,
   WorkerId,
   WorkerRank,
+  WorkerTiming,
 } from '../plugin/index.ts';
 import type { GenerationHold } from './booking-hold.ts';
 import type { CostScan } from './cost-scan.ts';
@@ -25,6 +26,8 @@ export interface RoleNeeds {
   readonly phases: boolean;
   /** How long answers are. */
   readonly outputLength: boolean;
+  /** How long workers take. */
+  readonly timing: boolean;
   /** Copy sources per candidate, for selection. */
   readonly copies: boolean;
   /** Matched chain kept until the hint stage. */
@@ -85,6 +88,10 @@ export interface CandidateTable {
   bookedPromptTokens: Float64Array;
   /** Mean tokens of answers; null = not known. */
   averageOutputTokens: number | null;
+  /** Times of the kinds of workers. */
+  timings: readonly WorkerTiming[];
+  /** Index into `timings`. */
+  timingKind: Float64Array;
   /** False = nobody filled the two copy columns for this decision. */
   hasCopies: boolean;
   /** Blocks the chosen source holds beyond the row's own device and host blocks; 0 without a source or for a rank without hints. */

@@ -10,6 +10,7 @@ import type {
   LoadColumns,
   PhaseColumns,
   SessionLineage,
+  TimingColumns,
   WorkerInput,
 } from '../plugin/index.ts';
 
@@ -38,6 +39,7 @@ const PHASES: MembersOf<PhaseColumns> = {
   decodeRequests: true,
   promptTokens: true,
 };
+const TIMING: MembersOf<TimingColumns> = { kinds: true, kind: true };
 const COPIES: MembersOf<CopyColumns> = { copyableBlocks: true, sourcePrefixBlocks: true };
 const LOCATIONS: MembersOf<KvCopyLocations> = { owners: true, localPrefixBlocks: true, bestSource: true };
 const LINEAGE: MembersOf<SessionLineage> = {
@@ -71,6 +73,7 @@ export const WORKER_MEMBERS: readonly (ShownInput & { readonly input: WorkerInpu
   { input: 'cache', as: 'cache', members: CACHE },
   { input: 'load', as: 'load', members: LOAD },
   { input: 'request-phases', as: 'phases', members: PHASES },
+  { input: 'timing', as: 'timing', members: TIMING },
   { input: 'kv-copy-locations', as: 'copies', members: COPIES },
   { input: 'session-lineage', as: 'lineage', members: LINEAGE },
 ];

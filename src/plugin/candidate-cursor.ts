@@ -2,6 +2,7 @@
 // would cost ten times the scan itself. Columns are looked up once per decision, at the first reading: the host copies them then.
 import type { CacheColumns, CopyColumns, LoadColumns, PhaseColumns, WorkerInput } from './inputs.ts';
 import type { SessionLineage } from './session-lineage.ts';
+import type { TimingColumns } from './worker-timing.ts';
 
 /** Columns as a cursor reads them; groups that were not declared are missing. */
 export interface CursorColumns {
@@ -15,6 +16,7 @@ export interface CursorColumns {
   readonly inFlightBlocks?: ArrayLike<number>;
   readonly phases?: PhaseColumns;
   readonly averageOutputTokens?: number | null;
+  readonly timing?: TimingColumns;
   readonly copies?: CopyColumns;
   readonly lineage?: SessionLineage | null;
 }
@@ -252,6 +254,15 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   if (inputs.includes('request-phases')) getters.phases = { get: () => phases, enumerable: true };
   if (inputs.includes('output-length')) {
     getters.averageOutputTokens = { get: () => at.columns.averageOutputTokens ?? null, enumerable: true };
+  }
+  if (inputs.includes('timing')) {
+    getters.timing = {
+      get: () => {
+        const { kind, kinds } = at.columns.timing!;
+        return kinds[kind[at.row]!];
+      },
+      enumerable: true,
+    };
   }
   if (inputs.includes('kv-copy-locations')) getters.copies = { get: () => copies, enumerable: true };
   if (inputs.includes('session-lineage')) {

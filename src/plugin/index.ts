@@ -130,3 +130,4 @@ export {
   type WorkerSelectionPolicy,
   type WorkerSelectionPolicyDefinition,
 } from './worker-selection.ts';
+export { DECODE_BEND, type TimingColumns, type WorkerTiming } from './worker-timing.ts';

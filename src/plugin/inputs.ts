@@ -1,6 +1,7 @@
 // What plugins may declare to read, and the shape each declaration adds. What is not declared is not on the type, not on the
 // object at run time, and not prepared by the host.
 import type { SessionLineage } from './session-lineage.ts';
+import type { TimingColumns, WorkerTiming } from './worker-timing.ts';
 
 /** One number per candidate. A Float64Array at run time, read-only to the compiler; may be longer than `count`. */
 export type Column = ArrayLike<number>;
@@ -87,6 +88,8 @@ export interface WorkerInputs {
   readonly 'request-phases': { readonly phases: PhaseColumns };
   /** Mean tokens of the partition's finished answers, the last ones weighing most; null = none has finished yet. */
   readonly 'output-length': { readonly averageOutputTokens: number | null };
+  /** How long workers take, as learnt from their answers. */
+  readonly timing: { readonly timing: TimingColumns };
   /** Copies that a hint could bring from a peer. */
   readonly 'kv-copy-locations': { readonly copies: CopyColumns };
   /** Which blocks sessions have where; null = switched off. */
@@ -106,6 +109,7 @@ export interface WorkerRowInputs {
   readonly 'in-flight-blocks': { readonly inFlightBlocks: number };
   readonly 'request-phases': { readonly phases: Row<PhaseColumns> };
   readonly 'output-length': { readonly averageOutputTokens: number | null };
+  readonly timing: { readonly timing: WorkerTiming };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
   readonly 'session-lineage': { readonly lineage: SessionLineage | null };
 }
@@ -120,6 +124,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'in-flight-blocks',
   'request-phases',
   'output-length',
+  'timing',
   'kv-copy-locations',
   'session-lineage',
 ]);

@@ -3,6 +3,7 @@
 import type { PartitionCandidates } from '../fleet/index.ts';
 import { type CandidateTable, createCostColumns, createPhaseColumns } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
+import type { WorkerTiming } from '../plugin/index.ts';
 import type { SlotLoads } from './slot-loads.ts';
 import type { PlacementTable } from './types.ts';
 
@@ -38,6 +39,8 @@ export class CandidateColumns implements PlacementTable {
   decodeRequests = new Float64Array(0);
   bookedPromptTokens = new Float64Array(0);
   averageOutputTokens: number | null = null;
+  timings: readonly WorkerTiming[] = [];
+  timingKind = new Float64Array(0);
   hasCopies = false;
   copyableBlocks = new Float64Array(0);
   sourcePrefixBlocks = new Float64Array(0);

@@ -1,18 +1,26 @@
 // What scheduling finds out because a policy declared it: blocks in flight, phases of bookings, lengths of answers. Where no role asks,
 // nothing here is computed and no time is read.
+import type { Fleet } from '../fleet/index.ts';
 import { OutputLengths } from './output-lengths.ts';
+import { tracksPrefillTokens } from './placement-overrides.ts';
 import { blocksOf } from './selection-facts.ts';
 import type { SlotLoads } from './slot-loads.ts';
+import { WorkerTimings } from './timing/worker-timings.ts';
 import type { PlacementRequest, PlacementTable } from './types.ts';
+
+/** Tokens of an answer from which the time between them is taken. */
+const LEAST_OUTPUT = 8;
 
 /** The facts of one scheduler. */
 export class DeclaredFacts {
   readonly #loads: SlotLoads;
   readonly #now: () => number;
   readonly #outputLengths = new OutputLengths();
+  readonly timings: WorkerTimings;
 
   /** @param now ms of the clock. */
-  constructor(loads: SlotLoads, now: () => number) {
+  constructor(fleet: Fleet, loads: SlotLoads, now: () => number) {
+    this.timings = new WorkerTimings(fleet);
     this.#loads = loads;
     this.#now = now;
   }
@@ -28,6 +36,10 @@ export class DeclaredFacts {
       this.#loads.fillHeldBlocks(table.inFlightBlocks, slots, count, blocks);
     }
     if (needs.phases) this.#loads.phases.fill(table, slots, count, this.#now());
+    if (needs.timing) {
+      this.timings.fill(table.timingKind, slots, count);
+      table.timings = this.timings.timings;
+    }
     if (needs.outputLength) table.averageOutputTokens = this.#outputLengths.meanOf(partition);
   }
 
@@ -44,21 +56,34 @@ export class DeclaredFacts {
   /** A booking was made. @param uncachedTokens prompt tokens to compute, ≥ 0. */
   booked(attempt: number, request: PlacementRequest, uncachedTokens: number): void {
     const { partition, promptTokens, runtime } = request;
-    if (!runtime.needs.phases && !runtime.needs.outputLength) return;
+    const { outputLength, phases, timing } = runtime.needs;
+    if (!phases && !outputLength && !timing) return;
     const uncached = Math.min(promptTokens, uncachedTokens);
-    this.#loads.follow(attempt, partition, promptTokens, uncached, this.#now());
+    const learns = { outputLength, timing, prefill: timing && tracksPrefillTokens(request) };
+    this.#loads.follow(attempt, { partition, promptTokens, learns }, uncached, this.#now());
   }
 
   /** The first token of a booking is out; repeating changes nothing. */
   firstToken(attempt: number): void {
     const phase = this.#loads.phaseOf(attempt);
     if (phase === null || phase.firstTokenAt !== null) return;
-    this.#loads.phases.firstToken(phase, this.#now());
+    const now = this.#now();
+    const { phases } = this.#loads;
+    const anchor = phases.firstToken(phase, now);
+    if (anchor === null || !phase.learns.timing) return;
+    phase.neighbours = phases.promptTokensOn(phase.slot);
+    if (phase.learns.prefill) this.timings.firstToken(phase, now - anchor);
   }
 
   /** The answer of a booking is complete; call before it ends. */
   answered(attempt: number, outputTokens: number): void {
     const phase = this.#loads.phaseOf(attempt);
-    if (phase !== null) this.#outputLengths.finished(phase.partition, outputTokens);
+    if (phase === null) return;
+    const { firstTokenAt, learns, slot } = phase;
+    if (learns.outputLength) this.#outputLengths.finished(phase.partition, outputTokens);
+    if (!learns.timing) return;
+    const apart = firstTokenAt === null || outputTokens < LEAST_OUTPUT ? null : this.#now() - firstTokenAt;
+    const booked = (phase.neighbours + this.#loads.phases.promptTokensOn(slot)) / 2;
+    this.timings.answered(slot, apart === null ? null : apart / (outputTokens - 1), booked);
   }
 }

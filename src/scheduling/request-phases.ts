@@ -4,17 +4,25 @@ import type { PhaseTable } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Partition } from '../plugin/index.ts';
 
-/** Where a booking is. Opaque to callers. */
-export interface BookedPhase {
-  readonly slot: OwnerSlot;
+/** What is known of a booking that is followed. */
+export interface FollowedRequest {
   readonly partition: Partition;
   readonly promptTokens: number;
+  /** What its tokens teach; `prefill`: its first one comes when its worker has computed its prompt. */
+  readonly learns: { readonly outputLength: boolean; readonly timing: boolean; readonly prefill: boolean };
+}
+
+/** Where a booking is. */
+export interface BookedPhase extends FollowedRequest {
+  readonly slot: OwnerSlot;
   /** Prompt tokens to compute, and those cached before them. */
   readonly uncachedTokens: number;
   readonly cachedTokens: number;
   readonly bookedAt: number;
   /** When its first token came; null = not yet. */
   firstTokenAt: number | null;
+  /** Prompt tokens booked on its slot at that time. */
+  neighbours: number;
 }
 
 /** The sums of all slots. */
@@ -42,27 +50,22 @@ export class RequestPhases {
 
   /**
    * A booking begins.
-   * @param uncachedTokens prompt tokens to compute, 0 to `promptTokens`.
+   * @param uncachedTokens prompt tokens to compute, 0 to all.
    * @param now ms of the clock.
    */
-  begin(
-    slot: OwnerSlot,
-    partition: Partition,
-    promptTokens: number,
-    uncachedTokens: number,
-    now: number,
-  ): BookedPhase {
+  begin(slot: OwnerSlot, request: FollowedRequest, uncachedTokens: number, now: number): BookedPhase {
     this.ensureCapacity(slot + 1);
+    const { promptTokens } = request;
     const cachedTokens = promptTokens - uncachedTokens;
     if (this.#prefillRequests[slot] === 0) this.#anchors[slot] = now;
     const phase: BookedPhase = {
+      ...request,
       slot,
-      partition,
-      promptTokens,
       uncachedTokens,
       cachedTokens,
       bookedAt: now,
       firstTokenAt: null,
+      neighbours: 0,
     };
     this.#countPrefill(phase, 1);
     add(this.#promptTokens, slot, promptTokens);

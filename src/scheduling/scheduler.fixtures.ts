@@ -50,6 +50,7 @@ export function picking(
       inFlight: false,
       phases: false,
       outputLength: false,
+      timing: false,
       copies: false,
       copyLocations: false,
       lineage: false,

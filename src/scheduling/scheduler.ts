@@ -69,7 +69,7 @@ export class Scheduler {
     this.#prefillModel = options.prefill?.model ?? null;
     this.#loads = new SlotLoads(options.prefill?.clock ?? null);
     this.#now = () => options.clock?.now() ?? 0;
-    this.#facts = new DeclaredFacts(this.#loads, this.#now);
+    this.#facts = new DeclaredFacts(options.fleet, this.#loads, this.#now);
     this.#busy = new BusyWorkers(options.fleet, this.#loads, this.#now);
     const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
     this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
@@ -99,6 +99,7 @@ export class Scheduler {
           this.#loads.freeSlot(slot);
           this.#busy.drain.forget(slot);
           this.engineLoads.forget(slot);
+          this.#facts.timings.forget(slot);
         }
       },
     });

@@ -1,10 +1,10 @@
 // The load every booking puts on its (worker, rank), as columns indexed by slot, and the bookings themselves. All numbers are
 // multiples of 2^-30 below 2^23, so sums are exact and an empty slot is exactly zero.
 import type { HashPairs, OwnerSlot } from '../kv/index.ts';
-import type { Clock, Partition } from '../plugin/index.ts';
+import type { Clock } from '../plugin/index.ts';
 import { type ActivePrefill, ActivePrefills } from './active-prefills.ts';
 import { ActivePrefixes, type HeldPrefix } from './active-prefixes.ts';
-import { type BookedPhase, RequestPhases } from './request-phases.ts';
+import { type BookedPhase, type FollowedRequest, RequestPhases } from './request-phases.ts';
 
 interface Booking {
   readonly attempt: number;
@@ -178,18 +178,12 @@ export class SlotLoads {
 
   /**
    * Follows a booking just made through its phases, until it ends.
-   * @param uncachedTokens prompt tokens to compute, 0 to `promptTokens`.
+   * @param uncachedTokens prompt tokens to compute, 0 to all.
    */
-  follow(
-    attempt: number,
-    partition: Partition,
-    promptTokens: number,
-    uncachedTokens: number,
-    now: number,
-  ): void {
+  follow(attempt: number, request: FollowedRequest, uncachedTokens: number, now: number): void {
     const booking = this.#bookings.get(attempt);
     if (booking === undefined || booking.phase !== null) return;
-    booking.phase = this.phases.begin(booking.slot, partition, promptTokens, uncachedTokens, now);
+    booking.phase = this.phases.begin(booking.slot, request, uncachedTokens, now);
   }
 
   /** Where a booking is; null = it is not followed, or there is none. */

@@ -12,6 +12,7 @@ import {
   type Row,
   type SelectionRequest,
   type WorkerSelectionPolicyDefinition,
+  type WorkerTiming,
 } from '../plugin/index.ts';
 import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
@@ -33,6 +34,8 @@ export interface TrialCandidate {
   /** Leading blocks of the prompt that its bookings hold. */
   readonly inFlightBlocks?: number;
   readonly phases?: Partial<Row<PhaseColumns>>;
+  /** How long it takes; what is left out is 0. */
+  readonly timing?: Partial<WorkerTiming>;
   /** What the best source on another worker holds for it. */
   readonly copies?: Partial<Row<CopyColumns>>;
 }

@@ -1,12 +1,25 @@
 // The router's own table from candidates written by hand.
 import { type CandidateTable, createCandidateTable } from '../host/index.ts';
+import type { WorkerTiming } from '../plugin/index.ts';
 import type { TrialCandidate } from './selection-trial.ts';
+
+const NO_TIMING: WorkerTiming = {
+  prefillTokenMs: 0,
+  prefillAttentionMs: 0,
+  prefillPassMs: 0,
+  decodeMs: 0,
+  decodeFillMs: 0,
+  kvReferenceTokens: 1_048_576,
+  prefillConfidence: 0,
+  decodeConfidence: 0,
+};
 
 /** Candidates as the router's own table. */
 export function trialTable(candidates: readonly TrialCandidate[]): CandidateTable {
   const table = createCandidateTable(candidates.length);
   table.count = candidates.length;
   table.hasCopies = true;
+  table.timings = candidates.map(({ timing }) => Object.freeze({ ...NO_TIMING, ...timing }));
   for (const [row, candidate] of candidates.entries()) {
     const { cache = {}, copies, load, phases = {} } = candidate;
     const { occupancy = 0, preferredTaintMultiplier = 1 } = candidate;
@@ -33,6 +46,7 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
     table.prefillFrontMs[row] = phases.prefillFrontMs ?? 0;
     table.decodeRequests[row] = phases.decodeRequests ?? 0;
     table.bookedPromptTokens[row] = phases.promptTokens ?? 0;
+    table.timingKind[row] = row;
     table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
     table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;
   }

@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createCandidateTable } from '../host/index.ts';
+import { type BookedPhase, RequestPhases } from './request-phases.ts';
+
+const SLOTS = 3;
+const request = (promptTokens: number) => ({
+  partition: { model: 'm', routingGroup: 'default' },
+  promptTokens,
+  learns: { outputLength: false, timing: false, prefill: false },
+});
+
+function read(phases: RequestPhases, now: number) {
+  const table = createCandidateTable(SLOTS);
+  phases.ensureCapacity(SLOTS);
+  phases.fill(table, Int32Array.of(0, 1, 2), SLOTS, now);
+  return Array.from({ length: SLOTS }, (_, row) => ({
+    prefillRequests: table.prefillRequests[row],
+    prefillTokens: table.prefillTokens[row],
+    prefillAttention: table.prefillAttention[row],
+    prefillFrontMs: table.prefillFrontMs[row],
+    decodeRequests: table.decodeRequests[row],
+    promptTokens: table.bookedPromptTokens[row],
+  }));
+}
+const NOTHING = {
+  prefillRequests: 0,
+  prefillTokens: 0,
+  prefillAttention: 0,
+  prefillFrontMs: 0,
+  decodeRequests: 0,
+  promptTokens: 0,
+};
+
+describe('the phases of bookings', () => {
+  it('sum up tokens and attention until the first token, and time since the front got there', () => {
+    const phases = new RequestPhases();
+    const first = phases.begin(1, request(1000), 600, 10);
+    phases.begin(1, request(50), 50, 15);
+    expect(read(phases, 30)[1]).toEqual({
+      prefillRequests: 2,
+      prefillTokens: 650,
+      prefillAttention: 600 * (400 + 300) + 50 * 25,
+      prefillFrontMs: 20,
+      decodeRequests: 0,
+      promptTokens: 1050,
+    });
+    expect(phases.firstToken(first, 40)).toBe(10);
+    expect(phases.firstToken(first, 41)).toBeNull();
+    expect(read(phases, 43)[1]).toMatchObject({ prefillRequests: 1, prefillTokens: 50, prefillFrontMs: 3 });
+    expect(read(phases, 43)[1]).toMatchObject({ decodeRequests: 1, promptTokens: 1050 });
+    expect(read(phases, 43)[0]).toEqual(NOTHING);
+  });
+
+  it('say 0 ms when the clock was set back', () => {
+    const phases = new RequestPhases();
+    phases.begin(0, request(10), 10, 100);
+    expect(read(phases, 50)[0]?.prefillFrontMs).toBe(0);
+  });
+
+  it('are those of a plain list, and nothing when all have ended', () => {
+    const step = fc.record({
+      what: fc.constantFrom('begin', 'begin', 'token', 'end'),
+      slot: fc.nat(SLOTS - 1),
+      prompt: fc.integer({ min: 1, max: 2_000_000 }),
+      cached: fc.nat(2_000_000),
+      which: fc.nat(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+        const phases = new RequestPhases();
+        const live: BookedPhase[] = [];
+        let now = 0;
+        for (const { what, slot, prompt, cached, which } of steps) {
+          now += 1;
+          const chosen = live[which % Math.max(1, live.length)];
+          if (what === 'begin')
+            live.push(phases.begin(slot, request(prompt), prompt - Math.min(prompt, cached), now));
+          else if (chosen !== undefined && what === 'token') phases.firstToken(chosen, now);
+          else if (chosen !== undefined) {
+            live.splice(live.indexOf(chosen), 1);
+            phases.end(chosen);
+          }
+          const rows = read(phases, now);
+          for (const [at, row] of rows.entries()) {
+            const here = live.filter((phase) => phase.slot === at);
+            const waiting = here.filter(({ firstTokenAt }) => firstTokenAt === null);
+            const sum = (of: readonly BookedPhase[], value: (phase: BookedPhase) => number) =>
+              of.reduce((total, phase) => total + value(phase), 0);
+            expect(row.prefillRequests).toBe(waiting.length);
+            expect(row.prefillTokens).toBe(sum(waiting, ({ uncachedTokens }) => uncachedTokens));
+            expect(row.prefillAttention).toBe(
+              sum(waiting, ({ uncachedTokens: n, cachedTokens: c }) => n * (2 * c + n)) / 2,
+            );
+            expect(row.decodeRequests).toBe(here.length - waiting.length);
+            expect(row.promptTokens).toBe(sum(here, ({ promptTokens }) => promptTokens));
+          }
+        }
+        for (const phase of live) phases.end(phase);
+        expect(read(phases, now)).toEqual([NOTHING, NOTHING, NOTHING]);
+      }),
+    );
+  });
+});
