@@ -1,14 +1,14 @@
 // Parts of tables made of many runs: which cells are meant, groups of them, means and Markdown. Pure.
 
 /** Whether a cell has all the words of a selection, such as `memory=1/4,policy=release|default`. @throws for a word that is none. */
-export function hasWords(only, fields, example, valueOf) {
+export function hasWords(only, fields, example, textOf) {
   if (only === undefined) return true;
   return only.split(',').every((word) => {
     const [field, value] = word.split('=');
     if (!fields.includes(field) || !value) {
       throw new Error(`--only takes ${fields.join(', ')}, as in ${example}, not ${word}`);
     }
-    return value.split('|').includes(valueOf(field));
+    return value.split('|').includes(textOf(field));
   });
 }
 
