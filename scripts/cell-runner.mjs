@@ -35,6 +35,8 @@ export class CellCache {
   #file;
   #build;
   #anyBuild;
+  /** What has to be written before the next line: a line that was cut must not swallow it. */
+  #lineEnd = '';
   #runs = new Map();
   /** Builds of the runs that were read or added, by the text of their keys. */
   #builds = new Map();
@@ -48,7 +50,9 @@ export class CellCache {
     this.#build = build;
     this.#anyBuild = anyBuild;
     if (!existsSync(file)) return;
-    for (const line of readFileSync(file, 'utf8').split('\n')) {
+    const text = readFileSync(file, 'utf8');
+    if (text !== '' && !text.endsWith('\n')) this.#lineEnd = '\n';
+    for (const line of text.split('\n')) {
       try {
         const { build: of, key, run: done } = JSON.parse(line);
         if (anyBuild || of === build) this.#keep(key, of, done);
@@ -70,7 +74,9 @@ export class CellCache {
   add(key, cell, done) {
     this.#keep(key, this.#build, done);
     mkdirSync(dirname(this.#file), { recursive: true });
-    appendFileSync(this.#file, `${JSON.stringify({ key, build: this.#build, cell, run: done })}\n`);
+    const line = JSON.stringify({ key, build: this.#build, cell, run: done });
+    appendFileSync(this.#file, `${this.#lineEnd}${line}\n`);
+    this.#lineEnd = '';
   }
 
   #keep(key, build, done) {

@@ -12,8 +12,10 @@ export interface LabTrace {
 }
 
 export type LabTraceName = 'conversation' | 'synthetic' | 'agentic' | 'subagent' | 'tuning';
-/** By name; parameters may be chosen on `tuning`, which no study replays. */
+/** By name; parameters may be chosen on `tuning`, which `tuningStudy` alone replays. */
 export const LAB_TRACES: Readonly<Record<LabTraceName, LabTrace>>;
+/** Settings of the built-ins that are compared on the part for tuning, each a policy file. */
+export const TUNING_POLICIES: readonly { readonly name: string; readonly yaml: string }[];
 /** Policies that every study compares. */
 export const CORE: readonly string[];
 /** Gbit/s of an engine's link to its peers unless a study says otherwise. */
@@ -82,6 +84,8 @@ export function labStudies(options: {
   readonly full: boolean;
   readonly seeds: readonly number[];
 }): LabStudy[];
+/** Settings of the built-ins on the part for tuning, with the first seed. */
+export function tuningStudy(seeds: readonly number[]): LabStudy;
 /** Their cells, each once, of the policies that are there. */
 export function labCells(studies: readonly LabStudy[], accepts: (policy: string) => boolean): LabCell[];
 /** Whether a cell has all the words of a selection, such as `trace=synthetic,load=0.5`. @throws for a word that is none. */

@@ -54,6 +54,42 @@ const PLAIN = { timings: ['8b'], workers: [8], ratios: [2], delays: [0], routers
 /** A load below saturation and one at which the default is near it. */
 const busyLoads = ({ loads }) => loads.slice(1, 3);
 
+const EXPECTED_SETTINGS = [
+  ...product({
+    prefill_weight: [2, 4, 8],
+    interference_weight: [0, 0.015, 0.03, 0.06],
+    decode_weight: [0.1],
+  }),
+  ...product({ prefill_weight: [4], interference_weight: [0.03], decode_weight: [0, 0.3] }),
+];
+const TUNED_SETTINGS = product({ prefill_load_scale: [4, 8, 16], overlap_score_credit: [1, 2, 4, 8] });
+
+/** @type {typeof import('./lab-grid.d.mts').TUNING_POLICIES} */
+export const TUNING_POLICIES = [
+  ...EXPECTED_SETTINGS.map((parameters) => tuningPolicy('expected-time', parameters)),
+  ...TUNED_SETTINGS.map((parameters) => tuningPolicy('tuned-cost', parameters)),
+];
+
+function tuningPolicy(policy, parameters) {
+  return {
+    name: `${policy} ${Object.values(parameters).join(' ')}`,
+    yaml: `${JSON.stringify({ worker_selection: { aggregated: { type: `pointsman-${policy}`, parameters, hints: [] } } })}\n`,
+  };
+}
+
+/** @type {typeof import('./lab-grid.d.mts').tuningStudy} */
+export function tuningStudy(seeds) {
+  return {
+    ...PLAIN,
+    study: 'tuning',
+    traces: ['tuning'],
+    ratios: [1, 4],
+    loads: (trace) => LAB_TRACES[trace].loads,
+    seeds: seeds.slice(0, 1),
+    policies: ['default', ...TUNING_POLICIES.map(({ name }) => name)],
+  };
+}
+
 /** @type {typeof import('./lab-grid.d.mts').labStudies} */
 export function labStudies({ full, seeds }) {
   const [first, ...others] = seeds;

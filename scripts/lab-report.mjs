@@ -1,6 +1,6 @@
 // The page of the policy lab, made of finished replays. Pure.
 import { keepsOrder, LabResults, LEVELS, labAims } from './lab-figures.mjs';
-import { CORE, LAB_TRACES, USUAL_NIC } from './lab-grid.mjs';
+import { CORE, LAB_TRACES, TUNING_POLICIES, USUAL_NIC } from './lab-grid.mjs';
 import { geometricMean, groupsOf, markdown, mean } from './table-parts.mjs';
 
 const REQUESTS = ['conversation', 'synthetic'];
@@ -11,7 +11,8 @@ const MOST_WORST = 12;
 /** @type {typeof import('./lab-report.d.mts').findings} */
 export function findings({ builds, finished, planned, requests }) {
   const results = new LabResults(finished);
-  const part = finished.length < planned.length ? 'a part of ' : '';
+  const ran = finished.filter(({ cell }) => cell.study !== 'tuning');
+  const part = ran.length < planned.length ? 'a part of ' : '';
   return `${[
     '# Findings of the policy lab',
     `What routing policies are worth next to the field's default cost, on public traces and simulated engines. Written by \`npm run lab\` from ${part}its grid; \`npm run lab -- --help\` says how to repeat it.`,
@@ -46,6 +47,9 @@ export function findings({ builds, finished, planned, requests }) {
     '## Copies between workers',
     '`kv_fetch` on top of a policy, mean TTFT against the same policy without it, the least favourable cell in brackets; `kvcr` against `default`. 8 workers, memory ratios 1 and 4, the three lower loads.',
     fetchTable(results),
+    '## How parameters were chosen',
+    'Settings of the built-ins on the first half of the conversation trace: 8 workers, memory ratios 1 and 4, four loads, one seed; geometric means against `default`. `npm run lab -- --tune` repeats it. **None of these figures may be quoted as what a policy is worth.**',
+    tuningTable(results),
     '## Where it does not help, and what this cannot say',
     ...limits(results),
   ].join('\n\n')}\n`;
@@ -67,7 +71,7 @@ export function labProblems(finished) {
 function setUp(builds) {
   return [
     `- **Dynamo itself was not run.** \`default\` is this repository's implementation of its cost formula with Dynamo's default weights; \`agentic\` the same with the weights of Dynamo's agentic preset; \`two-tier\` and \`kvcr\` are reconstructions.`,
-    '- **Tuning and testing are kept apart.** Parameters of the built-ins are chosen on the first half of the conversation trace alone (`tuning` in `scripts/lab-grid.mjs`), which no replay of this page contains. The conversation figures are of its second half; the synthetic and the Claude Code traces were not used for choosing anything.',
+    '- **Tuning and testing are kept apart.** Parameters of the built-ins are chosen on the first half of the conversation trace alone (`tuning` in `scripts/lab-grid.mjs`), which stands in its own section below and nowhere else. The conversation figures are of its second half; the synthetic and the Claude Code traces were not used for choosing anything.',
     "- Engine: the simulated one, timing profile `8b` (`smg` where it says so): passes of at most 8,192 tokens, prefill and decode of a pass one after the other, attention over the cached prefix charged, blocks of 512 tokens, exact KV events without delay, one router. Rows of a trace's second that share a time stamp are spread at random by seed; latencies of the first tenth of the requests are left out.",
     '- Load: time that the prompts would take without any cache over the time of all workers. Memory ratio: different blocks of what is replayed over blocks of all workers; of sessions, their peak live working set over blocks of all workers.',
     `- Sessions: copies of each line (agentic ${LAB_TRACES.agentic.copies}, sub-agents ${LAB_TRACES.subagent.copies}), those with prompts above 260,000 tokens left out, starts within 90 minutes.`,
@@ -271,6 +275,20 @@ function fetchTable(results) {
     }),
   );
   return markdown(['trace', 'link', 'expected-time + fetch', 'default + fetch', 'kvcr'], rows);
+}
+
+function tuningTable(results) {
+  const rows = TUNING_POLICIES.flatMap(({ name }) => {
+    const cells = results.select({ study: 'tuning', policy: name });
+    const [policy, ...parameters] = name.split(' ');
+    const figures = ['ttft', 'p99', 'e2e'].map((figure) => results.overall(cells, figure, 'default'));
+    return cells.length === 0
+      ? []
+      : [[policy, parameters.join(', '), String(cells.length), ...figures.map(number)]];
+  });
+  return rows.length === 0
+    ? 'Not run.'
+    : markdown(['policy', 'parameters', 'cells', 'TTFT mean', 'TTFT p99', 'E2E mean'], rows);
 }
 
 function limits(results) {

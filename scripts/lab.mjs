@@ -24,6 +24,8 @@ import {
   labCells,
   labStudies,
   replayOptions,
+  TUNING_POLICIES,
+  tuningStudy,
 } from './lab-grid.mjs';
 import { findings, labProblems } from './lab-report.mjs';
 
@@ -41,6 +43,7 @@ late), routers (two that share nothing), timing (policies that are told times 3 
   --only WORDS       a part, for example study=main,trace=synthetic,workers=8|16,ratio=2,load=0.5|1.6,policy=default,seed=1;
                      others are timing, delay, routers, nic. It limits what is replayed, not what is reported
   --seeds LIST       default 1,2,3,4,5; the first is for the whole grid, the others for a part of it
+  --tune             instead of that, settings of the built-ins on the first half of the conversation, which no other study uses
   --full             everything with every seed, policy and timing: many hours of processor time
   --jobs N           processes at a time (default: one per core)
   --requests N       only so many requests of each trace, or lines of sessions: a quick look, not to be quoted
@@ -79,10 +82,12 @@ const files = new Map();
 const build = buildDigest(root);
 const cache = new CellCache(values.cache, { build, anyBuild: values['any-build'] });
 const policies = await knownPolicies();
-const cells = labCells(
+const tuning = labCells([tuningStudy(settings.seeds)], (policy) => policies.has(policy));
+const grid = labCells(
   labStudies({ full: values.full, seeds: settings.seeds }),
   (policy) => MODES.includes(policy) || policies.has(policy),
 );
+const cells = [...grid, ...tuning];
 for (const trace of new Set(cells.map((cell) => cell.trace))) files.set(trace, await traceFile(trace));
 const selected = chosenCells();
 const waiting = selected.filter((cell) => runOf(cell) === undefined);
@@ -106,6 +111,7 @@ function argumentsOf(args) {
         only: text,
         seeds: { ...text, default: '1,2,3,4,5' },
         full: flag,
+        tune: flag,
         jobs: { ...text, default: String(availableParallelism()) },
         requests: text,
         cache: { ...text, default: join(root, '.bench/lab.jsonl') },
@@ -135,7 +141,7 @@ function settingsOf() {
 }
 
 function chosenCells() {
-  return cells.filter((cell) => chosen(cell, values.only));
+  return (values.tune ? tuning : grid).filter((cell) => chosen(cell, values.only));
 }
 
 function chosen(cell, words) {
@@ -146,13 +152,21 @@ function chosen(cell, words) {
   }
 }
 
-function knownPolicies() {
-  return acceptedPolicies({
+async function knownPolicies() {
+  const accepted = await acceptedPolicies({
     root,
     program,
     names: policyNames(policyFolder, ORDER),
     fileOf: (name) => join('bench/lab', `${name}.yaml`),
   });
+  const written = join(root, '.bench/lab-policies');
+  mkdirSync(written, { recursive: true });
+  for (const { name, yaml } of TUNING_POLICIES) {
+    const file = join(written, `${name.replaceAll(' ', '_')}.yaml`);
+    writeFileSync(file, yaml);
+    accepted.set(name, { file, digest: digest([yaml]) });
+  }
+  return accepted;
 }
 
 /** A trace's file and its lines. */
@@ -268,7 +282,7 @@ async function replayBatch(batch) {
 }
 
 function list() {
-  for (const study of new Set(cells.map((cell) => cell.study))) {
+  for (const study of new Set(selected.map((cell) => cell.study))) {
     const all = selected.filter((cell) => cell.study === study);
     const left = waiting.filter((cell) => cell.study === study);
     process.stdout.write(`${study}: ${all.length} replays, ${all.length - left.length} done\n`);
@@ -283,7 +297,7 @@ function report() {
   const builds = new Set(finished.map(({ cell }) => cache.buildOf(keyOf(cell))));
   const page = findings({
     finished,
-    planned: cells,
+    planned: grid,
     builds: builds.size,
     requests: settings.requests ?? null,
   });

@@ -17,6 +17,8 @@ import {
   labCells,
   labStudies,
   replayOptions,
+  TUNING_POLICIES,
+  tuningStudy,
   USUAL_NIC,
 } from '../scripts/lab-grid.mjs';
 import { findings, labProblems } from '../scripts/lab-report.mjs';
@@ -59,6 +61,10 @@ function finished(
   };
 }
 
+function page(cells: readonly FinishedLabCell[], requests: number | null = null): string {
+  return findings({ finished: cells, planned: ALL, builds: 2, requests });
+}
+
 describe('the grid', () => {
   it('has every replay once, none of the part that parameters are chosen on', () => {
     expect(new Set(ALL.map((cell) => JSON.stringify({ ...cell, study: '' }))).size).toBe(ALL.length);
@@ -74,6 +80,16 @@ describe('the grid', () => {
         expect(has).toContain(`expected-time ${conditionOf({ ...cell, nic: USUAL_NIC })}`);
       }
     }
+  });
+
+  it('has settings to choose from on the part for tuning alone, with one seed', () => {
+    const cells = labCells([tuningStudy([3, 4])], () => true);
+    expect(new Set(cells.map(({ seed, trace }) => `${trace} ${seed}`))).toEqual(new Set(['tuning 3']));
+    expect(new Set(cells.map(({ policy }) => policy)).size).toBe(TUNING_POLICIES.length + 1);
+    expect(TUNING_POLICIES.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['expected-time 4 0.03 0.1', 'tuned-cost 8 4']),
+    );
+    expect(page([])).toMatch(/how parameters were chosen\n\n.*\n\nNot run\./i);
   });
 
   it('covers workers, memories and loads with the first seed, and all seeds with a part; --full has everything', () => {
@@ -229,9 +245,6 @@ describe('figures', () => {
 });
 
 describe('the page', () => {
-  const page = (cells: readonly FinishedLabCell[], requests: number | null = null): string =>
-    findings({ finished: cells, planned: ALL, builds: 2, requests });
-
   it('says how much was run, and makes no claim where nothing was', () => {
     const empty = page([]);
     expect(empty).toContain(`| main | 0 of ${ALL.filter(({ study }) => study === 'main').length} | 0 | – |`);
