@@ -1,5 +1,5 @@
 // Compares the built-in policies on public traces, in virtual time, and writes docs/findings.md. Usage: node scripts/lab.mjs --help
-import { createReadStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -81,7 +81,7 @@ const settings = settingsOf();
 const files = new Map();
 const build = buildDigest(root);
 const cache = new CellCache(values.cache, { build, anyBuild: values['any-build'] });
-const policies = await knownPolicies();
+const policies = knownPolicies();
 const tuning = labCells([tuningStudy(settings.seeds)], (policy) => policies.has(policy));
 const grid = labCells(
   labStudies({ full: values.full, seeds: settings.seeds }),
@@ -152,21 +152,32 @@ function chosen(cell, words) {
   }
 }
 
-async function knownPolicies() {
-  const accepted = await acceptedPolicies({
-    root,
-    program,
-    names: policyNames(policyFolder, ORDER),
-    fileOf: (name) => join('bench/lab', `${name}.yaml`),
-  });
+/** Every policy file, whether this build takes it or not. */
+function knownPolicies() {
+  const known = new Map();
+  for (const name of policyNames(policyFolder, ORDER)) {
+    const text = readFileSync(fileOf(name), 'utf8');
+    known.set(name, { file: fileOf(name), digest: digest([text]) });
+  }
   const written = join(root, '.bench/lab-policies');
   mkdirSync(written, { recursive: true });
   for (const { name, yaml } of TUNING_POLICIES) {
     const file = join(written, `${name.replaceAll(' ', '_')}.yaml`);
     writeFileSync(file, yaml);
-    accepted.set(name, { file, digest: digest([yaml]) });
+    known.set(name, { file, digest: digest([yaml]) });
   }
-  return accepted;
+  return known;
+}
+
+function fileOf(name) {
+  return join(policyFolder, `${name}.yaml`);
+}
+
+/** What is to be replayed with policies that this build takes; why others are left out goes to stderr. */
+async function replayable() {
+  const names = [...new Set(waiting.map((cell) => cell.policy))].filter((name) => existsSync(fileOf(name)));
+  const accepted = await acceptedPolicies({ root, program, names, fileOf });
+  return waiting.filter(({ policy }) => !names.includes(policy) || accepted.has(policy));
 }
 
 /** A trace's file and its lines. */
@@ -207,12 +218,12 @@ function runOf(cell) {
 }
 
 /** Cells of one condition that are to be replayed in one process. */
-function batches() {
+function batches(todo) {
   const byCondition = new Map();
   // Mixed within a study, so that a run that is stopped has seen some of everything.
-  const studies = [...new Set(waiting.map((cell) => cell.study))];
-  const placeOf = new Map(waiting.map((cell) => [cell, digest([conditionOf(cell)])]));
-  const mixed = waiting.toSorted(
+  const studies = [...new Set(todo.map((cell) => cell.study))];
+  const placeOf = new Map(todo.map((cell) => [cell, digest([conditionOf(cell)])]));
+  const mixed = todo.toSorted(
     (a, b) =>
       studies.indexOf(a.study) - studies.indexOf(b.study) || placeOf.get(a).localeCompare(placeOf.get(b)),
   );
@@ -228,6 +239,7 @@ function batches() {
 }
 
 async function replayAll() {
+  const todo = await replayable();
   const stop = () => {
     process.stderr.write('\nstopping; what is done is kept\n');
     interrupt.abort();
@@ -236,10 +248,10 @@ async function replayAll() {
   process.once('SIGTERM', stop);
   const startedAt = Date.now();
   let done = 0;
-  const expected = waiting.reduce((sum, cell) => sum + weightOf(cell), 0);
+  const expected = todo.reduce((sum, cell) => sum + weightOf(cell), 0);
   let spent = 0;
   await inLanes(
-    batches(),
+    batches(todo),
     settings.jobs,
     async (batch) => {
       await replayBatch(batch);
@@ -249,7 +261,7 @@ async function replayAll() {
       const left = ((Date.now() - startedAt) * (expected - spent)) / spent / 60_000;
       const { load, policy: _, ...at } = batch[0];
       process.stderr.write(
-        `${done}/${waiting.length} replays, about ${left < 1 ? 'a minute' : `${Math.ceil(left)} min`} left; last: ${at.study} ${at.trace}, ${at.workers} workers, ratio ${at.ratio}, load ${load ?? 'closed loop'}, seed ${at.seed}\n`,
+        `${done}/${todo.length} replays, about ${left < 1 ? 'a minute' : `${Math.ceil(left)} min`} left; last: ${at.study} ${at.trace}, ${at.workers} workers, ratio ${at.ratio}, load ${load ?? 'closed loop'}, seed ${at.seed}\n`,
       );
     },
     interrupt.signal,
