@@ -69,10 +69,9 @@ export class DeclaredFacts {
     if (phase === null || phase.firstTokenAt !== null) return;
     const now = this.#now();
     const { phases } = this.#loads;
-    const anchor = phases.firstToken(phase, now);
-    if (anchor === null || !phase.learns.timing) return;
+    const period = phases.firstToken(phase, now);
     phase.neighbours = phases.promptTokensOn(phase.slot);
-    if (phase.learns.prefill) this.timings.firstToken(phase, now - anchor);
+    if (period !== null && phase.learns.timing) this.timings.prefilled(phase.slot, period);
   }
 
   /** The answer of a booking is complete; call before it ends. */
@@ -81,9 +80,8 @@ export class DeclaredFacts {
     if (phase === null) return;
     const { firstTokenAt, learns, slot } = phase;
     if (learns.outputLength) this.#outputLengths.finished(phase.partition, outputTokens);
-    if (!learns.timing) return;
-    const apart = firstTokenAt === null || outputTokens < LEAST_OUTPUT ? null : this.#now() - firstTokenAt;
+    if (!learns.timing || firstTokenAt === null || outputTokens < LEAST_OUTPUT) return;
     const booked = (phase.neighbours + this.#loads.phases.promptTokensOn(slot)) / 2;
-    this.timings.answered(slot, apart === null ? null : apart / (outputTokens - 1), booked);
+    this.timings.decoded(slot, (this.#now() - firstTokenAt) / (outputTokens - 1), booked);
   }
 }

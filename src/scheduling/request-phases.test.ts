@@ -7,7 +7,7 @@ const SLOTS = 3;
 const request = (promptTokens: number) => ({
   partition: { model: 'm', routingGroup: 'default' },
   promptTokens,
-  learns: { outputLength: false, timing: false, prefill: false },
+  learns: { outputLength: false, timing: true, prefill: true },
 });
 
 function read(phases: RequestPhases, now: number) {
@@ -45,11 +45,43 @@ describe('the phases of bookings', () => {
       decodeRequests: 0,
       promptTokens: 1050,
     });
-    expect(phases.firstToken(first, 40)).toBe(10);
-    expect(phases.firstToken(first, 41)).toBeNull();
+    phases.firstToken(first, 40);
+    phases.firstToken(first, 41);
     expect(read(phases, 43)[1]).toMatchObject({ prefillRequests: 1, prefillTokens: 50, prefillFrontMs: 3 });
     expect(read(phases, 43)[1]).toMatchObject({ decodeRequests: 1, promptTokens: 1050 });
     expect(read(phases, 43)[0]).toEqual(NOTHING);
+  });
+
+  it('tell of a busy period when its last prompt has its first token', () => {
+    const phases = new RequestPhases();
+    const first = phases.begin(1, request(1000), 600, 10);
+    const second = phases.begin(1, request(50), 50, 15);
+    expect(phases.firstToken(first, 40)).toBeNull();
+    const attention = 600 * (400 + 300) + 50 * 25;
+    expect(phases.firstToken(second, 45)).toEqual({ ms: 35, prompts: 2, tokens: 650, attention });
+    const third = phases.begin(1, request(50), 50, 100);
+    expect(phases.firstToken(third, 110)).toEqual({ ms: 10, prompts: 1, tokens: 50, attention: 1250 });
+    expect(phases.firstToken(third, 111)).toBeNull();
+  });
+
+  it('tell of no period in which somebody gave up, and of the next one again', () => {
+    const phases = new RequestPhases();
+    const first = phases.begin(0, request(10), 10, 0);
+    phases.end(phases.begin(0, request(10), 10, 1));
+    expect(phases.firstToken(first, 5)).toBeNull();
+    expect(phases.firstToken(phases.begin(0, request(10), 10, 6), 9)).toMatchObject({ ms: 3, prompts: 1 });
+  });
+
+  it('tell of a period that does not end after 32 prompts', () => {
+    const phases = new RequestPhases();
+    let last = phases.begin(0, request(10), 10, 0);
+    for (let prompt = 1; prompt < 32; prompt += 1) {
+      const next = phases.begin(0, request(10), 10, prompt);
+      expect(phases.firstToken(last, prompt)).toBeNull();
+      last = next;
+    }
+    phases.begin(0, request(10), 10, 40);
+    expect(phases.firstToken(last, 50)).toMatchObject({ ms: 50, prompts: 32, tokens: 320 });
   });
 
   it('say 0 ms when the clock was set back', () => {

@@ -25,6 +25,19 @@ export interface BookedPhase extends FollowedRequest {
   neighbours: number;
 }
 
+/** Prompts that a slot computed without a pause, from the first that found nobody before it. */
+export interface BusyPeriod {
+  readonly ms: number;
+  readonly prompts: number;
+  /** Prompt tokens that were computed. */
+  readonly tokens: number;
+  /** Their attention. */
+  readonly attention: number;
+}
+
+/** A slot that never pauses is looked at after so many prompts. */
+const PERIOD_PROMPTS = 32;
+
 /** The sums of all slots. */
 export class RequestPhases {
   #prefillRequests: Float64Array = new Float64Array(16);
@@ -33,6 +46,11 @@ export class RequestPhases {
   #doubleAttention: Float64Array = new Float64Array(16);
   /** When the oldest booking without a first token came to the front. */
   #anchors: Float64Array = new Float64Array(16);
+  /** The busy period under way: since when, and what has got its first token in it; no number = it cannot be told what took the time. */
+  #periodStarts: Float64Array = new Float64Array(16);
+  #periodPrompts: Float64Array = new Float64Array(16);
+  #periodTokens: Float64Array = new Float64Array(16);
+  #periodDoubleAttention: Float64Array = new Float64Array(16);
   #decodeRequests: Float64Array = new Float64Array(16);
   #promptTokens: Float64Array = new Float64Array(16);
 
@@ -44,6 +62,10 @@ export class RequestPhases {
     this.#prefillTokens = grown(this.#prefillTokens, length);
     this.#doubleAttention = grown(this.#doubleAttention, length);
     this.#anchors = grown(this.#anchors, length);
+    this.#periodStarts = grown(this.#periodStarts, length);
+    this.#periodPrompts = grown(this.#periodPrompts, length);
+    this.#periodTokens = grown(this.#periodTokens, length);
+    this.#periodDoubleAttention = grown(this.#periodDoubleAttention, length);
     this.#decodeRequests = grown(this.#decodeRequests, length);
     this.#promptTokens = grown(this.#promptTokens, length);
   }
@@ -57,7 +79,12 @@ export class RequestPhases {
     this.ensureCapacity(slot + 1);
     const { promptTokens } = request;
     const cachedTokens = promptTokens - uncachedTokens;
-    if (this.#prefillRequests[slot] === 0) this.#anchors[slot] = now;
+    if (this.#prefillRequests[slot] === 0) {
+      this.#anchors[slot] = now;
+      this.#beginPeriod(slot, now);
+    }
+    // Nobody knows what else its worker waits for.
+    if (!request.learns.prefill) this.#periodStarts[slot] = Number.NaN;
     const phase: BookedPhase = {
       ...request,
       slot,
@@ -72,29 +99,29 @@ export class RequestPhases {
     return phase;
   }
 
-  /** Its first token is out; repeating changes nothing. @returns when its slot's front got there; null = it was out before. */
-  firstToken(phase: BookedPhase, now: number): number | null {
+  /** Its first token is out; repeating changes nothing. @returns the busy period that it ends; null = it ends none. */
+  firstToken(phase: BookedPhase, now: number): BusyPeriod | null {
     if (phase.firstTokenAt !== null) return null;
-    const { slot } = phase;
-    const anchor = this.#anchors[slot] ?? now;
+    const { slot, uncachedTokens, cachedTokens } = phase;
     this.#countPrefill(phase, -1);
+    add(this.#periodPrompts, slot, 1);
+    add(this.#periodTokens, slot, uncachedTokens);
+    add(this.#periodDoubleAttention, slot, uncachedTokens * (2 * cachedTokens + uncachedTokens));
     phase.firstTokenAt = now;
     add(this.#decodeRequests, slot, 1);
     this.#anchors[slot] = now;
-    return anchor;
+    const isLong = (this.#periodPrompts[slot] ?? 0) >= PERIOD_PROMPTS;
+    return isLong || this.#prefillRequests[slot] === 0 ? this.#endPeriod(slot, now) : null;
   }
 
   /** The booking is over; call once. */
   end(phase: BookedPhase): void {
     const { slot } = phase;
-    if (phase.firstTokenAt === null) this.#countPrefill(phase, -1);
-    else add(this.#decodeRequests, slot, -1);
+    if (phase.firstTokenAt === null) {
+      this.#countPrefill(phase, -1);
+      this.#periodStarts[slot] = Number.NaN;
+    } else add(this.#decodeRequests, slot, -1);
     add(this.#promptTokens, slot, -phase.promptTokens);
-  }
-
-  /** Bookings of a slot without a first token. */
-  prefillRequestsOn(slot: OwnerSlot): number {
-    return this.#prefillRequests[slot] ?? 0;
   }
 
   /** Prompt tokens of a slot's bookings. */
@@ -123,6 +150,22 @@ export class RequestPhases {
       decodeRequests[row] = decodeOf[slot]!;
       bookedPromptTokens[row] = promptOf[slot]!;
     }
+  }
+
+  #beginPeriod(slot: OwnerSlot, now: number): void {
+    this.#periodStarts[slot] = now;
+    this.#periodPrompts[slot] = 0;
+    this.#periodTokens[slot] = 0;
+    this.#periodDoubleAttention[slot] = 0;
+  }
+
+  #endPeriod(slot: OwnerSlot, now: number): BusyPeriod | null {
+    const ms = now - (this.#periodStarts[slot] ?? Number.NaN);
+    const prompts = this.#periodPrompts[slot] ?? 0;
+    const tokens = this.#periodTokens[slot] ?? 0;
+    const attention = (this.#periodDoubleAttention[slot] ?? 0) / 2;
+    this.#beginPeriod(slot, now);
+    return Number.isNaN(ms) ? null : { ms, prompts, tokens, attention };
   }
 
   #countPrefill({ slot, uncachedTokens, cachedTokens }: BookedPhase, sign: 1 | -1): void {

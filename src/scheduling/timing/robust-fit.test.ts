@@ -13,7 +13,10 @@ function timeOf(coefficients: readonly number[], units: readonly number[]): numb
   return units.reduce((sum, unit, part) => sum + unit * (coefficients[part] ?? 0), 0);
 }
 function expectedOf(fit: RobustFit, units: readonly number[]): number {
-  return timeOf([0, 1, 2].map((part) => fit.coefficient(part)), units);
+  return timeOf(
+    [0, 1, 2].map((part) => fit.coefficient(part)),
+    units,
+  );
 }
 /** Prompts as in traces: hundreds to tens of thousands of tokens, some with much cached. */
 function prompt(rng: ReturnType<typeof seededRng>): number[] {
@@ -32,23 +35,32 @@ describe('a robust fit', () => {
   it.each([
     ['four times too fast', 1 / 4],
     ['four times too slow', 4],
-  ])('is within a tenth after 200 requests when it starts %s, waits that nobody knows of among them', (_, wrong) => {
-    const rng = seededRng(5);
-    const fit = new RobustFit(TRUTH.map((part) => part * wrong));
-    for (let request = 0; request < 200; request += 1) {
-      const units = prompt(rng);
-      const noise = 0.95 + 0.1 * rng.next();
-      // One in ten waited behind somebody else.
-      const waited = rng.integer(10) === 0 ? 1 + 5 * rng.next() : 1;
-      fit.observe(units, timeOf(TRUTH, units) * noise * waited);
-    }
-    for (const units of [unitsOf(500), unitsOf(4_000), unitsOf(16_000), unitsOf(2_000, 8_000), unitsOf(30_000)]) {
-      const ratio = expectedOf(fit, units) / timeOf(TRUTH, units);
-      expect(ratio).toBeGreaterThan(0.9);
-      expect(ratio).toBeLessThan(1.2);
-    }
-    expect(fit.confidence).toBeGreaterThan(0.5);
-  });
+  ])(
+    'is within a tenth after 200 requests when it starts %s, waits that nobody knows of among them',
+    (_, wrong) => {
+      const rng = seededRng(5);
+      const fit = new RobustFit(TRUTH.map((part) => part * wrong));
+      for (let request = 0; request < 200; request += 1) {
+        const units = prompt(rng);
+        const noise = 0.95 + 0.1 * rng.next();
+        // One in ten waited behind somebody else.
+        const waited = rng.integer(10) === 0 ? 1 + 5 * rng.next() : 1;
+        fit.observe(units, timeOf(TRUTH, units) * noise * waited);
+      }
+      for (const units of [
+        unitsOf(500),
+        unitsOf(4_000),
+        unitsOf(16_000),
+        unitsOf(2_000, 8_000),
+        unitsOf(30_000),
+      ]) {
+        const ratio = expectedOf(fit, units) / timeOf(TRUTH, units);
+        expect(ratio).toBeGreaterThan(0.9);
+        expect(ratio).toBeLessThan(1.2);
+      }
+      expect(fit.confidence).toBeGreaterThan(0.5);
+    },
+  );
 
   it('tells parts apart that start wrong in opposite ways', () => {
     const rng = seededRng(6);
@@ -78,7 +90,8 @@ describe('a robust fit', () => {
 
   it('keeps the quadratic part where all prompts are alike', () => {
     const fit = new RobustFit(TRUTH);
-    for (let request = 0; request < 500; request += 1) fit.observe(unitsOf(4_000), 2 * timeOf(TRUTH, unitsOf(4_000)));
+    for (let request = 0; request < 500; request += 1)
+      fit.observe(unitsOf(4_000), 2 * timeOf(TRUTH, unitsOf(4_000)));
     expect(expectedOf(fit, unitsOf(4_000)) / timeOf(TRUTH, unitsOf(4_000))).toBeCloseTo(2, 1);
     expect(fit.coefficient(1) / TRUTH[1]!).toBeGreaterThan(1);
     expect(fit.coefficient(1) / TRUTH[1]!).toBeLessThan(4);
@@ -93,12 +106,15 @@ describe('a robust fit', () => {
     },
   );
 
-  it.each([[[Number.NaN, 1, 1]], [[-1, 1, 1]], [[0, 0, 0]], [[Number.POSITIVE_INFINITY, 1, 1]], [[1e300, 1e300, 1]]])(
-    'takes no observation of %j units',
-    (units) => {
-      expect(new RobustFit(START).observe(units, 10)).toBe(false);
-    },
-  );
+  it.each([
+    [[Number.NaN, 1, 1]],
+    [[-1, 1, 1]],
+    [[0, 0, 0]],
+    [[Number.POSITIVE_INFINITY, 1, 1]],
+    [[1e300, 1e300, 1]],
+  ])('takes no observation of %j units', (units) => {
+    expect(new RobustFit(START).observe(units, 10)).toBe(false);
+  });
 
   it('stays finite and within its bounds whatever it is told, and finds back', () => {
     const number = fc.oneof(

@@ -1,5 +1,6 @@
 // The two fits of one kind of worker.
 import { DECODE_BEND, type Role, type WorkerTiming } from '../../plugin/index.ts';
+import type { BusyPeriod } from '../request-phases.ts';
 import { RobustFit } from './robust-fit.ts';
 
 /** What tells a kind apart. */
@@ -31,9 +32,9 @@ export class TimingKind {
     this.labels = labels;
   }
 
-  /** A pass computed prompts. @returns whether that was learnt from. */
-  prefilled(tokens: number, attention: number, ms: number): boolean {
-    return this.prefill.observe([tokens, attention, 1], ms);
+  /** Prompts were computed without a pause. @returns whether that was learnt from. */
+  prefilled({ attention, ms, prompts, tokens }: BusyPeriod): boolean {
+    return this.prefill.observe([tokens, attention, prompts], ms);
   }
 
   /** Output tokens came `itlMs` apart, with so many prompt tokens booked. @returns whether that was learnt from. */
