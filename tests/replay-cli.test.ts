@@ -113,7 +113,7 @@ describe('pointsman replay', () => {
     ];
     const first = fixed(await report(...options));
     expect(fixed(await report(...options))).toBe(first);
-    expect(fixed(await report(...options, '--fast-events'))).toBe(first);
+    expect(fixed(await report(...options, '--encoded-events'))).toBe(first);
     expect(fixed(await report(...options, '--seed', '2'))).not.toBe(first);
   });
 
@@ -137,7 +137,7 @@ describe('pointsman replay', () => {
     const bad = ['--event-faults', 'drop=0.3,duplicate=0.05,reorder=0.05,delay=200ms'];
     const options = [SYNTHETIC, '--workers', '3', '--kv-blocks', '700', '--compare', 'kv,random'];
     const first = await report(...options, ...bad, '--restart-engine', '2@5s');
-    expect(fixed(await report(...options, ...bad, '--restart-engine', '2@5s', '--fast-events'))).toBe(
+    expect(fixed(await report(...options, ...bad, '--restart-engine', '2@5s', '--encoded-events'))).toBe(
       fixed(first),
     );
     expect(first.settings).toMatchObject({

@@ -71,7 +71,7 @@ describe('pointsman replay of sessions', () => {
     const options = [SAMPLE, ...CRAMPED, '--host-memory', '1', '--compare', 'kv,round-robin'];
     const first = await report(...options);
     expect(await report(...options)).toEqual(first);
-    expect(await report(...options, '--fast-events')).toEqual(first);
+    expect(await report(...options, '--encoded-events')).toEqual(first);
     expect((await report(...options, '--seed', '2')).runs).not.toEqual(first.runs);
   });
 

@@ -45,7 +45,7 @@ export interface ReplayFlags {
   readonly maxContext?: string;
   readonly memory?: number;
   readonly hostMemory?: number;
-  readonly fastEvents?: true;
+  readonly encodedEvents?: true;
   readonly cutEvents?: true;
   readonly eventReplay: boolean;
   readonly eventFaults?: EventFaultSettings;

@@ -1,5 +1,5 @@
 // `pointsman replay`: runs a trace against simulated engines in virtual time, once per compared routing.
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { encodeEventBatch } from '../events/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
@@ -89,7 +89,8 @@ export function register(program: Command, io: CliIo): void {
       'kv, round-robin, random, power-of-two, least-loaded or policy files (.yaml)',
       'kv',
     )
-    .option('--fast-events', 'hand KV events over decoded, not as encoded bytes; the report is the same')
+    .option('--encoded-events', 'hand KV events over as encoded bytes, as on a wire; the report is the same')
+    .addOption(new Option('--fast-events', 'the default now: KV events are handed over decoded').hideHelp())
     .option('--cut-events', 'lose all KV events: what the router does when the event stream is cut')
     .option('--event-faults <list>', EVENT_FAULTS_HELP, eventFaults)
     .option('--restart-engine <worker@time>', RESTART_HELP, engineRestarts)
@@ -149,7 +150,7 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
       trace,
       settings,
       runs,
-      fastEvents: flags.fastEvents === true,
+      fastEvents: flags.encodedEvents !== true,
       compose: replayRouters(
         (source, problem) => io.err(`warning: ${source.render(problem)}\n`),
         (run, line) => {

@@ -273,4 +273,24 @@ export interface DecisionReader {
 }
 
 /** What is read where no record is kept. */
-export const NO_DECISIONS: DecisionReader = { list: () => [], get: () => null, ofRequest: () => [] };
+export const NO_DECISIONS: DecisionReader & BookingReader = {
+  list: () => [],
+  get: () => null,
+  ofRequest: () => [],
+  booking: () => null,
+  bookingsOf: () => [],
+};
+
+/** Of a decision what follows from it while its request is under way; who else could have been chosen is left out. */
+export type DecisionBooking = Pick<
+  DecisionRecord,
+  'attempt' | 'handoff' | 'hints' | 'prediction' | 'request_id'
+>;
+
+/** Reads decisions for whoever needs little of each. */
+export interface BookingReader {
+  /** By decision id. */
+  booking(id: string): DecisionBooking | null;
+  /** All attempts of one request, oldest first. */
+  bookingsOf(requestId: string): readonly DecisionBooking[];
+}

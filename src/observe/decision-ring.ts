@@ -3,7 +3,13 @@
 
 import { ROW_STRIDE } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
-import type { DecisionFilter, DecisionReader, DecisionRecord } from './decision-record.ts';
+import type {
+  BookingReader,
+  DecisionBooking,
+  DecisionFilter,
+  DecisionReader,
+  DecisionRecord,
+} from './decision-record.ts';
 import { RowChooser } from './decision-rows.ts';
 import type { Metrics } from './metrics-port.ts';
 import { type DecisionEnd, StoredDecision } from './stored-decision.ts';
@@ -43,7 +49,7 @@ const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const ID_DIGITS = 10;
 
 /** Keeps decisions, oldest out. */
-export class DecisionRing implements DecisionReader {
+export class DecisionRing implements DecisionReader, BookingReader {
   readonly #limit: number;
   #rowLimit: number;
   readonly #segmentDoubles: number;
@@ -156,10 +162,20 @@ export class DecisionRing implements DecisionReader {
   }
 
   ofRequest(requestId: string): readonly DecisionRecord[] {
-    return this.#segments.flatMap((segment) =>
-      segment.decisions
-        .filter((decision) => decision.requestId === requestId)
-        .map((decision) => decision.record()),
+    return this.#storedOf(requestId).map((decision) => decision.record());
+  }
+
+  booking(id: string): DecisionBooking | null {
+    return this.#stored(id)?.booking() ?? null;
+  }
+
+  bookingsOf(requestId: string): readonly DecisionBooking[] {
+    return this.#storedOf(requestId).map((decision) => decision.booking());
+  }
+
+  #storedOf(requestId: string): readonly StoredDecision[] {
+    return this.#segments.flatMap(({ decisions }) =>
+      decisions.filter((decision) => decision.requestId === requestId),
     );
   }
 

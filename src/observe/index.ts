@@ -3,8 +3,10 @@ export type { DecisionColumns, DecisionExclusions, DecisionInput } from './decis
 export {
   type AffinityRecord,
   type AgentHintsRecord,
+  type BookingReader,
   type CandidateRecord,
   type CostTerms,
+  type DecisionBooking,
   type DecisionFilter,
   type DecisionReader,
   type DecisionRecord,

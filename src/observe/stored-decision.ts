@@ -1,8 +1,15 @@
 // One decision as the ring keeps it: facts of the booking, then what became of it, written in place.
 import { ROW_STRIDE, readCandidates, writeCandidates, writeExcluded } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
-import type { CandidateRecord, DecisionRecord, ReleaseReason, SentHintRecord } from './decision-record.ts';
+import type {
+  CandidateRecord,
+  DecisionBooking,
+  DecisionRecord,
+  ReleaseReason,
+  SentHintRecord,
+} from './decision-record.ts';
 import type { RowChooser } from './decision-rows.ts';
+import { classificationRecord, queueRecord } from './recorded-waits.ts';
 
 type Hints = NonNullable<DecisionRecord['hints']>;
 type MutableSentHint = { -readonly [K in keyof SentHintRecord]: SentHintRecord[K] };
@@ -169,12 +176,12 @@ export class StoredDecision {
   /** The record as it stands now. */
   record(): DecisionRecord {
     const input = this.#input;
-    const predicted = input.predictedTokens;
+    const { attempt, handoff, hints, prediction, request_id } = this.booking();
     return {
       schema: 1,
       id: this.id,
-      request_id: this.requestId,
-      attempt: input.attempt,
+      request_id,
+      attempt,
       at_ms: input.atMs,
       door: input.door,
       model: input.model,
@@ -194,7 +201,7 @@ export class StoredDecision {
       agent_hints: input.agentHints ?? null,
       stripped: input.stripped ?? [],
       classification: classificationRecord(input.classification ?? null),
-      handoff: input.handoff == null ? null : { ...input.handoff },
+      handoff,
       affinity: input.affinity == null ? null : { ...input.affinity },
       queue: queueRecord(input),
       index: {
@@ -222,21 +229,8 @@ export class StoredDecision {
         released: this.#released,
         held_ms: this.#heldMs,
       },
-      hints:
-        this.#hints === null
-          ? null
-          : { ...this.#hints, sent: this.#hints.sent.map((action) => ({ ...action })) },
-      prediction:
-        predicted === null
-          ? null
-          : {
-              cached_tokens: predicted,
-              cached_by_tier: {
-                device: predicted - input.predictedHostTokens,
-                host: input.predictedHostTokens,
-              },
-              with_hints_tokens: this.#withHintsTokens ?? predicted,
-            },
+      hints,
+      prediction,
       report: this.#report,
       outcome: this.#outcome,
       wall: {
@@ -246,6 +240,28 @@ export class StoredDecision {
         select_us: input.selectMicros,
         hint_us: this.#hintMicros,
       },
+    };
+  }
+
+  /** The part of the record that a request under way is followed by. */
+  booking(): DecisionBooking {
+    const { attempt, handoff = null, predictedHostTokens, predictedTokens } = this.#input;
+    return {
+      request_id: this.requestId,
+      attempt,
+      handoff: handoff && { ...handoff },
+      hints: this.#hints && { ...this.#hints, sent: this.#hints.sent.map((action) => ({ ...action })) },
+      prediction:
+        predictedTokens === null
+          ? null
+          : {
+              cached_tokens: predictedTokens,
+              cached_by_tier: {
+                device: predictedTokens - predictedHostTokens,
+                host: predictedHostTokens,
+              },
+              with_hints_tokens: this.#withHintsTokens ?? predictedTokens,
+            },
     };
   }
 
@@ -307,40 +323,6 @@ function sessionRecord(
   };
 }
 
-function classificationRecord(
-  classification: NonNullable<DecisionInput['classification']> | null,
-): DecisionRecord['classification'] {
-  if (classification === null) return null;
-  const { classifier, asked, waitedMs, overrides } = classification;
-  const { policyClass, dueAt, schedulingCostTokens, workerTarget } = overrides;
-  return {
-    classifier,
-    result: asked ? 'classified' : 'skipped',
-    waited_ms: waitedMs,
-    overrides: {
-      ...(policyClass === undefined ? {} : { policy_class: policyClass }),
-      ...(dueAt === undefined ? {} : { due_at_ms: dueAt }),
-      ...(schedulingCostTokens === undefined ? {} : { scheduling_cost_tokens: schedulingCostTokens }),
-      ...(workerTarget === undefined
-        ? {}
-        : {
-            worker_target: workerTarget && { worker_id: workerTarget.workerId, dp_rank: workerTarget.rank },
-          }),
-    },
-  };
-}
-
 function u64(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low);
-}
-
-/** What it waited for last is told; the wait is that for both. */
-function queueRecord({ policyClass, queuedMs = null, turn = null }: DecisionInput): DecisionRecord['queue'] {
-  const turnMs = turn?.waitedMs ?? null;
-  return {
-    class: policyClass,
-    waited_ms: Math.max(queuedMs ?? 0, turnMs ?? 0),
-    outcome: turnMs !== null ? 'queued' : queuedMs === null ? 'direct' : 'held',
-    ...(turn !== null && { cost_tokens: turn.costTokens, bucket: turn.bucket }),
-  };
 }

@@ -1,5 +1,5 @@
 // Copies that selection committed during a run: what became of them, and whether the engines then found cached what was credited.
-import type { DecisionRecord } from '../observe/index.ts';
+import type { DecisionBooking } from '../observe/index.ts';
 import type { CommitReport } from './types.ts';
 
 /** A sent commit whose request is under way; tokens that must be cached for it to be kept. */
@@ -20,7 +20,7 @@ export class CommitTally {
   }
 
   /** Takes one booking; answers what its sent commit awaits, or null. */
-  booked({ hints }: DecisionRecord, inputTokens: number): AwaitedTokens | null {
+  booked({ hints }: DecisionBooking, inputTokens: number): AwaitedTokens | null {
     const commit = hints?.commit ?? null;
     if (commit === null) return null;
     this.#made += 1;

@@ -2,7 +2,7 @@
 // Rejections count by the policy that sent the action: engines know it by its id alone.
 import type { ReportedHintOutcome } from '../engines/index.ts';
 import type { KvEvent, KvHintOutcomeEvent } from '../events/index.ts';
-import type { DecisionRecord } from '../observe/index.ts';
+import type { DecisionBooking } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { HintRejection } from './types.ts';
 
@@ -19,7 +19,7 @@ export class OutcomeTally {
   readonly #rejections = new Map<string, { -readonly [K in keyof HintRejection]: HintRejection[K] }>();
 
   /** Notes who sent what. */
-  booked({ hints }: DecisionRecord): void {
+  booked({ hints }: DecisionBooking): void {
     if (hints === null || hints.sent.length === 0) return;
     this.#senders.set(
       hints.message_id,

@@ -99,11 +99,11 @@ export class RequestDoor {
     return {
       booked: (chosen, decisionId) => {
         worker = Number(chosen.workerId) - 1;
-        const decision = decisions.get(decisionId);
+        const decision = decisions.booking(decisionId);
         predictedTokens = decision?.prediction?.cached_tokens ?? null;
         // A booking given up for its commit stands before the one that counts.
         const bookings =
-          decision?.attempt === 1 ? [decision] : decisions.ofRequest(decision?.request_id ?? '');
+          decision?.attempt === 1 ? [decision] : decisions.bookingsOf(decision?.request_id ?? '');
         for (const one of bookings) awaitedTokens = collector.booked(one, inputTokens);
         collector.dispatched(worker, inputTokens);
       },

@@ -1,7 +1,7 @@
 // Gathers the figures of one run, request by request. Latencies and rates are over completed requests only.
 import type { EngineReport, ReportedHintOutcome } from '../engines/index.ts';
 import type { KvEvent } from '../events/index.ts';
-import type { DecisionRecord } from '../observe/index.ts';
+import type { DecisionBooking } from '../observe/index.ts';
 import type { KvHint } from '../plugin/index.ts';
 import type { SimulatedEngineStats } from '../simulator/index.ts';
 import { type AwaitedTokens, CommitTally } from './commit-tally.ts';
@@ -100,7 +100,7 @@ export class RunCollector {
   }
 
   /** A booking was made; answers what its committed copy awaits. */
-  booked(record: DecisionRecord, inputTokens: number): AwaitedTokens | null {
+  booked(record: DecisionBooking, inputTokens: number): AwaitedTokens | null {
     this.#outcomes.booked(record);
     const { handoff } = record;
     if (handoff !== null) {

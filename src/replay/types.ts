@@ -3,7 +3,7 @@
 import type { RouterMode } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
 import type { EventFeed, KvEventReplay } from '../events/index.ts';
-import type { DecisionReader } from '../observe/index.ts';
+import type { BookingReader, DecisionReader } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
 import type { HandoffKind, TimingName, VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
@@ -41,7 +41,7 @@ export interface PolicyFault {
 /** A router under replay. */
 export interface ReplayRouter {
   readonly road: Road;
-  readonly decisions: DecisionReader;
+  readonly decisions: DecisionReader & BookingReader;
   /** Where the KV events of a worker belong; null when the router keeps no index. */
   eventLink(workerId: bigint): VirtualEventLink | null;
   /** State of a worker's event stream; null = nothing was heard, or the router keeps no index. */

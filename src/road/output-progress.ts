@@ -10,8 +10,8 @@ export class OutputProgress {
   readonly #request: RoadRequest;
   #begun = false;
   #generated = 0;
-  /** Blocks of prompt and output so far, the last one perhaps partly filled. */
-  #blocks = 0;
+  /** Tokens of output for which there is room in the blocks of prompt and output so far. */
+  #fitting = 0;
 
   constructor(state: RoadState, request: RoadRequest) {
     this.#state = state;
@@ -30,7 +30,8 @@ export class OutputProgress {
 
   /** Nothing is out yet: the blocks are those of the prompt. */
   booked({ blockSize }: ExchangeBooking): void {
-    this.#blocks = Math.ceil(promptTokensOf(this.#request) / blockSize);
+    const promptTokens = promptTokensOf(this.#request);
+    this.#fitting = Math.ceil(promptTokens / blockSize) * blockSize - promptTokens;
   }
 
   /** The first token is out; further calls change nothing. @param arrivedAt ms of the clock. */
@@ -51,13 +52,13 @@ export class OutputProgress {
 
   /** `count` more tokens are out, as the engine tells. */
   tokens(booking: ExchangeBooking, count: number): void {
-    const { scheduler, beliefs } = this.#state;
     this.#generated += count;
-    const blocks = Math.ceil((promptTokensOf(this.#request) + this.#generated) / booking.blockSize);
-    if (blocks <= this.#blocks) return;
+    if (this.#generated <= this.#fitting) return;
+    const { scheduler, beliefs } = this.#state;
+    const blocks = Math.ceil((this.#generated - this.#fitting) / booking.blockSize);
     scheduler.outputBlock(booking.attempt, this.#generated, this.#request.expectedOutputTokens);
-    beliefs?.generated(booking.attempt, blocks - this.#blocks);
-    this.#blocks = blocks;
+    beliefs?.generated(booking.attempt, blocks);
+    this.#fitting += blocks * booking.blockSize;
   }
 
   /** One more block is out, as a caller tells. @param weight as of `Scheduler.toldOutputBlock`. */

@@ -17,10 +17,9 @@ export class BlockContents {
     this.#hasParent = new Uint8Array(rows);
   }
 
-  /** Records that `copy` holds block `block` of a prompt. @param external hashes of the prompt's blocks. */
+  /** Records that `copy` holds block `block` of a prompt. @param tokens the block's. @param external hashes of the prompt's blocks. */
   put(copy: number, tokens: Uint32Array, external: Uint32Array, block: number): void {
-    const size = this.#blockSize;
-    this.#tokens.set(tokens.subarray(block * size, (block + 1) * size), copy * size);
+    this.#tokens.set(tokens, copy * this.#blockSize);
     this.#hasParent[copy] = block === 0 ? 0 : 1;
     if (block === 0) return;
     this.#parents[2 * copy] = external[2 * block - 2]!;

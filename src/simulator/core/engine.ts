@@ -22,18 +22,18 @@ import { HintExecutor } from './hint-executor.ts';
 import { planHints } from './hint-plan.ts';
 import { HostTier } from './host-tier.ts';
 import { type EvictionListener, KvPool } from './kv-pool.ts';
-import { outputSeed, outputToken } from './output-tokens.ts';
-import { isReadyToEmit, type ParkAttempt, PassScheduler } from './pass-scheduler.ts';
+import { outputSeed } from './output-tokens.ts';
+import { PassOutput } from './pass-output.ts';
+import { type ParkAttempt, PassScheduler } from './pass-scheduler.ts';
 import { RequestState, resultOf } from './request-state.ts';
 import { keyInUse, Transfers } from './transfers.ts';
 
-const DEFAULT_VOCABULARY = 32_768;
 const NO_BLOCKS = new Uint32Array(0);
 
 /** Continuous batching over a KV pool with prefix reuse. */
 export class PassEngine implements SimulatedEngine {
   readonly #settings: SimulatedEngineSettings;
-  readonly #vocabulary: number;
+  readonly #output: PassOutput;
   readonly #pool: KvPool;
   readonly #events: EventCollector;
   readonly #host: HostTier | null;
@@ -43,7 +43,7 @@ export class PassEngine implements SimulatedEngine {
   readonly #transfers: Transfers;
   readonly #requests = new Map<string, RequestState>();
   /** Ended outside of a pass; told at the next `advance`. */
-  #ended: { readonly id: string; readonly result: SimulatedResult }[] = [];
+  #ended: { readonly request: RequestState; readonly result: SimulatedResult }[] = [];
   /** End of the pass under way; null between passes. */
   #passEnd: number | null = null;
   /** Latest time the machine has seen; nothing happens before it. */
@@ -58,7 +58,7 @@ export class PassEngine implements SimulatedEngine {
 
   constructor(settings: SimulatedEngineSettings, parts: SimulatedEngineParts) {
     this.#settings = settings;
-    this.#vocabulary = parts.vocabulary ?? DEFAULT_VOCABULARY;
+    this.#output = new PassOutput(parts.vocabulary);
     this.#events = new EventCollector(settings.blockSize);
     const { blockSize, hostKvBlocks, kvBlocks } = settings;
     const evicted: EvictionListener = (lo, hi, copy, cause) => {
@@ -126,10 +126,10 @@ export class PassEngine implements SimulatedEngine {
     const request = this.#requests.get(id);
     if (request === undefined) return;
     this.#time = Math.max(this.#time, now);
-    this.#requests.delete(id);
+    this.#conclude(request);
     if (request.status === 'parked') this.#host?.cancel(request);
     this.#transfers.aborted(request, this.#time);
-    this.#ended = this.#ended.filter((one) => one.id !== id);
+    if (this.#ended.length > 0) this.#ended = this.#ended.filter((one) => one.request !== request);
     this.#forget(request);
   }
 
@@ -154,8 +154,10 @@ export class PassEngine implements SimulatedEngine {
       const next = this.nextEventAt();
       if (next === null || next > now) break;
       this.#time = Math.max(this.#time, next);
-      if (this.#transfers.advance(next)) this.#wake(next);
-      else if (this.#host !== null && this.#host.nextDue <= next) {
+      if (this.#transfers.nextDue <= next) {
+        this.#transfers.advance(next);
+        this.#wake(next);
+      } else if (this.#host !== null && this.#host.nextDue <= next) {
         this.#host.advance(next);
         this.#wake(next);
       } else if (this.#passEnd !== null) this.#finishPass(this.#passEnd, sink);
@@ -212,8 +214,8 @@ export class PassEngine implements SimulatedEngine {
     if (duration === null) this.#stalled = this.#scheduler.preemptions === before;
     else this.#passEnd = start + duration;
     this.#publish(start, sink);
-    const admitted = this.#scheduler.admitted.slice();
-    for (const request of admitted) {
+    if (this.#scheduler.admitted.length === 0) return;
+    for (const request of this.#scheduler.admitted.slice()) {
       this.#hints.admitted(request, start);
       sink.admitted(request.id, request.cachedTokens, request.outcomes, start);
     }
@@ -222,30 +224,34 @@ export class PassEngine implements SimulatedEngine {
   #finishPass(at: number, sink: SimulatorSink): void {
     this.#passEnd = null;
     this.#lastPassEnd = at;
-    const ready = this.#scheduler.running.filter(isReadyToEmit);
-    const tokens = ready.map((request) => this.#generate(request));
-    const finished = ready.filter((request) => request.generated >= request.outputTarget);
-    const ended = new Set<RequestState>();
-    for (const request of finished) if (this.#retire(request, at)) ended.add(request);
+    this.#output.generate(this.#scheduler.running);
+    const { finishes, ready } = this.#output;
+    const ended = finishes ? this.#retireAll(ready, at) : null;
     this.#publish(at, sink);
     // Told last, because a sink may submit or abort.
-    for (const [index, request] of ready.entries()) {
-      if (this.#requests.get(request.id) !== request) continue;
-      if (request.outputTarget > 0) sink.chunk(request.id, tokens[index]!, at);
-      if (!ended.has(request) || this.#requests.get(request.id) !== request) continue;
-      this.#requests.delete(request.id);
-      sink.finished(request.id, this.#resultOf(request), at);
+    for (let index = 0; index < ready.length; index += 1) {
+      const request = ready[index]!;
+      if (!request.isAwaited) continue;
+      if (request.outputTarget > 0) sink.chunk(request.id, request.tokens.last, at);
+      if (ended === null || !ended.has(request) || !request.isAwaited) continue;
+      this.#conclude(request);
+      sink.finished(request.id, this.#transfers.resultOf(request), at);
     }
   }
 
-  /** Appends the next output token and returns it. */
-  #generate(request: RequestState): number {
-    if (request.outputTarget === 0) return 0;
-    const token = outputToken(request.outputSeed, request.generated, this.#vocabulary);
-    request.tokens[request.length] = token;
-    request.length += 1;
-    request.generated += 1;
-    return token;
+  /** Takes those off the batch that have all their output; answers which of them end now. */
+  #retireAll(ready: readonly RequestState[], at: number): ReadonlySet<RequestState> {
+    const ended = new Set<RequestState>();
+    for (const request of ready) {
+      if (request.generated >= request.outputTarget && this.#retire(request, at)) ended.add(request);
+    }
+    return ended;
+  }
+
+  /** Its sink hears of its end next, or of nothing any more. */
+  #conclude(request: RequestState): void {
+    this.#requests.delete(request.id);
+    request.isAwaited = false;
   }
 
   /** False when it waits for its blocks to be taken before it ends. */
@@ -255,15 +261,6 @@ export class PassEngine implements SimulatedEngine {
     if (this.#transfers.computed(request, at)) return false;
     this.#letGo(request, at);
     return true;
-  }
-
-  #resultOf(request: RequestState): SimulatedResult {
-    const { handoff } = request;
-    const result = resultOf(request);
-    if (handoff?.leg !== 'prefill' || !this.#transfers.gives(handoff.key)) return result;
-    const blocks = Math.ceil((request.length - request.generated) / this.#settings.blockSize);
-    const blockIds = Array.from(request.table.subarray(0, blocks));
-    return { ...result, handoff: { key: handoff.key, blockIds } };
   }
 
   /** Parks a queue head while its blocks come from another engine's prefill, from host memory or, behind those, from a peer. */
@@ -316,13 +313,12 @@ export class PassEngine implements SimulatedEngine {
   }
 
   #publish(at: number, sink: SimulatorSink): void {
-    this.#hints.tellLate();
-    const events = this.#events.take();
-    if (events.length > 0) sink.kvEvents(events, at);
+    if (this.#pool.hasLateRetains) this.#hints.tellLate();
+    if (this.#events.pending) sink.kvEvents(this.#events.take(), at);
   }
 
   #endOutside(request: RequestState, result: SimulatedResult): void {
-    this.#ended.push({ id: request.id, result });
+    this.#ended.push({ request, result });
     this.#forget(request);
   }
 
@@ -344,6 +340,10 @@ export class PassEngine implements SimulatedEngine {
     if (this.#ended.length === 0) return;
     const told = this.#ended;
     this.#ended = [];
-    for (const { id, result } of told) if (this.#requests.delete(id)) sink.finished(id, result, at);
+    for (const { request, result } of told) {
+      if (!request.isAwaited) continue;
+      this.#conclude(request);
+      sink.finished(request.id, result, at);
+    }
   }
 }

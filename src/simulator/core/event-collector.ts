@@ -57,7 +57,7 @@ export class EventCollector {
       kind: 'stored',
       external: external.subarray(2 * from, 2 * to),
       parent: from === 0 ? null : { lo: external[2 * from - 2]!, hi: external[2 * from - 1]! },
-      tokenIds: request.tokens.subarray(from * this.#blockSize, to * this.#blockSize),
+      tokenIds: request.tokens.view(from * this.#blockSize, to * this.#blockSize),
       blockSize: this.#blockSize,
       tier: 'device',
       loraName: null,

@@ -39,6 +39,7 @@ export class FetchSource {
   /** Time of the next forced release, ms; infinite without grants. */
   get nextExpiry(): number {
     let next = Number.POSITIVE_INFINITY;
+    if (this.#grants.size === 0) return next;
     for (const grant of this.#grants.values()) next = Math.min(next, grant.expiresAt);
     return next;
   }

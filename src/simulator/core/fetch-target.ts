@@ -78,6 +78,7 @@ export class FetchTarget {
   /** Time of the next end or timeout, ms; infinite when nothing is under way. */
   get nextDue(): number {
     let next = Number.POSITIVE_INFINITY;
+    if (this.#fetches.size === 0) return next;
     for (const fetch of this.#fetches.values()) next = Math.min(next, this.#dueAt(fetch));
     return next;
   }

@@ -83,6 +83,7 @@ export class HandoffSource {
   /** Time of the next forced end, ms; infinite when none is due. */
   get nextExpiry(): number {
     let next = Number.POSITIVE_INFINITY;
+    if (this.#handoffs.size === 0 && this.#early.size === 0) return next;
     for (const { expiresAt } of this.#handoffs.values()) next = Math.min(next, expiresAt);
     for (const { deadlineAt } of this.#early.values()) next = Math.min(next, deadlineAt);
     return next;

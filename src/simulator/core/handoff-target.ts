@@ -71,6 +71,7 @@ export class HandoffTarget {
   /** Time of the next end or timeout, ms; infinite when nothing is under way. */
   get nextDue(): number {
     let next = Number.POSITIVE_INFINITY;
+    if (this.#takings.size === 0) return next;
     for (const taking of this.#takings.values()) next = Math.min(next, this.#dueAt(taking));
     return next;
   }

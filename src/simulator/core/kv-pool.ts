@@ -193,6 +193,11 @@ export class KvPool {
     this.#retentions.expire(now, this.#lapsed);
   }
 
+  /** Whether there is anything to tell of retain actions. */
+  get hasLateRetains(): boolean {
+    return this.#retentions.hasLate;
+  }
+
   /** What became of retain actions since the last call. */
   takeLateRetains(): readonly LateRetain[] {
     return this.#retentions.takeLate();

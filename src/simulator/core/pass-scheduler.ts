@@ -97,7 +97,10 @@ export class PassScheduler {
     for (let block = request.cachedBlocks; block < full; block += 1) {
       if (block === request.hashedBlocks) this.#hashNext(request);
       const { external } = request;
-      this.#contents?.put(request.table[block]!, request.tokens, external, block);
+      if (this.#contents !== null) {
+        const tokens = request.tokens.view(block * blockSize, (block + 1) * blockSize);
+        this.#contents.put(request.table[block]!, tokens, external, block);
+      }
       const first = this.#pool.cache(request.table[block]!, external[2 * block]!, external[2 * block + 1]!);
       if (first && runStart < 0) runStart = block;
       if (!first && runStart >= 0) {
@@ -137,7 +140,10 @@ export class PassScheduler {
 
   /** Gives a running request blocks up to `tokens`, pre-empting from the newest; false when it had to go itself. */
   #growRunning(request: RequestState, tokens: number): boolean {
-    const wanted = Math.ceil(tokens / this.#settings.blockSize);
+    const { blockSize } = this.#settings;
+    // Most tokens of output lie in a block that is there.
+    if (tokens <= request.blocks * blockSize) return true;
+    const wanted = Math.ceil(tokens / blockSize);
     while (request.blocks < wanted) {
       request.blocks = this.#pool.allocate(request.table, request.blocks, wanted);
       if (request.blocks === wanted) break;
@@ -225,9 +231,9 @@ export class PassScheduler {
 
   /** Books `tokens` of a request into the pass. */
   #charge(request: RequestState, tokens: number): void {
-    const promptBefore = Math.min(request.computed, request.promptLength);
-    const promptTokens = Math.min(tokens, request.promptLength - promptBefore);
-    if (promptTokens > 0) {
+    const promptBefore = request.computed;
+    if (promptBefore < request.promptLength && tokens > 0) {
+      const promptTokens = Math.min(tokens, request.promptLength - promptBefore);
       this.#batch.requests += 1;
       this.#batch.totalIsl += promptBefore + promptTokens;
       this.#batch.totalPrefix += promptBefore;
@@ -244,7 +250,7 @@ export class PassScheduler {
   #hashNext(request: RequestState): void {
     const { blockSize } = this.#settings;
     const block = request.hashedBlocks;
-    const tokens = request.tokens.subarray(block * blockSize, (block + 1) * blockSize);
+    const tokens = request.tokens.view(block * blockSize, (block + 1) * blockSize);
     request.lastSequence = this.#hasher.next(tokens, request.lastSequence, request.external, block);
     request.hashedBlocks += 1;
   }

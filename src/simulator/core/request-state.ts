@@ -4,6 +4,7 @@ import type { HashPairs, U64 } from '../../kv/index.ts';
 import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest, SimulatedResult } from '../types.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { FetchPlan, HintPlan } from './hint-plan.ts';
+import { RequestTokens } from './request-tokens.ts';
 
 const NO_BLOCKS = new Int32Array(0);
 const NO_HASHES = new Uint32Array(0);
@@ -26,9 +27,10 @@ export class RequestState {
   /** Earliest time it may be scheduled, ms: its submission, or the end of its fetch. */
   readyAt: number;
   status: RequestStatus = 'waiting';
-  /** Prompt and generated tokens; [0, length) are valid. */
-  tokens: Uint32Array;
-  length: number;
+  /** Whether a sink is still to hear of its end. */
+  isAwaited = true;
+  /** Prompt and generated tokens. */
+  readonly tokens: RequestTokens;
   /** Tokens that count as prompt: grows when a pre-empted request has to recompute its output. */
   promptLength: number;
   /** Tokens whose KV exists at the end of the pass under way. */
@@ -55,7 +57,8 @@ export class RequestState {
   readonly outcomes: SimulatedHintOutcome[];
   /** The request ended, and its evictions wait until no engine takes its blocks: per action the own blocks it names; null = none wait. */
   awaitedEvictions: readonly (Int32Array | null)[] | null = null;
-  #prepared = false;
+  /** null once it is hashed. */
+  #prompt: Uint32Array | null;
 
   constructor(request: SimulatedRequest, outputSeed: number, hints: HintPlan, now: number) {
     this.id = request.id;
@@ -68,9 +71,14 @@ export class RequestState {
     this.fetch = hints.fetch;
     this.outcomes = [...hints.outcomes];
     this.readyAt = now;
-    this.tokens = request.tokens;
-    this.length = request.tokens.length;
+    this.#prompt = request.tokens;
+    this.tokens = new RequestTokens(request.tokens);
     this.promptLength = this.length;
+  }
+
+  /** Prompt and generated tokens so far. */
+  get length(): number {
+    return this.tokens.length;
   }
 
   /** Cached tokens as they are reported. */
@@ -80,14 +88,13 @@ export class RequestState {
 
   /** Hashes the prompt and makes room for the output; done when the request first comes to the head of the queue. */
   prepare(hasher: ExternalHasher, blockSize: number): void {
-    if (this.#prepared) return;
-    this.#prepared = true;
-    const prompt = this.tokens;
+    const prompt = this.#prompt;
+    if (prompt === null) return;
+    this.#prompt = null;
     const { external, sequence } = hasher.prompt(prompt);
     const total = prompt.length + this.outputTarget;
     const blocks = Math.ceil(total / blockSize);
-    this.tokens = new Uint32Array(total);
-    this.tokens.set(prompt);
+    this.tokens.reserve(this.outputTarget);
     this.table = new Int32Array(blocks);
     this.external = new Uint32Array(2 * blocks);
     this.external.set(external);

@@ -142,6 +142,11 @@ export class Retentions {
     }
   }
 
+  /** Whether there is anything to tell. */
+  get hasLate(): boolean {
+    return this.#late.length > 0;
+  }
+
   /** What there is to tell since the last call. */
   takeLate(): readonly LateRetain[] {
     if (this.#late.length === 0) return this.#late;

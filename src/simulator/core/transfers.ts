@@ -8,6 +8,7 @@ import type {
   SimulatedEngineParts,
   SimulatedEngineSettings,
   SimulatedHandoff,
+  SimulatedResult,
 } from '../types.ts';
 import { FetchSource } from './fetch-source.ts';
 import { type FetchListener, FetchTarget } from './fetch-target.ts';
@@ -15,7 +16,7 @@ import { HandoffSource } from './handoff-source.ts';
 import { HandoffTarget } from './handoff-target.ts';
 import type { KvPool } from './kv-pool.ts';
 import { LinkShare } from './link-share.ts';
-import type { RequestState } from './request-state.ts';
+import { type RequestState, resultOf } from './request-state.ts';
 
 /** What the machine does when a transfer moves on. */
 export interface TransferListener extends FetchListener {
@@ -36,6 +37,7 @@ export class Transfers {
   readonly #gives: HandoffSource;
   readonly #takes: HandoffTarget;
   readonly #engineId: string | null;
+  readonly #blockSize: number;
   #lastId = 0;
 
   constructor(
@@ -52,6 +54,7 @@ export class Transfers {
       return this.#lastId;
     };
     this.#engineId = engineId;
+    this.#blockSize = settings.blockSize;
     this.#source = new FetchSource(pool, link, bytesPerBlock, announceRate);
     this.#target = new FetchTarget(settings, pool, link, peers, listener, newId);
     const timeoutMs = settings.handoffTimeoutMs;
@@ -128,19 +131,27 @@ export class Transfers {
     return request.fetch !== null && this.#target.attempt(request, reusable, now);
   }
 
+  /** How an ended request stands, with the blocks it hands over. */
+  resultOf(request: RequestState): SimulatedResult {
+    const { handoff } = request;
+    const result = resultOf(request);
+    if (handoff?.leg !== 'prefill' || !this.gives(handoff.key)) return result;
+    const blocks = Math.ceil((request.length - request.generated) / this.#blockSize);
+    const blockIds = Array.from(request.table.subarray(0, blocks));
+    return { ...result, handoff: { key: handoff.key, blockIds } };
+  }
+
   takeNotices(now: number): void {
     if (this.#target.hasNotices) this.#target.takeNotices(now);
     if (this.#takes.hasNotices) this.#takes.takeNotices(now);
   }
 
-  /** Does what is due; false = nothing was. True may have freed blocks. */
-  advance(now: number): boolean {
-    if (this.nextDue > now) return false;
+  /** Does what is due first, where `nextDue` says that something is; blocks may have been freed then. */
+  advance(now: number): void {
     if (this.#source.nextExpiry <= now) this.#source.expire(now);
     else if (this.#gives.nextExpiry <= now) this.#gives.expire(now);
     else if (this.#takes.nextDue <= now) this.#takes.advance(now);
     else this.#target.advance(now);
-    return true;
   }
 
   grant(request: FetchGrantRequest, now: number): FetchAnswer {

@@ -18,7 +18,7 @@ import type {
   SimulatorSink,
 } from '../types.ts';
 import type { VirtualEventStream } from './virtual-event-stream.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { RecurringEvent, VirtualTime } from './virtual-time.ts';
 
 interface Exchange {
   readonly sink: EngineSink;
@@ -50,7 +50,7 @@ export class VirtualEngine implements SimulatorSink {
   #engine: SimulatedEngine;
   readonly #exchanges = new Map<string, Exchange>();
   #plannedAt: number | null = null;
-  #cancelPlanned: () => void = () => undefined;
+  readonly #next: RecurringEvent;
   #advancing = false;
 
   /** @param machine makes the machine, at the start and at every restart. */
@@ -65,6 +65,7 @@ export class VirtualEngine implements SimulatorSink {
     this.#address = address;
     this.#engine = machine();
     this.events = events;
+    this.#next = time.recurring('engine', () => this.#advance());
   }
 
   dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
@@ -200,19 +201,17 @@ export class VirtualEngine implements SimulatorSink {
     if (this.#advancing) return;
     const next = this.#engine.nextEventAt();
     if (next === this.#plannedAt) return;
-    this.#cancelPlanned();
     this.#plannedAt = next;
-    if (next === null) {
-      this.#cancelPlanned = () => undefined;
-      return;
-    }
-    this.#cancelPlanned = this.#time.plan(next, 'engine', () => {
-      this.#plannedAt = null;
-      this.#advancing = true;
-      this.#engine.advance(this.#time.now(), this);
-      this.#advancing = false;
-      this.reschedule();
-    });
+    if (next === null) this.#next.cancel();
+    else this.#next.plan(next);
+  }
+
+  #advance(): void {
+    this.#plannedAt = null;
+    this.#advancing = true;
+    this.#engine.advance(this.#time.now(), this);
+    this.#advancing = false;
+    this.reschedule();
   }
 
   admitted(id: string, _cachedTokens: number, outcomes: readonly SimulatedHintOutcome[]): void {

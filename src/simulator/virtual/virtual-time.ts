@@ -7,10 +7,17 @@ export const EVENT_KINDS = { message: 0, arrival: 1, timer: 2, engine: 3 } as co
 /** What an event is about. */
 export type EventKind = keyof typeof EVENT_KINDS;
 
+/** Something that happens again and again, and is planned once at a time. */
+export interface RecurringEvent {
+  /** Plans it for a time, not before now, in place of what was planned. */
+  plan(at: number): void;
+  cancel(): void;
+}
+
 interface PlannedEvent {
-  readonly at: number;
+  at: number;
   readonly kind: number;
-  readonly sequence: number;
+  sequence: number;
   /** null = cancelled. */
   callback: (() => void) | null;
 }
@@ -45,6 +52,35 @@ export class VirtualTime implements Clock {
     this.#push(event);
     return () => {
       event.callback = null;
+    };
+  }
+
+  /** As `plan`, without anything made per time that it happens. */
+  recurring(kind: EventKind, callback: () => void): RecurringEvent {
+    let planned: PlannedEvent | null = null;
+    let spare: PlannedEvent | null = null;
+    const happens = (): void => {
+      spare = planned;
+      planned = null;
+      callback();
+    };
+    const cancel = (): void => {
+      if (planned !== null) planned.callback = null;
+      planned = null;
+    };
+    return {
+      cancel,
+      plan: (at) => {
+        cancel();
+        // One that was cancelled still lies in the heap and is not used again.
+        const event = spare ?? { at: 0, kind: EVENT_KINDS[kind], sequence: 0, callback: happens };
+        spare = null;
+        event.at = Math.max(at, this.#now);
+        event.sequence = this.#sequence;
+        this.#sequence += 1;
+        planned = event;
+        this.#push(event);
+      },
     };
   }
 
