@@ -6,20 +6,29 @@ import {
   kvcr,
   kvFetch,
   leastLoaded,
+  pointsmanExpectedTime,
+  pointsmanTunedCost,
   powerOfTwo,
   random,
   roundRobin,
 } from '../src/policies/index.ts';
 import { checkHintPolicy, checkWorkerSelection } from '../src/testing/index.ts';
 
-it.each([dynamoDefaultCostFn, kvcr, leastLoaded, powerOfTwo, random, roundRobin, direct])(
-  '$type',
-  async (definition) => {
-    // How long a call takes is measured in bench/.
-    const properties = ['valid', 'repeatable', 'permutation-stable', 'no-starvation'] as const;
-    expect(await checkWorkerSelection(definition, { properties })).toEqual([]);
-  },
-);
+it.each([
+  dynamoDefaultCostFn,
+  kvcr,
+  pointsmanExpectedTime,
+  pointsmanTunedCost,
+  leastLoaded,
+  powerOfTwo,
+  random,
+  roundRobin,
+  direct,
+])('$type', async (definition) => {
+  // How long a call takes is measured in bench/.
+  const properties = ['valid', 'repeatable', 'permutation-stable', 'no-starvation'] as const;
+  expect(await checkWorkerSelection(definition, { properties })).toEqual([]);
+});
 
 it('kv_fetch', async () => {
   expect(await checkHintPolicy(kvFetch, { properties: ['valid', 'repeatable'] })).toEqual([]);

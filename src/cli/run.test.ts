@@ -432,7 +432,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     ':2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
     ':4:3: models.c.tokens: token source "engine" of model c is not available yet; use local with a tokenizer.json, or estimate',
     `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "round-robin"?)',
+    ':10:37: worker_selection.decode.type: unknown worker-selection policy "ruond-robin"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost (did you mean "round-robin"?)',
   ]);
 });
 

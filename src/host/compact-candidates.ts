@@ -176,6 +176,8 @@ export class CompactCandidates {
     own.hasUnknownLoads = source.hasUnknownLoads;
     own.hasTaintMultipliers = source.hasTaintMultipliers;
     own.hasCopies = source.hasCopies;
+    own.averageOutputTokens = source.averageOutputTokens;
+    own.timings = source.timings;
     const inputs = this.#inputs;
     this.ids.refresh();
     if (inputs.has('cache')) {
@@ -194,6 +196,16 @@ export class CompactCandidates {
     if (inputs.has('preferred-taint')) this.preferredTaintMultiplier.refresh();
     if (inputs.has('occupancy')) this.occupancy.refresh();
     if (inputs.has('device')) this.onCpu.refresh();
+    if (inputs.has('in-flight-blocks')) this.inFlightBlocks.refresh();
+    if (inputs.has('request-phases')) {
+      this.prefillRequests.refresh();
+      this.prefillTokens.refresh();
+      this.prefillAttention.refresh();
+      this.prefillFrontMs.refresh();
+      this.decodeRequests.refresh();
+      this.bookedPromptTokens.refresh();
+    }
+    if (inputs.has('timing')) this.timingKind.refresh();
     if (source.hasCopies) {
       this.copyableBlocks.refresh();
       this.sourcePrefixBlocks.refresh();

@@ -17,7 +17,15 @@ describe('inputs of a hint policy', () => {
   it('are those of its kind', () => {
     expect(listing(HINT_INPUTS)).toMatchObject({ type: 'mine', inputs: HINT_INPUTS });
     const foreign = WORKER_INPUTS.filter((input) => !HINT_INPUTS.some((one) => one === input));
-    expect(foreign).toEqual(['preferred-taint', 'occupancy', 'device']);
+    expect(foreign).toEqual([
+      'preferred-taint',
+      'occupancy',
+      'device',
+      'in-flight-blocks',
+      'request-phases',
+      'output-length',
+      'timing',
+    ]);
     for (const input of foreign) expect(listing([input])).toContain(`mine: inputs: unknown input "${input}"`);
   });
 });

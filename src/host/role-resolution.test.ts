@@ -60,7 +60,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'an unknown type with the nearest one',
       'worker_selection:\n  decode:\n    type: dynamo-defualt-cost-fn\n',
       [
-        'policy.yaml:3:11: worker_selection.decode.type: unknown worker-selection policy "dynamo-defualt-cost-fn"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "dynamo-default-cost-fn"?)',
+        'policy.yaml:3:11: worker_selection.decode.type: unknown worker-selection policy "dynamo-defualt-cost-fn"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost (did you mean "dynamo-default-cost-fn"?)',
       ],
     ],
     [
@@ -77,7 +77,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'an unknown bare name, near an instance',
       'worker_selection:\n  decode: stiky\n  instances: [{ name: sticky, type: random }]\n',
       [
-        'policy.yaml:2:11: worker_selection.decode: unknown worker-selection policy "stiky"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "sticky"?)',
+        'policy.yaml:2:11: worker_selection.decode: unknown worker-selection policy "stiky"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost (did you mean "sticky"?)',
       ],
     ],
     [
@@ -99,7 +99,7 @@ describe('a refusal names file, line, column and what would be right', () => {
       'worker_selection:\n  decode: kv_fetch\n  prefill: { hints: [{ type: random }] }\n',
       [
         'policy.yaml:3:30: worker_selection.prefill.hints[0].type: random is a worker-selection policy, not a hint policy; known hint policies: kv_fetch, kv_release_session, kv_retain_session',
-        'policy.yaml:2:11: worker_selection.decode: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct',
+        'policy.yaml:2:11: worker_selection.decode: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost',
       ],
     ],
     [
@@ -162,7 +162,7 @@ worker_selection:
         'policy.yaml:9:11: worker_selection.aggregated.parameters.list[1].nmae: mine: unknown key "nmae" (did you mean "name"?)',
         'policy.yaml:10:7: worker_selection.aggregated.parameters.fial: mine: unknown key "fial" (did you mean "fail"?)',
         'policy.yaml:13:5: worker_selection.prefill.parameters.limit: mine: Invalid input: expected object, received undefined',
-        'policy.yaml:15:19: worker_selection.decode.type: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, mine',
+        'policy.yaml:15:19: worker_selection.decode.type: kv_fetch is a hint policy; list it under hints, and choose a worker-selection policy: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost, mine',
         'policy.yaml:16:41: worker_selection.encode.parameters.weight: random: unknown key "weight"',
       ],
     ],
@@ -189,7 +189,7 @@ worker_selection:
     expect(host.warnings.map(({ severity, message }) => [severity, message])).toEqual([
       [
         'warning',
-        'unknown worker-selection policy "rendom"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct (did you mean "random"?)',
+        'unknown worker-selection policy "rendom"; known: dynamo-default-cost-fn, kvcr, device-aware-weighted, dynamo-two-tier-cost-fn, round-robin, random, power-of-two, least-loaded, direct, pointsman-expected-time, pointsman-tuned-cost (did you mean "random"?)',
       ],
       ['warning', 'random: unknown key "weight"'],
     ]);

@@ -53,6 +53,41 @@ export const METRICS = {
     labels: ['model', 'leg', 'kind'],
   },
   pointsman_bookings_active: { kind: 'gauge', help: 'Bookings held now.', labels: [] },
+  pointsman_timing_prefill_token_seconds: {
+    kind: 'gauge',
+    help: 'Time of one prompt token to compute, as learnt of each kind of worker (model, role, engine dialect, device); only where a policy declares `timing`.',
+    labels: ['model', 'role', 'engine', 'device'],
+  },
+  pointsman_timing_prefill_attention_seconds: {
+    kind: 'gauge',
+    help: 'Time of one prompt token looking at one other, as learnt.',
+    labels: ['model', 'role', 'engine', 'device'],
+  },
+  pointsman_timing_prefill_pass_seconds: {
+    kind: 'gauge',
+    help: 'Time of a prompt whatever its length, as learnt.',
+    labels: ['model', 'role', 'engine', 'device'],
+  },
+  pointsman_timing_decode_seconds: {
+    kind: 'gauge',
+    help: 'Time of one output token on an idle worker, as learnt.',
+    labels: ['model', 'role', 'engine', 'device'],
+  },
+  pointsman_timing_decode_fill_seconds: {
+    kind: 'gauge',
+    help: 'What an output token takes longer as prompts fill the worker (slope at 0 per 1,048,576 tokens), as learnt.',
+    labels: ['model', 'role', 'engine', 'device'],
+  },
+  pointsman_timing_observations: {
+    kind: 'gauge',
+    help: 'Observations that the times rest on, older ones counting less; phase is prefill (times without a pause) or decode (answers).',
+    labels: ['model', 'role', 'engine', 'device', 'phase'],
+  },
+  pointsman_timing_error: {
+    kind: 'gauge',
+    help: 'Mean |ln(observed / expected)| of late observations; 0.1 is about 10 %.',
+    labels: ['model', 'role', 'engine', 'device', 'phase'],
+  },
   pointsman_bookings_expired_total: {
     kind: 'counter',
     help: 'Bookings ended because nothing came of them for long and nobody waited (abandoned), or nobody owned them (unowned).',

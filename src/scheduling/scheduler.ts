@@ -24,13 +24,12 @@ import { PolicyChoice } from './policy-choice.ts';
 import type { PrefillModel } from './prefill-model.ts';
 import { QueueGate } from './queue-gate.ts';
 import { noCandidateError, overloadError, pinOutsideAllowList, unknownAdapterError } from './refusals.ts';
+import { type MutablePlacement, reusedPlacement } from './reused-placement.ts';
 import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts';
 import { factsOf, targetedPick } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
 import type { Placement, PlacementRequest, PlacementTable, PlacementTarget } from './types.ts';
-
-type MutablePlacement = { -readonly [K in keyof Placement]: Placement[K] };
 
 /** Chooses workers and keeps account of what was booked on them. */
 export class Scheduler {
@@ -74,22 +73,8 @@ export class Scheduler {
     const weights = () => ({ host: this.#hostWeight, disk: this.#diskWeight });
     this.gate = new QueueGate({ fleet: options.fleet, loads: this.#loads, weights });
     this.#metrics.gauge('pointsman_bookings_active', () => this.#loads.activeBookings);
-    this.#placement = {
-      attempt: 0,
-      slot: 0,
-      workerId: 0n,
-      rank: 0,
-      row: 0,
-      pick: { row: 0, costs: new Float64Array(0), droppedBy: null, by: 'policy', ties: 0, randomDraw: null },
-      table: this.#table,
-      excluded: this.#excluded,
-      prefillTokens: 0,
-      decodeBlocks: 0,
-      costWeights: null,
-      tracksPrefillTokens: true,
-      fellBackOn: null,
-      commit: null,
-    };
+    this.#placement = reusedPlacement(this.#table, this.#excluded);
+    this.#facts.timings.report(this.#metrics);
     this.#unlisten = options.fleet.listen({
       stateChanged: (worker) => {
         if (worker.state === 'gone') for (const slot of worker.slots) this.#loads.freeSlot(slot);

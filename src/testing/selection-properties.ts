@@ -158,10 +158,32 @@ function randomCandidates(rng: Rng, request: { promptTokens: number; blockSize: 
       },
       occupancy: rng.integer(512),
       onCpu: rng.integer(2) === 1,
+      inFlightBlocks: [0, blocks][rng.integer(4)] ?? rng.integer(blocks + 1),
+      phases: randomPhases(rng),
+      timing: {
+        prefillTokenMs: rng.next() / 10,
+        prefillAttentionMs: rng.next() / 1e6,
+        prefillPassMs: 20 * rng.next(),
+        decodeMs: 1 + 10 * rng.next(),
+        decodeFillMs: 100 * rng.next(),
+      },
       preferredTaintMultiplier: 0.5 + rng.next(),
       copies: copiesBeside(rng, blocks, deviceBlocks + hostBlocks),
     };
   });
+}
+
+function randomPhases(rng: Rng): NonNullable<TrialCandidate['phases']> {
+  const prefillRequests = rng.integer(8);
+  const prefillTokens = prefillRequests * rng.integer(10_000);
+  return {
+    prefillRequests,
+    prefillTokens,
+    prefillAttention: prefillTokens * rng.integer(10_000),
+    prefillFrontMs: prefillRequests === 0 ? 0 : 1_000 * rng.next(),
+    decodeRequests: rng.integer(256),
+    promptTokens: prefillTokens + rng.integer(2_000_000),
+  };
 }
 
 function copiesBeside(rng: Rng, blocks: number, own: number): NonNullable<TrialCandidate['copies']> {

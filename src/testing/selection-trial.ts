@@ -83,6 +83,14 @@ export interface SelectionTrialNeeds {
   readonly load: boolean;
   readonly preferredTaint: boolean;
   readonly occupancy: boolean;
+  /** Which leading blocks bookings hold. */
+  readonly inFlight: boolean;
+  /** What bookings are at. */
+  readonly phases: boolean;
+  /** How long answers are. */
+  readonly outputLength: boolean;
+  /** How long workers take. */
+  readonly timing: boolean;
   /** Copy sources per candidate. */
   readonly copies: boolean;
   /** What the prompt matched, kept until the hint policies ran. */

@@ -2,6 +2,7 @@
 // engine dialect and what the worker says that it runs on.
 import type { Fleet } from '../../fleet/index.ts';
 import type { OwnerSlot } from '../../kv/index.ts';
+import type { Metrics } from '../../observe/index.ts';
 import type { WorkerTiming } from '../../plugin/index.ts';
 import type { BusyPeriod } from '../request-phases.ts';
 import { TimingKind } from './timing-kind.ts';
@@ -29,9 +30,43 @@ export class WorkerTimings {
     return this.#shown;
   }
 
-  /** The kinds, by their index. */
-  get kinds(): readonly TimingKind[] {
-    return this.#kinds;
+  /** Has metrics read what was learnt. */
+  report(metrics: Metrics): void {
+    const read = (value: (timing: WorkerTiming) => number) => () =>
+      this.#kinds.map((kind) => ({ labels: kind.labels, value: value(kind.timing()) }));
+    metrics.gauge(
+      'pointsman_timing_prefill_token_seconds',
+      read(({ prefillTokenMs }) => prefillTokenMs / 1e3),
+    );
+    metrics.gauge(
+      'pointsman_timing_prefill_attention_seconds',
+      read(({ prefillAttentionMs }) => prefillAttentionMs / 1e3),
+    );
+    metrics.gauge(
+      'pointsman_timing_prefill_pass_seconds',
+      read(({ prefillPassMs }) => prefillPassMs / 1e3),
+    );
+    metrics.gauge(
+      'pointsman_timing_decode_seconds',
+      read(({ decodeMs }) => decodeMs / 1e3),
+    );
+    metrics.gauge(
+      'pointsman_timing_decode_fill_seconds',
+      read(({ decodeFillMs }) => decodeFillMs / 1e3),
+    );
+    const ofFits = (value: (fit: TimingKind['prefill']) => number) => () =>
+      this.#kinds.flatMap(({ labels, prefill, decode }) => [
+        { labels: { ...labels, phase: 'prefill' }, value: value(prefill) },
+        { labels: { ...labels, phase: 'decode' }, value: value(decode) },
+      ]);
+    metrics.gauge(
+      'pointsman_timing_observations',
+      ofFits(({ observations }) => observations),
+    );
+    metrics.gauge(
+      'pointsman_timing_error',
+      ofFits(({ error }) => error),
+    );
   }
 
   /** Writes the kind of each of `count` slots. */

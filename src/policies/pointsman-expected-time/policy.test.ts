@@ -1,0 +1,179 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type TrialCandidate, testWorkerSelection } from '../../testing/index.ts';
+import { openSelection } from '../../testing/selection-trial.ts';
+import { pointsmanExpectedTime } from './policy.ts';
+
+// 10 µs per prompt token, 1 ns per pair of tokens, 5 ms per output token and 50 more as the pool fills; outputs of 100 tokens.
+const STATED = {
+  timing: { prefill_us_per_token: 10, attention_ns_per_pair: 1, decode_ms: 5, decode_fill_ms: 50 },
+  default_output_tokens: 100,
+};
+
+async function costsOf(
+  candidates: readonly TrialCandidate[],
+  parameters: object = STATED,
+  trial: object = {},
+) {
+  const { decisions } = await testWorkerSelection(pointsmanExpectedTime, {
+    parameters,
+    candidates,
+    ...trial,
+  });
+  return decisions[0].costs;
+}
+const onDevice = (deviceBlocks: number, hostBlocks = 0) => ({
+  cache: { deviceBlocks, hostBlocks, hasTierMatches: true },
+});
+const backlog = (prefillFrontMs: number) => ({
+  phases: { prefillRequests: 2, prefillTokens: 3000, prefillAttention: 2_500_000, prefillFrontMs },
+});
+
+describe('pointsman-expected-time', () => {
+  // The prompt has 2,048 tokens in blocks of 16. Computing all of it: 2,048 × (10 µs + 1 ns × 1,024) = 22.577 ms, four times that; an
+  // output token: 5 + 50 × x × (1 − 0.4766 x), x = 2,048 / 1,048,576, = 5.0976 ms, a tenth of a hundred of them.
+  it.each<[string, TrialCandidate, number]>([
+    ['nothing', {}, 141.284261],
+    ['half of it on the device', onDevice(64), 98.227109],
+    [
+      'half of it on the device and three quarters in flight',
+      { ...onDevice(64), inFlightBlocks: 96 },
+      75.125669,
+    ],
+    ['all of it: one token is still computed', onDevice(128), 51.023847],
+    ['32.5 ms of prompts before it, the first under way for 4 ms', backlog(4), 169.784261],
+    ['the same, the first overdue: half of them are done at most', backlog(400), 157.534261],
+    [
+      'ten decodes and a quarter of the pool booked',
+      { phases: { decodeRequests: 10, promptTokens: 262_144 } },
+      257.931627,
+    ],
+    ['a quarter on the device and half of it on the host', onDevice(32, 64), 80.494379],
+  ])('costs what the formula says with %s', async (_, candidate, expected) => {
+    expect((await costsOf([candidate]))[0]).toBeCloseTo(expected, 5);
+  });
+
+  it('reads from the host only where that is faster than computing', async () => {
+    const slow = { ...STATED, host_gbps: 0.1 };
+    const [onHost, computed] = await costsOf([onDevice(32, 64), onDevice(32)], slow);
+    expect(onHost).toBe(computed);
+  });
+
+  it('takes the fullest pool for one that is more than full, and multiplies by the preference', async () => {
+    const phases = { promptTokens: 10_000_000 };
+    const [full, half] = await costsOf([{ phases }, { phases, preferredTaintMultiplier: 0.5 }]);
+    expect(full).toBeCloseTo(90.308608 + 10 * (5 + 50 * (1 - 25.74 / 54.01)), 5);
+    expect(half).toBeCloseTo(full! / 2, 9);
+  });
+
+  it('takes learnt times for those that are not stated, each worker its own kind', async () => {
+    const timing = { prefillTokenMs: 0.02, prefillAttentionMs: 2e-6, decodeMs: 10, decodeFillMs: 100 };
+    const [fast, slow] = await costsOf([{ timing: { ...timing, prefillTokenMs: 0.01 } }, { timing }], {
+      default_output_tokens: 100,
+      timing: { attention_ns_per_pair: 1, decode_ms: 5, decode_fill_ms: 50 },
+    });
+    expect(fast).toBeCloseTo(141.284261, 5);
+    expect(slow).toBeCloseTo(141.284261 + 4 * 2048 * 0.01, 5);
+  });
+
+  it('asks nobody to learn what is stated', async () => {
+    const trial = { candidates: [{}] };
+    const needs = async (parameters: object) =>
+      (await testWorkerSelection(pointsmanExpectedTime, { ...trial, parameters })).needs;
+    expect(await needs(STATED)).toMatchObject({ cache: true, inFlight: true, phases: true, timing: false });
+    expect(await needs({})).toMatchObject({ timing: true, outputLength: true, load: false });
+  });
+
+  it('breaks exact ties at random', async () => {
+    const { decisions } = await testWorkerSelection(pointsmanExpectedTime, {
+      parameters: STATED,
+      candidates: [{}, {}, {}],
+      decisions: 60,
+    });
+    expect(new Set(decisions.map(({ row }) => row))).toEqual(new Set([0, 1, 2]));
+    expect(decisions[0].ties).toBe(3);
+  });
+
+  it('refuses unknown parameters with the nearest name, and times that are none', async () => {
+    await expect(costsOf([{}], { prefil_weight: 1 })).rejects.toThrow(/did you mean "prefill_weight"/);
+    await expect(costsOf([{}], { timing: { decode_ms: 0 } })).rejects.toThrow(/timing.decode_ms: Too small/);
+    await expect(costsOf([{}], { interference_weight: -1 })).rejects.toThrow(
+      /interference_weight: Too small/,
+    );
+  });
+});
+
+const blocks = 128;
+const candidate = fc
+  .record({
+    deviceBlocks: fc.nat(blocks),
+    hostBlocks: fc.nat(blocks),
+    inFlightBlocks: fc.nat(blocks),
+    prefillRequests: fc.nat(20),
+    tokens: fc.nat(20_000),
+    front: fc.nat(5_000),
+    decodeRequests: fc.nat(200),
+    promptTokens: fc.nat(2_000_000),
+  })
+  .map((given) => ({ ...given, hostBlocks: Math.min(given.hostBlocks, blocks - given.deviceBlocks) }));
+type Given = typeof candidate extends fc.Arbitrary<infer T> ? T : never;
+
+function trialOf({ deviceBlocks, hostBlocks, inFlightBlocks, ...load }: Given): TrialCandidate {
+  const { prefillRequests, tokens, front, decodeRequests, promptTokens } = load;
+  return {
+    ...onDevice(deviceBlocks, hostBlocks),
+    inFlightBlocks,
+    phases: {
+      prefillRequests,
+      prefillTokens: prefillRequests * tokens,
+      prefillAttention: (prefillRequests * tokens * tokens) / 2,
+      prefillFrontMs: front,
+      decodeRequests,
+      promptTokens,
+    },
+  };
+}
+
+describe('the expected time', async () => {
+  const policy = await openSelection(pointsmanExpectedTime, { parameters: STATED });
+  const cost = (given: Given): number => policy.decide([trialOf(given)]).costs[0] ?? Number.NaN;
+  /** Rounding of sums. */
+  const grain = 1 + 1e-12;
+
+  it.each<[string, (given: Given) => Given]>([
+    [
+      'more on the device',
+      (given) => ({
+        ...given,
+        deviceBlocks: Math.min(blocks, given.deviceBlocks + 1),
+        hostBlocks: Math.max(0, given.hostBlocks - 1),
+      }),
+    ],
+    ['more in flight', (given) => ({ ...given, inFlightBlocks: Math.min(blocks, given.inFlightBlocks + 1) })],
+    ['less computed before it', (given) => ({ ...given, tokens: Math.max(0, given.tokens - 1) })],
+    [
+      'one prompt less before it',
+      (given) => ({ ...given, prefillRequests: Math.max(0, given.prefillRequests - 1) }),
+    ],
+    ['the front further on', (given) => ({ ...given, front: given.front + 1 })],
+    ['one decode less', (given) => ({ ...given, decodeRequests: Math.max(0, given.decodeRequests - 1) })],
+    ['less booked', (given) => ({ ...given, promptTokens: Math.max(0, given.promptTokens - 100) })],
+  ])('is never longer with %s', (_, better) => {
+    fc.assert(
+      fc.property(candidate, (given) => {
+        expect(cost(better(given))).toBeLessThanOrEqual(cost(given) * grain);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('does not depend on the order of candidates', () => {
+    fc.assert(
+      fc.property(fc.array(candidate, { minLength: 2, maxLength: 8 }), (given) => {
+        const costs = policy.decide(given.map(trialOf)).costs;
+        const reversed = policy.decide(given.map(trialOf).reverse()).costs;
+        expect([...reversed].reverse()).toEqual([...costs]);
+      }),
+    );
+  });
+});
