@@ -1,4 +1,5 @@
 // Which replays the table of session policies is made of, and how it is laid out. Works on replay reports alone.
+import { geometricMean, groupsOf, hasWords, markdown, mean } from './table-parts.mjs';
 
 const BASE = 'default';
 const FIELDS = ['trace', 'memory', 'host', 'policy', 'seed'];
@@ -20,14 +21,9 @@ export function sessionCells({ hosts, memories, policies, seeds, traces }) {
 
 /** @type {typeof import('./session-table-rules.d.mts').isSelected} */
 export function isSelected(cell, only) {
-  if (only === undefined) return true;
-  return only.split(',').every((word) => {
-    const [field, value] = word.split('=');
-    if (!FIELDS.includes(field) || !value) {
-      throw new Error(`--only takes ${FIELDS.join(', ')}, as in memory=1/4,policy=release, not ${word}`);
-    }
-    return value.split('|').includes(field === 'host' ? hostWord(cell.host) : String(cell[field]));
-  });
+  return hasWords(only, FIELDS, 'memory=1/4,policy=release', (field) =>
+    field === 'host' ? hostWord(cell.host) : String(cell[field]),
+  );
 }
 
 /** @type {typeof import('./session-table-rules.d.mts').sessionProblems} */
@@ -124,33 +120,13 @@ function ratiosOf(group, cells) {
 
 function spread(ratios) {
   if (ratios.length === 0) return '–';
-  const geometric = Math.exp(mean(ratios.map(Math.log)));
   const range =
     ratios.length === 1 ? '' : ` (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`;
-  return `${geometric.toFixed(3)}${range}`;
-}
-
-/** Cells with the same key, in the order in which keys appear. */
-function groupsOf(cells, keyOf) {
-  const groups = new Map();
-  for (const one of cells) {
-    const key = JSON.stringify(keyOf(one.cell));
-    groups.set(key, [...(groups.get(key) ?? []), one]);
-  }
-  return [...groups.values()];
-}
-
-function markdown(heads, rows) {
-  const line = (row) => `| ${row.join(' | ')} |`;
-  return [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n');
+  return `${geometricMean(ratios).toFixed(3)}${range}`;
 }
 
 function hostWord(host) {
   return host ? 'yes' : 'no';
-}
-
-function mean(numbers) {
-  return numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
 }
 
 function seconds(ms) {

@@ -1,11 +1,20 @@
 // Prints what session policies buy on the Claude Code traces, in virtual time. Usage: node scripts/session-table.mjs --help
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
+import {
+  acceptedPolicies,
+  buildDigest,
+  CellCache,
+  digest,
+  inLanes,
+  policyNames,
+  replayReport,
+  wholeNumber,
+  wordsOf,
+} from './cell-runner.mjs';
 import {
   isSelected,
   ratioTable,
@@ -43,7 +52,6 @@ const TRACES = { agentic: 1, subagent: 4 };
 const DEFAULT_SELECTION = 'dynamo-default-cost-fn';
 const program = join(root, 'dist/cli/main.js');
 const policyFolder = join(root, 'bench/sessions');
-const run = promisify(execFile);
 
 const { positionals, values } = argumentsOf(process.argv.slice(2));
 if (values.help) {
@@ -53,16 +61,8 @@ if (values.help) {
 if (!existsSync(program)) fail('nothing is built; run node scripts/build.mjs first');
 const folder = positionals[0] ?? join(root, '..', 'shared', 'data');
 const traces = new Map(Object.keys(TRACES).map((trace) => [trace, traceFile(trace)]));
-const build = digest(
-  readdirSync(join(root, 'dist'), { recursive: true, withFileTypes: true })
-    .filter((file) => file.isFile() && /\.(js|wasm)$/.test(file.name))
-    .map((file) => join(file.parentPath, file.name))
-    .sort()
-    .map((file) => readFileSync(file)),
-);
-const cacheFile = values.cache;
-const cache = readCache();
-const policies = await acceptedPolicies();
+const cache = new CellCache(values.cache, { build: buildDigest(root), anyBuild: values['any-build'] });
+const policies = await knownPolicies();
 const cells = selectedCells();
 const finished = await finishAll();
 process.stdout.write(
@@ -112,7 +112,7 @@ function selectedCells() {
         .split(',')
         .map((word) => (word === 'yes' || word === 'no' ? word === 'yes' : fail('--host takes no and yes'))),
       policies: [...policies.keys()],
-      seeds: values.seeds.split(',').map((seed) => wholeNumber('--seeds', seed)),
+      seeds: values.seeds.split(',').map((seed) => numberOf('--seeds', seed)),
     }).filter((cell) => isSelected(cell, values.only));
   } catch (thrown) {
     return fail(thrown.message);
@@ -128,38 +128,26 @@ function traceFile(trace) {
     : join(folder, name);
 }
 
-/** Text of every policy file that this build takes, in a fixed order. */
-async function acceptedPolicies() {
-  const order = ['default', 'host-blind', 'hard-affinity', 'soft-affinity', 'release'];
-  const placeOf = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
-  const all = readdirSync(policyFolder)
-    .filter((file) => file.endsWith('.yaml'))
-    .map((file) => basename(file, '.yaml'))
-    .sort((a, b) => placeOf(a) - placeOf(b) || (a < b ? -1 : 1));
-  const wanted = values.policies?.split(',') ?? all;
-  const accepted = new Map();
-  for (const name of wanted) {
-    if (!all.includes(name)) fail(`--policies: ${name} is none of ${all.join(', ')}`);
-    const text = readFileSync(join(policyFolder, `${name}.yaml`), 'utf8').replace(
-      DEFAULT_SELECTION,
-      values.selection,
-    );
-    const file = policyFile(name, text);
-    try {
-      await run(process.execPath, [program, 'check', file], { cwd: root });
-      accepted.set(name, { file, digest: digest([text]) });
-    } catch (thrown) {
-      // The list of known keys is long.
-      const reason = (wordsOf(thrown).split('\n')[0] ?? '').split('; known: mode')[0];
-      process.stderr.write(`left out: ${name}, which this build refuses: ${reason}\n`);
-    }
-  }
-  return accepted;
+/** The policy files that are wanted and that this build takes, in a fixed order. */
+async function knownPolicies() {
+  const all = policyNames(policyFolder, [
+    'default',
+    'host-blind',
+    'hard-affinity',
+    'soft-affinity',
+    'release',
+  ]);
+  const names = values.policies?.split(',') ?? all;
+  const unknown = names.find((name) => !all.includes(name));
+  if (unknown !== undefined) fail(`--policies: ${unknown} is none of ${all.join(', ')}`);
+  return acceptedPolicies({ root, program, names, fileOf: policyFile });
 }
 
 /** The file itself, or a copy with another selection. */
-function policyFile(name, text) {
-  if (values.selection === DEFAULT_SELECTION) return join(policyFolder, `${name}.yaml`);
+function policyFile(name) {
+  const original = join(policyFolder, `${name}.yaml`);
+  if (values.selection === DEFAULT_SELECTION) return original;
+  const text = readFileSync(original, 'utf8').replace(DEFAULT_SELECTION, values.selection);
   const copies = join(root, '.bench/sessions');
   mkdirSync(copies, { recursive: true });
   const file = join(copies, `${name}.${digest([text])}.yaml`);
@@ -168,7 +156,7 @@ function policyFile(name, text) {
 }
 
 function optionsOf({ host, memory, seed, trace }) {
-  const copies = TRACES[trace] * wholeNumber('--copies', values.copies);
+  const copies = TRACES[trace] * numberOf('--copies', values.copies);
   return [
     ...['--workers', values.workers, '--copies', String(copies), '--max-context', values['max-context']],
     ...['--block-size', values['block-size'], '--memory', memory, '--seed', String(seed)],
@@ -179,79 +167,38 @@ function optionsOf({ host, memory, seed, trace }) {
 }
 
 function keyOf(cell) {
-  const { digest: policy } = policies.get(cell.policy);
-  return JSON.stringify([
-    basename(traces.get(cell.trace)),
-    optionsOf(cell),
-    policy,
-    ...(values['any-build'] ? [] : [build]),
-  ]);
-}
-
-function readCache() {
-  if (!existsSync(cacheFile)) return new Map();
-  const entries = readFileSync(cacheFile, 'utf8')
-    .split('\n')
-    .flatMap((line) => {
-      try {
-        const { build: of, key, run: done } = JSON.parse(line);
-        return [[JSON.stringify(values['any-build'] ? key : [...key, of]), done]];
-      } catch {
-        // The command was stopped while it wrote this line.
-        return [];
-      }
-    });
-  return new Map(entries);
+  return [basename(traces.get(cell.trace)), optionsOf(cell), policies.get(cell.policy).digest];
 }
 
 async function finishAll() {
-  const done = new Map();
-  const waiting = cells.filter((cell) => {
-    const known = cache.get(keyOf(cell));
-    if (known !== undefined) done.set(cell, known);
-    return known === undefined;
+  const done = new Map(cells.map((cell) => [cell, cache.get(keyOf(cell))]));
+  const waiting = cells.filter((cell) => done.get(cell) === undefined);
+  let left = waiting.length;
+  await inLanes(waiting, numberOf('--jobs', values.jobs), async (cell) => {
+    done.set(cell, await replayed(cell));
+    left -= 1;
+    process.stderr.write(`${cells.length - left}/${cells.length}\n`);
   });
-  const lanes = Array.from(
-    { length: Math.min(wholeNumber('--jobs', values.jobs), waiting.length) },
-    async () => {
-      for (let cell = waiting.shift(); cell !== undefined; cell = waiting.shift()) {
-        done.set(cell, await replayed(cell));
-        process.stderr.write(`${done.size}/${cells.length}\n`);
-      }
-    },
-  );
-  await Promise.all(lanes);
   return cells.map((cell) => ({ cell, run: done.get(cell) }));
 }
 
 async function replayed(cell) {
-  const { digest: policy, file } = policies.get(cell.policy);
-  const options = optionsOf(cell);
-  const args = [program, 'replay', traces.get(cell.trace), ...options, '--compare', file, '--json'];
-  const { stdout } = await run(process.execPath, args, { cwd: root, maxBuffer: 64 * 1024 * 1024 }).catch(
-    (thrown) => fail(`${JSON.stringify(cell)}: ${wordsOf(thrown)}`),
+  const args = [traces.get(cell.trace), ...optionsOf(cell), '--compare', policies.get(cell.policy).file];
+  const { runs } = await replayReport({ args, program, root }).catch((thrown) =>
+    fail(`${JSON.stringify(cell)}: ${wordsOf(thrown)}`),
   );
-  const [{ completed, policy_faults, requests, sessions }] = JSON.parse(stdout).runs;
+  const [{ completed, policy_faults, requests, sessions }] = runs;
   const figures = { completed, requests, policy_faults, sessions };
-  mkdirSync(dirname(cacheFile), { recursive: true });
-  const key = [basename(traces.get(cell.trace)), options, policy];
-  appendFileSync(cacheFile, `${JSON.stringify({ key, build, cell, run: figures })}\n`);
+  cache.add(keyOf(cell), cell, figures);
   return figures;
 }
 
-/** What a command that failed had to say. */
-function wordsOf({ message, stderr = '', stdout = '' }) {
-  return `${stderr}${stdout}`.trim() || message;
-}
-
-function digest(parts) {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part).update('\0');
-  return hash.digest('hex').slice(0, 16);
-}
-
-function wholeNumber(option, text) {
-  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : fail(`${option}: ${text} is not a whole number from 1`);
+function numberOf(option, text) {
+  try {
+    return wholeNumber(option, text);
+  } catch (thrown) {
+    return fail(thrown.message);
+  }
 }
 
 function fail(problem) {

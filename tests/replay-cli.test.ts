@@ -312,7 +312,7 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
   it.each([
     [['--block-size', '48'], '--block-size 48 does not divide'],
     [['--compare', 'fastest'], '--compare cannot run "fastest"'],
-    [['--timing', 'profile.npz'], '--timing takes default or none, not "profile.npz"'],
+    [['--timing', 'profile.npz'], '--timing takes default or none or 8b or 70b or smg, not "profile.npz"'],
     [['--workers', 'many'], '--workers takes a number, not "many"'],
     [['--compare', 'kv,absent.yaml'], 'cannot read the configuration file absent.yaml'],
     [['--frobnicate'], "unknown option '--frobnicate'"],

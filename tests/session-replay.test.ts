@@ -233,7 +233,11 @@ describe('pointsman replay of sessions', () => {
       [MOONCAKE, '--copies', '2'],
       '--copies goes with session traces; this one holds requests at their own times',
     ],
-    [[MOONCAKE, '--memory', '1/2'], '--memory goes with session traces'],
+    [[MOONCAKE, '--host-memory', '1/2'], '--host-memory goes with session traces'],
+    ...[['--load', '0.5'], ['--skip', '1'], ['--spread-arrivals']].map((flags): [string[], string] => [
+      [SAMPLE, ...flags],
+      `${flags[0]} goes with traces of requests at their own times; this one holds sessions`,
+    ]),
   ])('refuses %j', async (args, expected) => {
     const { code, err } = await run(...args);
     expect(code).not.toBe(0);

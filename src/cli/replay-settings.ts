@@ -1,7 +1,12 @@
 // The options of `pointsman replay` as settings.
 import { PointsmanError } from '../plugin/index.ts';
 import type { ReplaySettings, SessionReplaySettings, TraceFormat } from '../replay/index.ts';
-import { type EngineRestart, type EventFaultSettings, HANDOFF_KINDS } from '../simulator/index.ts';
+import {
+  type EngineRestart,
+  type EventFaultSettings,
+  HANDOFF_KINDS,
+  TIMING_NAMES,
+} from '../simulator/index.ts';
 
 /** What a block is unless the options say otherwise: what an id of the trace stands for. */
 const BLOCK_SIZE: Readonly<Record<TraceFormat, number>> = { mooncake: 512, sessions: 64 };
@@ -23,7 +28,13 @@ export interface ReplayFlags {
   readonly hostGbps?: string;
   readonly timing: string;
   readonly model: string;
-  readonly speedup: string;
+  readonly speedup?: string;
+  readonly load?: string;
+  readonly skip?: string;
+  readonly spreadArrivals?: true;
+  readonly warmUp?: number;
+  readonly routers?: string;
+  readonly nicGbps?: string;
   readonly limit?: string;
   readonly seed: string;
   readonly compare: string;
@@ -61,9 +72,9 @@ export function readSettings(flags: ReplayFlags, format: TraceFormat): ReplaySet
       flags.blockSize === undefined ? BLOCK_SIZE[format] : numberOf('--block-size', flags.blockSize),
     kv_blocks:
       flags.kvBlocks === 'unlimited' ? 'unlimited' : numberOf('--kv-blocks', flags.kvBlocks ?? KV_BLOCKS),
-    timing: oneOf('--timing', flags.timing, ['default', 'none']),
+    timing: oneOf('--timing', flags.timing, TIMING_NAMES),
     model: oneOf('--model', flags.model, ['engine', 'block-list']),
-    speedup: numberOf('--speedup', flags.speedup),
+    speedup: numberOf('--speedup', flags.speedup ?? '1'),
     limit: flags.limit === undefined ? null : numberOf('--limit', flags.limit),
     seed: numberOf('--seed', flags.seed),
     cut_events: flags.cutEvents === true,
@@ -75,12 +86,16 @@ export function readSettings(flags: ReplayFlags, format: TraceFormat): ReplaySet
       restart_engines: flags.restartEngine.map(({ atMs, worker }) => ({ worker, at_ms: atMs })),
     }),
     ...(flags.acceptAction && { accept_actions: flags.acceptAction }),
-    ...(format === 'sessions' ? { sessions: readSessions(flags) } : requireNoSessions(flags)),
+    ...(flags.warmUp !== undefined && { warm_up: flags.warmUp }),
+    ...(flags.routers !== undefined && { routers: numberOf('--routers', flags.routers) }),
+    ...(flags.nicGbps !== undefined && { nic_gbps: numberOf('--nic-gbps', flags.nicGbps) }),
+    ...(format === 'sessions' ? { sessions: readSessions(flags) } : readRequests(flags)),
   };
 }
 
 function readSessions(flags: ReplayFlags): SessionReplaySettings {
   const { copies = '1', hostMemory, maxContext, memory } = flags;
+  requireNoRequests(flags);
   if (memory !== undefined && flags.kvBlocks !== undefined) throw notBoth('--memory', '--kv-blocks');
   if (hostMemory !== undefined && flags.hostKvBlocks !== undefined) {
     throw notBoth('--host-memory', '--host-kv-blocks');
@@ -95,16 +110,43 @@ function readSessions(flags: ReplayFlags): SessionReplaySettings {
   };
 }
 
-function requireNoSessions(flags: ReplayFlags): Record<string, never> {
+function readRequests(
+  flags: ReplayFlags,
+): Pick<ReplaySettings, 'load' | 'memory' | 'skip' | 'spread_arrivals'> {
+  requireNoSessions(flags);
+  const { kvBlocks, load, memory, skip, speedup } = flags;
+  if (load !== undefined && speedup !== undefined) throw notBoth('--load', '--speedup');
+  if (memory !== undefined && kvBlocks !== undefined) throw notBoth('--memory', '--kv-blocks');
+  return {
+    ...(load !== undefined && { load: numberOf('--load', load) }),
+    ...(memory !== undefined && { memory }),
+    ...(skip !== undefined && { skip: numberOf('--skip', skip) }),
+    ...(flags.spreadArrivals && { spread_arrivals: true }),
+  };
+}
+
+function requireNoRequests(flags: ReplayFlags): void {
+  const given = [
+    ['--load', flags.load],
+    ['--skip', flags.skip],
+    ['--spread-arrivals', flags.spreadArrivals],
+  ].find(([, value]) => value !== undefined);
+  if (given === undefined) return;
+  throw new PointsmanError(
+    'PM_USAGE',
+    `${given[0]} goes with traces of requests at their own times; this one holds sessions`,
+  );
+}
+
+function requireNoSessions(flags: ReplayFlags): void {
   const given = [
     ['--copies', flags.copies],
     ['--session-window', flags.sessionWindow],
     ['--think-cap', flags.thinkCap],
     ['--max-context', flags.maxContext],
-    ['--memory', flags.memory],
     ['--host-memory', flags.hostMemory],
   ].find(([, value]) => value !== undefined);
-  if (given === undefined) return {};
+  if (given === undefined) return;
   throw new PointsmanError(
     'PM_USAGE',
     `${given[0]} goes with session traces; this one holds requests at their own times`,

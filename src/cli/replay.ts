@@ -6,6 +6,7 @@ import { PointsmanError } from '../plugin/index.ts';
 import {
   checkReplaySettings,
   parseCompare,
+  type ReplaySettings,
   readSessionTrace,
   readTrace,
   rejectionLines,
@@ -14,7 +15,7 @@ import {
   traceFormatOf,
 } from '../replay/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
-import { actionNames, duration, oneOf, share } from './option-values.ts';
+import { actionNames, duration, oneOf, share, shareOfWhole } from './option-values.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { replayProgress } from './replay-progress.ts';
 import { replayRouters } from './replay-router.ts';
@@ -42,12 +43,31 @@ export function register(program: Command, io: CliIo): void {
     .option('--host-gbps <x>', 'link from host memory to the device, Gbit/s (default: 504)')
     .option(
       '--timing <model>',
-      'default, or none: each request is finished before the next arrives',
+      "default (the Dynamo mocker's), 8b, 70b or smg (which also charge attention over cached tokens), or none: each request is finished before the next arrives",
       'default',
     )
     .option('--model <model>', 'engine, or block-list: every trace id is a full block, no outputs', 'engine')
-    .option('--speedup <x>', "divides the trace's arrival times", '1')
-    .option('--limit <n>', 'only the first n requests, or the first n lines of a session trace')
+    .option('--nic-gbps <x>', 'link of an engine to its peers, Gbit/s (default: 100)')
+    .option('--speedup <x>', "divides the trace's arrival times (default: 1)")
+    .option(
+      '--load <u>',
+      'requests: the speedup at which computing all prompts would keep the workers busy for the share u of the time',
+    )
+    .option('--spread-arrivals', 'requests: those of one time come at random times before the next')
+    .option(
+      '--warm-up <share>',
+      'latencies of the first requests, this share of all, do not count',
+      shareOfWhole,
+    )
+    .option(
+      '--routers <n>',
+      'routers that share nothing but events and get the requests in turn (default: 1)',
+    )
+    .option('--skip <n>', 'requests: leave out the first n of the trace')
+    .option(
+      '--limit <n>',
+      'only the first n requests (behind those left out), or the first n lines of a session trace',
+    )
     .option('--format <kind>', 'auto, mooncake or sessions', oneOf(['auto', 'mooncake', 'sessions']), 'auto')
     .option('--copies <n>', 'sessions: copies of each, with blocks of their own (default: 1)')
     .option(
@@ -59,7 +79,7 @@ export function register(program: Command, io: CliIo): void {
     .option('--max-context <tokens>', 'sessions: leave out those with a longer prompt')
     .option(
       '--memory <ratio>',
-      'sessions: KV blocks of all workers, in peak live working sets: 0.5, 1/3',
+      'KV blocks of all workers, of sessions in peak live working sets, else in different blocks of the trace: 0.5, 1/3',
       share,
     )
     .option('--host-memory <ratio>', 'sessions: blocks of host memory likewise', share)
@@ -102,6 +122,8 @@ Examples:
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
   $ pointsman replay trace.jsonl --prefill-workers 4 --decode-workers 4 --compare kv,conditional.yaml
   $ pointsman replay sessions.jsonl.gz --workers 4 --copies 3 --max-context 260000 --memory 1/2 --compare kv,policy.yaml
+  $ pointsman replay trace.jsonl --timing 8b --load 0.9 --memory 1/2 --spread-arrivals --warm-up 0.1 --compare kv,least-loaded
+  $ pointsman replay trace.jsonl --routers 2 --event-faults delay=200ms --no-event-replay
   $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,
     )
@@ -113,7 +135,7 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
   const format = flags.format === 'auto' ? await traceFormatOf(file) : flags.format;
   const settings = readSettings(flags, format);
   checkReplaySettings(settings);
-  const trace = await (format === 'sessions' ? readSessionTrace : readTrace)(file, settings.limit);
+  const trace = await (format === 'sessions' ? readSessionTrace : readTrace)(file, linesToRead(settings));
   const interrupt = new AbortController();
   const onSignal = (): void => {
     interrupt.abort(
@@ -151,4 +173,9 @@ async function runReplay(file: string, flags: ReplayFlags, io: CliIo): Promise<v
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
   }
+}
+
+/** Null = all. */
+function linesToRead({ limit, skip = 0 }: ReplaySettings): number | null {
+  return limit === null ? null : limit + skip;
 }

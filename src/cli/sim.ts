@@ -19,6 +19,8 @@ import {
   type RunningSimulators,
   type SimulatedRole,
   startSimulators,
+  TIMING_NAMES,
+  type TimingName,
 } from '../simulator/index.ts';
 import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './fault-options.ts';
 import { createJsonLog } from './json-log.ts';
@@ -40,7 +42,7 @@ interface SimOptions {
   readonly hashSeed: number;
   readonly seed: number;
   readonly speed: number;
-  readonly timing: 'default' | 'none';
+  readonly timing: TimingName;
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly kvBytesPerToken: number;
@@ -106,7 +108,12 @@ export function register(program: Command, io: CliIo): void {
     )
     .option('--seed <n>', 'seed of the synthetic answers', wholeNumber(0, MAX_SAFE), DEFAULTS.seed)
     .option('--speed <x>', 'how many times faster than the modelled GPU', positive, DEFAULTS.speedup)
-    .option('--timing <name>', '"default", or "none": every pass takes no time', timing, DEFAULTS.timing)
+    .option(
+      '--timing <name>',
+      '"default", "none" (every pass takes no time), or "8b", "70b" or "smg", which also charge attention over cached tokens',
+      oneOf(TIMING_NAMES),
+      DEFAULTS.timing,
+    )
     .option(
       '--max-num-seqs <n>',
       'requests in the running batch',
@@ -280,11 +287,6 @@ async function startEngines(
 
 function blocks(text: string): number | null {
   return text === 'unlimited' ? null : wholeNumber(1, 67_108_864)(text);
-}
-
-function timing(text: string): 'default' | 'none' {
-  if (text === 'default' || text === 'none') return text;
-  throw new InvalidArgumentError('It must be "default" or "none".');
 }
 
 function replayFrames(text: string): 3 | 4 {

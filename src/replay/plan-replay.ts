@@ -1,9 +1,18 @@
 // Makes of a trace and its settings what runs: the sessions drawn, and memory as numbers of blocks.
 
+import { DEFAULT_ENGINE_SETTINGS } from '../simulator/index.ts';
 import { invalid } from './replay-settings.ts';
 import { planSessions, type SessionPlan } from './session-plan.ts';
 import { checkBlockSizes } from './session-settings.ts';
 import type { SessionTrace } from './session-trace.ts';
+import {
+  blocksPerId,
+  differentBlocks,
+  largestRequest,
+  offeredLoad,
+  spreadArrivals,
+  withoutFirst,
+} from './shape-trace.ts';
 import { TRACE_BLOCK_SIZE, type Trace } from './trace.ts';
 import type { ReplayReport, ReplaySettings, SessionReplaySettings } from './types.ts';
 import { measureWorkingSet } from './working-set.ts';
@@ -23,7 +32,7 @@ export interface PlannedReplay {
 export function planReplay(trace: Trace | SessionTrace, settings: ReplaySettings): PlannedReplay {
   const { sessions } = settings;
   if (trace.kind === 'requests') {
-    if (sessions === undefined) return { workload: trace, settings, described: describeTrace(trace) };
+    if (sessions === undefined) return planRequests(trace, settings);
     throw invalid(
       `${trace.name} holds requests at their own times; the options of sessions do not go with it`,
     );
@@ -52,6 +61,47 @@ export function planReplay(trace: Trace | SessionTrace, settings: ReplaySettings
     },
   };
   return { workload: plan, settings: withMemory(settings, sessions, plan, tokens), described };
+}
+
+function planRequests(whole: Trace, settings: ReplaySettings): PlannedReplay {
+  const { load, memory, seed, skip = 0 } = settings;
+  if (skip >= whole.requests) {
+    throw invalid(`--skip ${skip} leaves nothing of ${whole.name}, which holds ${whole.requests} requests`);
+  }
+  const part = withoutFirst(whole, skip);
+  const trace = settings.spread_arrivals === true ? spreadArrivals(part, seed) : part;
+  return {
+    workload: trace,
+    settings: {
+      ...settings,
+      ...(load !== undefined && { speedup: speedupFor(load, trace, settings) }),
+      ...(memory !== undefined && { kv_blocks: blocksFor(memory, trace, settings) }),
+    },
+    described: describeTrace(trace),
+  };
+}
+
+function speedupFor(load: number, trace: Trace, settings: ReplaySettings): number {
+  const { prefill_workers: prefill, timing, workers } = settings;
+  const { maxNumBatchedTokens } = DEFAULT_ENGINE_SETTINGS;
+  const speedup = load / offeredLoad(trace, prefill ?? workers, timing, maxNumBatchedTokens);
+  if (speedup > 0 && speedup <= 1e6) return speedup;
+  throw invalid(`--load ${load} cannot be made of ${trace.name}, whose requests all come at one time`);
+}
+
+function blocksFor(memory: number, trace: Trace, { block_size: blockSize, workers }: ReplaySettings): number {
+  const different = differentBlocks(trace) * blocksPerId(blockSize);
+  const blocks = Math.ceil((memory * different) / workers);
+  const needed = largestRequest(trace, blockSize);
+  if (blocks > MAX_KV_BLOCKS) {
+    throw invalid(
+      `--memory ${memory} of ${different} blocks makes ${blocks} per worker; at most ${MAX_KV_BLOCKS} are possible`,
+    );
+  }
+  if (blocks >= needed) return blocks;
+  throw invalid(
+    `--memory ${memory} gives each of ${workers} workers ${blocks} blocks, but the largest request needs ${needed}; take more memory, fewer --workers or more of the trace`,
+  );
 }
 
 /** Memory given as a share of the working set, in blocks of one worker, rounded up. */

@@ -7,6 +7,7 @@ import {
 } from '../simulator/index.ts';
 import { type PlannedReplay, planReplay } from './plan-replay.ts';
 import { invalid, requireWhole } from './replay-settings.ts';
+import { checkRequestSettings } from './request-settings.ts';
 import { type PreparedRun, prepareRun, type RunOptions } from './run.ts';
 import { checkSessionSettings } from './session-settings.ts';
 import type { SessionTrace } from './session-trace.ts';
@@ -69,6 +70,7 @@ export function checkReplaySettings(settings: ReplaySettings): void {
       '--host-kv-blocks takes what leaves the KV blocks; give --kv-blocks a number, and --model engine',
     );
   }
+  checkRequestSettings(settings);
   if (settings.limit !== null) requireWhole('--limit', settings.limit, 1, Number.MAX_SAFE_INTEGER);
   requireWhole('--seed', settings.seed, 1, Number.MAX_SAFE_INTEGER);
   if (!(settings.speedup > 0 && settings.speedup <= 1e6)) {
@@ -128,6 +130,8 @@ function runOptions(
     engine: engineSettings(settings),
     speedup: settings.speedup,
     seed: settings.seed,
+    warmUp: settings.warm_up ?? 0,
+    routers: settings.routers ?? 1,
     fastEvents,
     cutEvents: settings.cut_events,
     eventFaults: eventFaults(settings),
@@ -163,6 +167,7 @@ function engineSettings(settings: ReplaySettings): SimulatedEngineSettings {
     hostKvBlocks: settings.host_kv_blocks ?? 0,
     hostGbps: settings.host_gbps ?? DEFAULT_ENGINE_SETTINGS.hostGbps,
     timing: settings.timing,
+    nicGbps: settings.nic_gbps ?? DEFAULT_ENGINE_SETTINGS.nicGbps,
     cacheModel: settings.model,
     handoff: settings.handoff ?? DEFAULT_ENGINE_SETTINGS.handoff,
     acceptedActions: settings.accept_actions ?? [],

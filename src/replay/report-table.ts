@@ -52,6 +52,11 @@ const HOST: readonly Row[] = [
   ['  offloaded to host', (run) => String(sumOf(run, 'offloaded_blocks'))],
 ];
 
+/** Time of prompt work; shown where engines tell it. */
+const PREFILL: readonly Row[] = [
+  ['busiest worker / mean (prefill time)', (run) => ratio(prefillImbalance(run))],
+];
+
 /** What sessions saw; shown for session traces. */
 const SESSIONS: readonly Row[] = [
   ['resumed turns', (run) => String(run.sessions?.resumed_turns ?? 0)],
@@ -77,7 +82,7 @@ const FIGURES: readonly Row[] = [
   ['E2E p99', (run) => milliseconds(run.e2e_ms.p99)],
   ['queue wait mean (ms)', (run) => milliseconds(run.queue_wait_ms.mean)],
   ['output tokens/s', (run) => (run.output_tok_s === null ? '–' : run.output_tok_s.toFixed(0))],
-  ['busiest worker / mean (input)', (run) => imbalance(run)],
+  ['busiest worker / mean (input)', (run) => ratio(busiestOverMean(run))],
   ['blocks fetched from peers', (run) => String(run.hints.fetched_blocks)],
   ['pre-emptions', (run) => String(run.workers.reduce((sum, worker) => sum + worker.preemptions, 0))],
 ];
@@ -91,6 +96,7 @@ export function reportTable(report: ReplayReport): string {
       ([label, count]): Row => [label, (run) => String(count(run))],
     ),
     ...FIGURES,
+    ...(report.runs.some((run) => run.workers[0]?.prefill_ms !== undefined) ? PREFILL : []),
     ...(settings.sessions === undefined ? [] : SESSIONS),
     ...hintRows(report.runs),
     ...(settings.host_kv_blocks === undefined ? [] : HOST),
@@ -189,13 +195,19 @@ export function busiestOverMean(run: RunReport): number | null {
   return sum === 0 ? null : (Math.max(...inputs) * inputs.length) / sum;
 }
 
+/** The busiest worker's time of prompt work over the mean of all; null where engines do not tell it. */
+function prefillImbalance(run: RunReport): number | null {
+  const times = run.workers.map((worker) => worker.prefill_ms ?? 0);
+  const sum = times.reduce((total, time) => total + time, 0);
+  return sum === 0 ? null : (Math.max(...times) * times.length) / sum;
+}
+
 function faults(run: RunReport, lost: PolicyFault['lost']): number {
   return run.policy_faults.reduce((sum, fault) => sum + (fault.lost === lost ? fault.count : 0), 0);
 }
 
-function imbalance(run: RunReport): string {
-  const ratio = busiestOverMean(run);
-  return ratio === null ? '–' : ratio.toFixed(3);
+function ratio(value: number | null): string {
+  return value === null ? '–' : value.toFixed(3);
 }
 
 function percent(rate: number | null): string {

@@ -24,21 +24,37 @@ export type EndOfRequest = (completed: CompletedRequest | null) => void;
 export class RequestDoor {
   readonly decisionMicros = new Distribution();
   readonly #time: VirtualTime;
-  readonly #router: ReplayRouter;
+  readonly #routers: readonly ReplayRouter[];
   readonly #collector: RunCollector;
   readonly #wallClock: () => number;
+  readonly #warmUp: number;
+  #sent = 0;
 
-  constructor(time: VirtualTime, router: ReplayRouter, collector: RunCollector, wallClock: () => number) {
+  /**
+   * @param routers get the requests in turn.
+   * @param warmUp so many requests are sent before latencies count.
+   */
+  constructor(
+    time: VirtualTime,
+    routers: readonly ReplayRouter[],
+    collector: RunCollector,
+    wallClock: () => number,
+    warmUp: number,
+  ) {
     this.#time = time;
-    this.#router = router;
+    this.#routers = routers;
     this.#collector = collector;
     this.#wallClock = wallClock;
+    this.#warmUp = warmUp;
   }
 
   /** Sends a request now. `ended` hears of it after the collector. */
   send({ id, outputTokens, session, tokens }: TracedRequest, ended: EndOfRequest): void {
     const startedAt = this.#wallClock();
-    this.#router.road.arrive(
+    const router = this.#routers[this.#sent % this.#routers.length]!;
+    const isMeasured = this.#sent >= this.#warmUp;
+    this.#sent += 1;
+    router.road.arrive(
       {
         requestId: id,
         door: 'replay',
@@ -59,12 +75,17 @@ export class RequestDoor {
         incomingHint: null,
         tokenizeMicros: 0,
       },
-      this.#answerSink(tokens.length, ended),
+      this.#answerSink(router, tokens.length, isMeasured, ended),
     );
     this.decisionMicros.add((this.#wallClock() - startedAt) * 1000);
   }
 
-  #answerSink(inputTokens: number, ended: EndOfRequest): ResponseSink {
+  #answerSink(
+    { decisions }: ReplayRouter,
+    inputTokens: number,
+    isMeasured: boolean,
+    ended: EndOfRequest,
+  ): ResponseSink {
     const time = this.#time;
     const collector = this.#collector;
     const arrivedAt = time.now();
@@ -78,7 +99,6 @@ export class RequestDoor {
     return {
       booked: (chosen, decisionId) => {
         worker = Number(chosen.workerId) - 1;
-        const { decisions } = this.#router;
         const decision = decisions.booking(decisionId);
         predictedTokens = decision?.prediction?.cached_tokens ?? null;
         // A booking given up for its commit stands before the one that counts.
@@ -95,7 +115,7 @@ export class RequestDoor {
       tokens: () => {
         const now = time.now();
         if (firstTokenAt < 0) firstTokenAt = now;
-        else collector.gap(now - lastTokenAt);
+        else if (isMeasured) collector.gap(now - lastTokenAt);
         lastTokenAt = now;
       },
       finished: (report) => {
@@ -114,6 +134,7 @@ export class RequestDoor {
           finishedAt: time.now(),
           report,
           awaitedTokens,
+          isMeasured,
         };
         collector.completed(completed);
         ended(completed);

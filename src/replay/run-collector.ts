@@ -30,12 +30,22 @@ export interface CompletedRequest {
   readonly report: EngineReport;
   /** What its committed copy awaits; null = none was sent. */
   readonly awaitedTokens: AwaitedTokens | null;
+  /** Whether its latencies count; those of requests sent while caches fill need not. */
+  readonly isMeasured: boolean;
+}
+
+/** Figures that not every report has. */
+export interface OptionalFigures {
+  /** The engines have host memory, so that what moved to and fro is reported. */
+  readonly hostTier: boolean;
+  /** Time of prompt work is reported. */
+  readonly prefillTime: boolean;
 }
 
 /** Collects one run. */
 export class RunCollector {
   readonly #blockSize: number;
-  readonly #hostTier: boolean;
+  readonly #figures: OptionalFigures;
   readonly #workers: WorkerTotals[];
   readonly #ttft = new Distribution();
   readonly #itl = new Distribution();
@@ -60,10 +70,9 @@ export class RunCollector {
   #lastFinish = 0;
   #inputTokens = 0;
 
-  /** @param hostTier whether the engines have host memory, so that what moved to and fro is reported. */
-  constructor(workers: number, blockSize: number, hostTier: boolean) {
+  constructor(workers: number, blockSize: number, figures: OptionalFigures) {
     this.#blockSize = blockSize;
-    this.#hostTier = hostTier;
+    this.#figures = figures;
     this.#commits = new CommitTally(blockSize);
     this.#workers = Array.from({ length: workers }, () => ({
       requests: 0,
@@ -152,9 +161,11 @@ export class RunCollector {
       this.#predictedTokens += request.predictedTokens;
       this.#mispredictedTokens += Math.abs(request.predictedTokens - cached);
     }
-    if (request.firstTokenAt >= 0) this.#ttft.add(request.firstTokenAt - request.arrivedAt);
-    this.#e2e.add(request.finishedAt - request.arrivedAt);
-    this.#queueWait.add(request.admittedAt - request.arrivedAt);
+    if (request.isMeasured) {
+      if (request.firstTokenAt >= 0) this.#ttft.add(request.firstTokenAt - request.arrivedAt);
+      this.#e2e.add(request.finishedAt - request.arrivedAt);
+      this.#queueWait.add(request.admittedAt - request.arrivedAt);
+    }
     this.#lastFinish = Math.max(this.#lastFinish, request.finishedAt);
     this.#inputTokens += inputTokens;
   }
@@ -178,11 +189,11 @@ export class RunCollector {
     requests: number,
     stats: (
       worker: number,
-    ) => Pick<SimulatedEngineStats, 'preemptions' | 'offloadedBlocks' | 'onboardedBlocks'>,
+    ) => Pick<SimulatedEngineStats, 'preemptions' | 'prefillMs' | 'offloadedBlocks' | 'onboardedBlocks'>,
     policyFaults: readonly PolicyFault[],
   ): RunReport {
     const workers = this.#workers.map((totals, index): WorkerReport => {
-      const { offloadedBlocks, onboardedBlocks, preemptions } = stats(index);
+      const { offloadedBlocks, onboardedBlocks, preemptions, prefillMs } = stats(index);
       return {
         worker: index + 1,
         requests: totals.requests,
@@ -190,7 +201,11 @@ export class RunCollector {
         cached_tokens: totals.cachedTokens,
         output_tokens: totals.outputTokens,
         preemptions,
-        ...(this.#hostTier && { onboarded_blocks: onboardedBlocks, offloaded_blocks: offloadedBlocks }),
+        ...(this.#figures.prefillTime && { prefill_ms: rounded(prefillMs) }),
+        ...(this.#figures.hostTier && {
+          onboarded_blocks: onboardedBlocks,
+          offloaded_blocks: offloadedBlocks,
+        }),
       };
     });
     const cached = workers.reduce((sum, worker) => sum + worker.cached_tokens, 0);

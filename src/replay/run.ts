@@ -1,6 +1,5 @@
 // One run: a trace through one router onto a fleet of simulated engines, in virtual time.
 
-import type { EventFeed } from '../events/index.ts';
 import {
   DEFAULT_EVENT_HISTORY,
   type EngineRestart,
@@ -14,13 +13,14 @@ import { ObservedTransport } from './observed-transport.ts';
 import { type Arrivals, ReplayDoor } from './replay-door.ts';
 import { REPLAY_MODEL, RequestDoor } from './request-door.ts';
 import { RunCollector } from './run-collector.ts';
+import { connectEvents, eventReport } from './run-events.ts';
 import { SessionDoor } from './session-door.ts';
 import type { SessionPlan } from './session-plan.ts';
 import { SessionTally } from './session-tally.ts';
 import type { Trace } from './trace.ts';
 import type {
   ComposeReplayRouter,
-  EventReport,
+  PolicyFault,
   ReplayRouter,
   RoutingChoice,
   RunReport,
@@ -42,6 +42,10 @@ export interface RunOptions {
   /** Divides the trace's arrival times, of sessions their starts and think times. */
   readonly speedup: number;
   readonly seed: number;
+  /** Share of the requests, of those sent first, whose latencies are not counted. */
+  readonly warmUp?: number;
+  /** Routers that share nothing; absent = one. */
+  readonly routers?: number;
   /** Hand events over decoded instead of as bytes. */
   readonly fastEvents: boolean;
   /** Deliver no events at all. */
@@ -75,11 +79,10 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   const time = new VirtualTime();
   const workload = workloadOf(options);
   const tally = workload.kind === 'sessions' ? workload.tally : null;
-  const collector = new RunCollector(
-    options.workers,
-    options.engine.blockSize,
-    options.engine.hostKvBlocks > 0,
-  );
+  const collector = new RunCollector(options.workers, options.engine.blockSize, {
+    hostTier: options.engine.hostKvBlocks > 0,
+    prefillTime: options.engine.timing !== 'default' && options.engine.timing !== 'none',
+  });
   const fleet = new VirtualFleet({
     time,
     hasher: options.hasher,
@@ -97,33 +100,40 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
       collector.events(events);
     },
   });
-  const router = await options.compose({
-    choice: options.choice,
-    seed: options.seed,
-    clock: time,
-    transport: new ObservedTransport(fleet, collector),
-    model: REPLAY_MODEL,
-    blockSize: options.engine.blockSize,
-    workers: fleet.workers,
-  });
-  connectEvents(options, fleet, router);
-  const door = new RequestDoor(time, router, collector, options.wallClock);
+  const transport = new ObservedTransport(fleet, collector);
+  const routers: ReplayRouter[] = [];
+  for (let place = 0; place < (options.routers ?? 1); place += 1) {
+    routers.push(
+      await options.compose({
+        choice: options.choice,
+        seed: options.seed + place,
+        clock: time,
+        transport,
+        model: REPLAY_MODEL,
+        blockSize: options.engine.blockSize,
+        workers: fleet.workers,
+      }),
+    );
+  }
+  connectEvents(options, fleet, routers);
+  const warmUp = Math.floor((options.warmUp ?? 0) * options.trace.requests);
+  const door = new RequestDoor(time, routers, collector, options.wallClock, warmUp);
   const arrivals = arrivalsOf(workload, options, time, door, collector);
   return {
     fleet,
     async run() {
       const startedAt = options.wallClock();
-      await runToEnd(options, arrivals, collector, router);
+      await runToEnd(options, arrivals, collector, routers);
       return {
         report: {
           ...collector.report(
             options.name,
             options.trace.requests,
             (index) => fleet.engine(BigInt(index + 1)).stats(),
-            router.policyFaults(),
+            allFaults(routers),
           ),
           ...(tally && { sessions: tally.report(collector.releases.blocks) }),
-          ...(goesWrong(options) ? eventReport(options, router, collector) : {}),
+          ...(goesWrong(options) ? eventReport(options.workers, routers, collector) : {}),
         },
         wall: {
           name: options.name,
@@ -133,7 +143,7 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
       };
     },
     async close() {
-      await router.close();
+      for (const router of routers) await router.close();
       fleet.close();
     },
   };
@@ -165,14 +175,14 @@ async function runToEnd(
   options: RunOptions,
   arrivals: Arrivals,
   collector: RunCollector,
-  { road }: ReplayRouter,
+  routers: readonly ReplayRouter[],
 ): Promise<void> {
   const total = options.trace.requests;
   while (collector.ended < total) {
     for (let step = 0; step < STEPS_PER_TURN && collector.ended < total; step += 1) {
       arrivals.step();
       // A request classifier's promises come on at the moment of virtual time that let them.
-      if (road.unsettled()) await promisesRan();
+      for (const { road } of routers) if (road.unsettled()) await promisesRan();
     }
     options.progress(collector.ended, total);
     await promisesRan();
@@ -185,45 +195,17 @@ function promisesRan(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-function connectEvents(options: RunOptions, fleet: VirtualFleet, router: ReplayRouter): void {
-  if (options.cutEvents) return;
-  for (const worker of fleet.workers) {
-    const link = router.eventLink(worker.id);
-    if (link === null) continue;
-    fleet.connectEvents(worker.id, options.fastEvents ? link : { owner: link.owner, sink: link.sink });
-    if (!options.eventReplay) continue;
-    router.askEventsAt(worker.id, {
-      replay: (from, listener) => fleet.replayEvents(worker.id, from, listener),
-    });
-  }
-}
-
 /** Whether events are lost, late or doubled, or engines die. */
 function goesWrong({ eventFaults, restarts }: RunOptions): boolean {
   return (eventFaults ?? null) !== null || restarts.length > 0;
 }
 
-function eventReport(
-  { workers }: RunOptions,
-  router: ReplayRouter,
-  collector: RunCollector,
-): { readonly events?: EventReport } {
-  const feeds = Array.from({ length: workers }, (_, index) => router.eventFeed(BigInt(index + 1)));
-  if (feeds.every((feed) => feed === null)) return {};
-  const numbers = (is: (feed: EventFeed) => boolean): number[] =>
-    feeds.flatMap((feed, index) => (feed !== null && is(feed) ? [index + 1] : []));
-  const sum = (of: (feed: EventFeed) => number): number =>
-    feeds.reduce((total, feed) => total + (feed === null ? 0 : of(feed)), 0);
-  return {
-    events: {
-      stale_workers: numbers((feed) => feed.stale),
-      partial_workers: numbers((feed) => feed.partial),
-      missed_batches: sum((feed) => feed.missedBatches),
-      duplicates: sum((feed) => feed.duplicates),
-      restarts: sum((feed) => feed.restarts),
-      replays_asked: sum((feed) => feed.replays.asked),
-      replayed_batches: sum((feed) => feed.replayedBatches),
-      misprediction_rate_tokens: collector.mispredictionRate,
-    },
-  };
+/** Those of several routers added up. */
+function allFaults(routers: readonly ReplayRouter[]): readonly PolicyFault[] {
+  const faults = new Map<string, PolicyFault>();
+  for (const { count, ...fault } of routers.flatMap((router) => router.policyFaults())) {
+    const key = JSON.stringify(fault);
+    faults.set(key, { ...fault, count: (faults.get(key)?.count ?? 0) + count });
+  }
+  return [...faults.values()];
 }

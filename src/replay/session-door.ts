@@ -61,8 +61,9 @@ export class SessionDoor implements Arrivals {
       },
       (completed) => {
         if (completed !== null) {
-          const { arrivedAt, firstTokenAt, report } = completed;
-          this.#tally.completed(index, turn, firstTokenAt < 0 ? -1 : firstTokenAt - arrivedAt, report);
+          const { arrivedAt, firstTokenAt, isMeasured, report } = completed;
+          const ttftMs = firstTokenAt < 0 || !isMeasured ? -1 : firstTokenAt - arrivedAt;
+          this.#tally.completed(index, turn, ttftMs, report);
         }
         this.#loop.ended(index, turn);
       },

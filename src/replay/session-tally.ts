@@ -42,7 +42,7 @@ export class SessionTally {
     for (const id of turns[turn]!.ids) this.#uses[first + id]! -= 1;
   }
 
-  /** A turn is answered. @param ttftMs −1 = it has no output. */
+  /** A turn is answered. @param ttftMs −1 = it has no output, or does not count. */
   completed(session: number, turn: number, ttftMs: number, { cachedTokens }: EngineReport): void {
     if (turn === 0) return;
     this.#resumed += 1;

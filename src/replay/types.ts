@@ -6,7 +6,7 @@ import type { EventFeed, KvEventReplay } from '../events/index.ts';
 import type { BookingReader, DecisionReader } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import type { Road } from '../road/index.ts';
-import type { HandoffKind, VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
+import type { HandoffKind, TimingName, VirtualEventLink, VirtualWorker } from '../simulator/index.ts';
 import type { Percentiles } from './distribution.ts';
 import type { SessionSettings } from './session-plan.ts';
 
@@ -69,10 +69,24 @@ export interface ReplaySettings {
   readonly workers: number;
   readonly block_size: number;
   readonly kv_blocks: number | 'unlimited';
-  readonly timing: 'default' | 'none';
+  readonly timing: TimingName;
   readonly model: 'engine' | 'block-list';
   readonly speedup: number;
+  /** Of a request trace: how much work it is for the workers, see `offeredLoad`; `speedup` is what makes it so. Absent = not asked for. */
+  readonly load?: number;
+  /** Requests of the trace left out before the first one; absent = none. */
+  readonly skip?: number;
   readonly limit: number | null;
+  /** Requests with the same time come at random times before the next one; absent = together. */
+  readonly spread_arrivals?: true;
+  /** Share of the requests, of those sent first, whose latencies are not counted; absent = all are. */
+  readonly warm_up?: number;
+  /** Routers that share nothing but the engines and their events, and get the requests in turn; absent = one. */
+  readonly routers?: number;
+  /** Of a request trace: KV blocks of all workers, in different blocks of the trace; absent = they were given as a number. */
+  readonly memory?: number;
+  /** Link of an engine to its peers, Gbit/s; absent = the engine's own. */
+  readonly nic_gbps?: number;
   readonly seed: number;
   readonly cut_events: boolean;
   /** Engines repeat missed events on demand; absent = only where something goes wrong with their events. */
@@ -109,6 +123,8 @@ export interface WorkerReport {
   readonly cached_tokens: number;
   readonly output_tokens: number;
   readonly preemptions: number;
+  /** Time of prompt work; absent under the timings `default` and `none`. */
+  readonly prefill_ms?: number;
   /** Blocks copied back from host memory instead of being computed; absent without a host tier. */
   readonly onboarded_blocks?: number;
   /** Blocks that went from the device to host memory; absent without a host tier. */

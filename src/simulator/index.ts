@@ -26,6 +26,7 @@ export {
   type SglangDoubleOptions,
   startSglangDouble,
 } from './doubles/sglang/sglang-double.ts';
+export { promptMs } from './core/timing.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,
@@ -43,8 +44,9 @@ export type {
   SimulatedResult,
   SimulatedRole,
   SimulatorSink,
+  TimingName,
 } from './types.ts';
-export { HANDOFF_KINDS } from './types.ts';
+export { HANDOFF_KINDS, TIMING_NAMES } from './types.ts';
 export { BlockEnds } from './virtual/block-ends.ts';
 export type { VirtualEngine } from './virtual/virtual-engine.ts';
 export type {

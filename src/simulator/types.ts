@@ -13,6 +13,14 @@ export const HANDOFF_KINDS = ['nixl', 'nixl_push', 'mooncake', 'bootstrap'] as c
 /** One of {@link HANDOFF_KINDS}. */
 export type HandoffKind = (typeof HANDOFF_KINDS)[number];
 
+/**
+ * How long passes take: `default` = the polynomials of the Dynamo mocker; `none` = no time; the others are profiles that also charge
+ * attention over cached tokens.
+ */
+export const TIMING_NAMES = ['default', 'none', '8b', '70b', 'smg'] as const;
+/** One of {@link TIMING_NAMES}. */
+export type TimingName = (typeof TIMING_NAMES)[number];
+
 /** Settings of one simulated rank. */
 export interface SimulatedEngineSettings {
   readonly model: string;
@@ -30,8 +38,7 @@ export interface SimulatedEngineSettings {
   readonly maxNumBatchedTokens: number;
   /** Divides every modelled time; > 0. */
   readonly speedup: number;
-  /** `default` = the polynomials; `none` = every pass takes no time. */
-  readonly timing: 'default' | 'none';
+  readonly timing: TimingName;
   /** `block-list`: prompts are whole blocks, no outputs, no last-token rule, blocks touched in prompt order. */
   readonly cacheModel: 'engine' | 'block-list';
   readonly kvBytesPerToken: number;
@@ -183,6 +190,8 @@ export interface SimulatedEngineStats {
   /** null = unlimited. */
   readonly totalBlocks: number | null;
   readonly preemptions: number;
+  /** Time of prompt work since the start, ms. */
+  readonly prefillMs: number;
   /** Blocks in host memory. */
   readonly hostBlocks: number;
   /** Blocks that went from the device to host memory since the start. */

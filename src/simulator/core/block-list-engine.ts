@@ -103,6 +103,7 @@ export class BlockListEngine implements SimulatedEngine {
       inactiveBlocks: this.#pool.inactive,
       totalBlocks: this.#settings.kvBlocks,
       preemptions: 0,
+      prefillMs: 0,
       hostBlocks: 0,
       offloadedBlocks: 0,
       onboardedBlocks: 0,

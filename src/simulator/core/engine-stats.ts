@@ -30,6 +30,7 @@ export function statsOf(
     inactiveBlocks: pool.inactive,
     totalBlocks,
     preemptions: scheduler.preemptions,
+    prefillMs: scheduler.prefillMs,
     hostBlocks: host?.blocks ?? 0,
     offloadedBlocks: host?.offloaded ?? 0,
     onboardedBlocks: host?.onboarded ?? 0,

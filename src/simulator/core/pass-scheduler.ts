@@ -6,7 +6,7 @@ import type { EventCollector } from './event-collector.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { KvPool } from './kv-pool.ts';
 import type { RequestState } from './request-state.ts';
-import { decodeMs, type PrefillBatch, prefillMs } from './timing.ts';
+import { type AttendedBatch, type DecodeBatch, type PassTimes, passTimes } from './timing.ts';
 
 /**
  * Asked for a queue head whose blocks may come from elsewhere; `parked` = it leaves the queue for now, `no_room` = it must wait for room
@@ -22,6 +22,8 @@ export class PassScheduler {
   /** Requests that the last pass took in for the first time. */
   readonly admitted: RequestState[] = [];
   preemptions = 0;
+  /** Time of prompt work since the start, ms. */
+  prefillMs = 0;
   readonly #settings: SimulatedEngineSettings;
   readonly #pool: KvPool;
   readonly #events: EventCollector;
@@ -29,7 +31,10 @@ export class PassScheduler {
   readonly #tryPark: ParkAttempt;
   /** What stands in the pool's copies; null where nobody asks. */
   readonly #contents: BlockContents | null;
-  readonly #batch: PrefillBatch = { requests: 0, totalIsl: 0, totalPrefix: 0 };
+  /** null = passes take no time. */
+  readonly #times: PassTimes | null;
+  readonly #batch: AttendedBatch = { requests: 0, totalIsl: 0, totalPrefix: 0, attended: 0 };
+  readonly #decodes: DecodeBatch = { activeBlocks: 0, totalBlocks: 0, contextTokens: 0 };
   #budget = 0;
   #scheduled = 0;
 
@@ -42,6 +47,7 @@ export class PassScheduler {
     tryPark: ParkAttempt,
   ) {
     this.#settings = settings;
+    this.#times = passTimes(settings.timing);
     this.#pool = pool;
     this.#events = events;
     this.#hasher = hasher;
@@ -56,15 +62,31 @@ export class PassScheduler {
     this.#batch.requests = 0;
     this.#batch.totalIsl = 0;
     this.#batch.totalPrefix = 0;
+    this.#batch.attended = 0;
     this.admitted.length = 0;
     const preemptionsBefore = this.preemptions;
     this.#continueRunning();
     if (this.preemptions === preemptionsBefore) this.#admitWaiting(start);
     if (this.#scheduled === 0) return this.preemptions === preemptionsBefore ? null : 0;
-    if (this.#settings.timing === 'none') return 0;
-    let duration = prefillMs(this.#batch);
-    if (this.running.some(isReadyToEmit)) duration += decodeMs(this.#pool.active, this.#pool.capacity);
-    return duration / this.#settings.speedup;
+    const times = this.#times;
+    if (times === null) return 0;
+    const { speedup } = this.#settings;
+    const prefill = times.prefill(this.#batch);
+    this.prefillMs += prefill / speedup;
+    const contextTokens = this.#emittingContext();
+    if (contextTokens === 0) return prefill / speedup;
+    const decodes = this.#decodes;
+    decodes.activeBlocks = this.#pool.active;
+    decodes.totalBlocks = this.#pool.capacity;
+    decodes.contextTokens = contextTokens;
+    return (prefill + times.decode(decodes)) / speedup;
+  }
+
+  /** Tokens of the requests that get one more in this pass. */
+  #emittingContext(): number {
+    let tokens = 0;
+    for (const request of this.running) if (isReadyToEmit(request)) tokens += request.length;
+    return tokens;
   }
 
   /** Makes every full computed block findable, and tells of those that were not resident before. */
@@ -215,6 +237,7 @@ export class PassScheduler {
       this.#batch.requests += 1;
       this.#batch.totalIsl += promptBefore + promptTokens;
       this.#batch.totalPrefix += promptBefore;
+      this.#batch.attended += promptTokens * (promptBefore + promptTokens / 2);
     }
     this.#budget -= tokens;
     this.#scheduled += tokens;
