@@ -40,6 +40,8 @@ file with the build and the policy they are of, so that the command can be stopp
   --help
 `;
 const TRACES = { agentic: 1, subagent: 4 };
+/** Replays run one per core and make much short-lived memory: threads that collect it beside them would only take the others' time. */
+const ONE_THREAD = ['--single-threaded-gc', '--no-incremental-marking'];
 const DEFAULT_SELECTION = 'dynamo-default-cost-fn';
 const program = join(root, 'dist/cli/main.js');
 const policyFolder = join(root, 'bench/sessions');
@@ -227,7 +229,16 @@ async function finishAll() {
 async function replayed(cell) {
   const { digest: policy, file } = policies.get(cell.policy);
   const options = optionsOf(cell);
-  const args = [program, 'replay', traces.get(cell.trace), ...options, '--compare', file, '--json'];
+  const args = [
+    ...ONE_THREAD,
+    program,
+    'replay',
+    traces.get(cell.trace),
+    ...options,
+    '--compare',
+    file,
+    '--json',
+  ];
   const { stdout } = await run(process.execPath, args, { cwd: root, maxBuffer: 64 * 1024 * 1024 }).catch(
     (thrown) => fail(`${JSON.stringify(cell)}: ${wordsOf(thrown)}`),
   );
