@@ -7,6 +7,7 @@ import {
   type TracedSession,
   type TracedTurn,
 } from './session-trace.ts';
+import { promptMemory } from './trace.ts';
 
 /** Engines write answers of tokens below this; prompts are made of those from here on, so that neither is taken for the other. */
 export const FIRST_PROMPT_TOKEN = 32_768;
@@ -128,11 +129,12 @@ export function planSessions(trace: SessionTrace, settings: SessionSettings, see
 export function turnTokens(plan: SessionPlan, session: PlannedSession, turn: number): Uint32Array {
   const { ids, inputTokens } = session.turns[turn]!;
   const { blockSize } = plan;
-  const tokens = new Uint32Array(inputTokens);
+  const tokens = promptMemory(inputTokens);
   let at = 0;
   for (const id of ids) {
-    tokens.fill(session.firstToken + id, at, at + blockSize);
-    at += blockSize;
+    const token = session.firstToken + id;
+    // Blocks are small: a call of `fill` for each costs more than these words.
+    for (const end = at + blockSize; at < end; at += 1) tokens[at] = token;
   }
   return tokens.fill(session.firstTail + turn, at);
 }

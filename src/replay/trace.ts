@@ -31,12 +31,18 @@ export function promptTokens(trace: Trace, request: number, shape: PromptShape):
   const from = trace.idOffsets[request]!;
   const to = trace.idOffsets[request + 1]!;
   const length = shape === 'cut' ? trace.inputLengths[request]! : (to - from) * TRACE_BLOCK_SIZE;
-  const tokens = new Uint32Array(length);
+  const tokens = promptMemory(length);
   for (let index = from; index < to; index += 1) {
     const start = (index - from) * TRACE_BLOCK_SIZE;
     tokens.fill(trace.hashIds[index]!, start, start + TRACE_BLOCK_SIZE);
   }
-  return tokens;
+  return tokens.fill(0, (to - from) * TRACE_BLOCK_SIZE);
+}
+
+/** Memory of a prompt as it comes, for whoever writes every token of it: zeros would cost as much as the tokens do. */
+export function promptMemory(length: number): Uint32Array {
+  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(4 * length);
+  return new Uint32Array(buffer, byteOffset, length);
 }
 
 /** Grows columns line by line. */

@@ -37,6 +37,39 @@ describe('VirtualTime', () => {
     );
   });
 
+  it('runs a recurring event as one that is planned anew each time, and only when it was planned last', () => {
+    const steps = fc.array(
+      fc.record({
+        at: fc.integer({ min: 0, max: 6 }),
+        act: fc.constantFrom('plan', 'cancel', 'step', 'other'),
+      }),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(steps, (acts) => {
+        const ran = [true, false].map((isRecurring) => {
+          const time = new VirtualTime();
+          const told: string[] = [];
+          const tell = (): void => void told.push(`engine@${time.now()}`);
+          const recurring = time.recurring('engine', tell);
+          let stop = (): void => undefined;
+          for (const [index, { act, at }] of acts.entries()) {
+            if (act === 'other') time.plan(at, 'engine', () => told.push(`${index}@${time.now()}`));
+            else if (act === 'step') time.step();
+            else if (isRecurring) act === 'plan' ? recurring.plan(at) : recurring.cancel();
+            else {
+              stop();
+              if (act === 'plan') stop = time.plan(at, 'engine', tell);
+            }
+          }
+          while (time.step());
+          return told;
+        });
+        expect(ran[0]).toEqual(ran[1]);
+      }),
+    );
+  });
+
   it('never runs backwards: what is planned for the past runs now', () => {
     const time = new VirtualTime(100);
     const ran: number[] = [];
