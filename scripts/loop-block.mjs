@@ -10,7 +10,11 @@ import { parseArgs } from 'node:util';
 
 const MB = 1_000_000;
 const { values } = parseArgs({
-  options: { client: { type: 'boolean', default: false }, runs: { type: 'string', default: '30' }, json: { type: 'boolean', default: false } },
+  options: {
+    client: { type: 'boolean', default: false },
+    runs: { type: 'string', default: '30' },
+    json: { type: 'boolean', default: false },
+  },
 });
 
 if (values.client) client();

@@ -1,5 +1,5 @@
 // Text to token ids: tokenizer.json, chat templates, engines, estimates; off the main thread.
-export { anthropicChat, type AnthropicChat } from './builtin/anthropic-chat.ts';
+export { type AnthropicChat, anthropicChat } from './builtin/anthropic-chat.ts';
 export type { RenderStyle } from './builtin/render-style.ts';
 export { loadTextTokenizer, type RenderChatOptions, type TextTokenizer } from './builtin/text-tokenizer.ts';
 export { TINY_TOKENIZER, TINY_WORDS } from './builtin/tiny-files.ts';
