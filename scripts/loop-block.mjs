@@ -102,6 +102,7 @@ workers: [{ id: 1, model: tiny, url: "${sims.engines[0].url}", dialect: sim }]
         if (run >= 0) longest.push(delay.max / 1e6);
       }
       longest.sort((a, b) => a - b);
+      if (!values.json) console.error(`${kind} done`);
       results.push({
         kind,
         bytes: last.bytes,
