@@ -1,16 +1,20 @@
 // How long a large prompt keeps the router's own thread from everything else: bodies of 1 MB through the whole gateway, with client and
-// engine in other processes. Of each kind the longest stretch without a turn of the event loop is told, per request, as the least and
-// the median over the runs: on a machine that others use, the least is the router's own and what is above it is theirs.
+// engine in other processes. Of each kind the most processor time that one turn of the event loop took is told, per request, as the least and
+// the median over the runs: what other programs take does not count (Linux only).
 //
 //     node scripts/build.mjs && node scripts/loop-block.mjs [--runs 30] [--json]
 import { fork } from 'node:child_process';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const MB = 1_000_000;
 const { values } = parseArgs({
-  options: { client: { type: 'boolean', default: false }, runs: { type: 'string', default: '30' }, json: { type: 'boolean', default: false } },
+  options: {
+    client: { type: 'boolean', default: false },
+    runs: { type: 'string', default: '30' },
+    json: { type: 'boolean', default: false },
+  },
 });
 
 if (values.client) client();
@@ -85,19 +89,16 @@ workers: [{ id: 1, model: tiny, url: "${sims.engines[0].url}", dialect: sim }]
       const longest = [];
       let last = null;
       for (let run = -3; run < runs; run += 1) {
-        const delay = monitorEventLoopDelay({ resolution: 1 });
-        delay.enable();
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        delay.reset();
+        const turns = watchTurns();
         const answered = answer();
         child.send({ url: router.url, kind });
         last = await answered;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        delay.disable();
+        const most = turns.stop();
         // The first ones warm up.
-        if (run >= 0) longest.push(delay.max / 1e6);
+        if (run >= 0) longest.push(most);
       }
       longest.sort((a, b) => a - b);
+      if (!values.json) console.error(`${kind} done`);
       results.push({
         kind,
         bytes: last.bytes,
@@ -117,6 +118,31 @@ workers: [{ id: 1, model: tiny, url: "${sims.engines[0].url}", dialect: sim }]
       console.log(
         `${kind}: ${bytes} bytes, status ${status}: ${least_ms} ms at least, ${median_ms} ms in the middle`,
       );
+}
+
+/** The most processor time of this thread in one turn of the event loop, in ms: time that others had the processor does not count. */
+function watchTurns() {
+  let most = 0;
+  let before = threadMs();
+  let stopped = false;
+  const turn = () => {
+    const now = threadMs();
+    most = Math.max(most, now - before);
+    before = now;
+    if (!stopped) setImmediate(turn);
+  };
+  setImmediate(turn);
+  return {
+    stop() {
+      stopped = true;
+      return most;
+    },
+  };
+}
+
+/** Processor time of the main thread, which has the id of its process (Linux). */
+function threadMs() {
+  return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ', 1)[0]) / 1e6;
 }
 
 function round(ms) {

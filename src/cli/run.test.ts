@@ -396,7 +396,6 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
     '3:79: workers[0].capabilities: the capability',
     '4:60: workers[1].dialect: dialect "llamacpp"',
     expect.stringMatching(/^20:5: workers\[17\]: worker \d+$/),
-    '1:24: models.m.tokens: token source',
   ]);
 });
 

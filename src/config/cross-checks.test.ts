@@ -160,6 +160,21 @@ test('an event stream is connected to or listened for, one of the two', () => {
   ]);
 });
 
+test('keys of a token source that another source reads are refused', () => {
+  const text = [
+    'models:',
+    '  a: { tokens: { source: engine, render_as: vllm } }',
+    '  b: { tokens: { source: estimate, timeout: 1s } }',
+    '  c: { tokens: { tokenizer: t, concurrency: 2, render_as: sglang } }',
+    '  d: { tokens: { timeout: 1s, concurrency: 2 } }',
+  ].join('\n');
+  expect(problems(text, 'r.yaml')).toEqual([
+    'r.yaml:2:34: models.a.tokens.render_as: is read only with source: local, not source: engine',
+    'r.yaml:3:36: models.b.tokens.timeout: is read only with source: engine, not source: estimate',
+    'r.yaml:4:32: models.c.tokens.concurrency: is read only with source: engine, not source: local',
+  ]);
+});
+
 test('names, ids, urls and ranks that clash are reported where the second stands', () => {
   const text = [
     'models: { a: { aliases: [b] }, b: {}, c: { tokens: { source: local } }, d: { tokens: { source: engine, tokenizer: t } } }',

@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { ROLES } from '../plugin/index.ts';
 import { busyThresholdKeys } from './busy-thresholds.ts';
 import {
-  duration,
   anyText,
   decimal,
   describeValue,
+  duration,
   flag,
   form,
   list,

@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { workerFixture } from '../../tests/gateway-fixtures.ts';
 import type { Worker } from '../fleet/index.ts';
 import { PointsmanError } from '../plugin/index.ts';
-import { workerFixture } from '../../tests/gateway-fixtures.ts';
 import { idsOf, type TokensQuestion } from './engine-tokens.ts';
 import { createTokensAsker, type TokensAsker } from './tokens-asker.ts';
 

@@ -1,7 +1,8 @@
 // Engines as tokenizers: the port between the questions of a dialect and the HTTP that carries them. What is asked and how the answer
 // is read is the dialect's business.
-import { isJsonObject, type JsonObject } from './json-value.ts';
+
 import { PointsmanError } from '../plugin/index.ts';
+import { isJsonObject, type JsonObject } from './json-value.ts';
 
 /** A prompt whose token ids are asked for. */
 export type TokensQuestion =

@@ -30,6 +30,37 @@ describe('readGenerateRequest', () => {
     });
   });
 
+  it('reads what changes the ids of a prompt: its shortening, a continued message, a template of its own', () => {
+    const cut = { truncate_prompt_tokens: 9, truncation_side: 'right' };
+    const chat = {
+      model: 'tiny',
+      messages: [USER],
+      documents: [1],
+      chat_template: 'x',
+      continue_final_message: true,
+    };
+    expect(readGenerateRequest('chat', { ...chat, ...cut }).prompt).toMatchObject({
+      chat: {
+        addGenerationPrompt: false,
+        continueFinalMessage: true,
+        ownTemplate: 'x',
+        variables: { documents: [1] },
+        truncation: { tokens: 9, side: 'right' },
+      },
+    });
+    const prompt = (fields: object): unknown =>
+      readGenerateRequest('completions', { model: 'tiny', prompt: 'x', ...fields }).prompt;
+    expect(prompt({ truncate_prompt_tokens: 3 })).toMatchObject({ truncation: { tokens: 3, side: 'left' } });
+    expect(prompt({ truncate_prompt_tokens: -1 })).not.toHaveProperty('truncation');
+    expect(() => prompt({ truncate_prompt_tokens: 0 })).toThrow(
+      'truncate_prompt_tokens must be -1, or 1 and more',
+    );
+    expect(() => prompt({ truncate_prompt_tokens: -2 })).toThrow(
+      'truncate_prompt_tokens must be an integer from -1',
+    );
+    expect(() => prompt({ truncation_side: 'top' })).toThrow('truncation_side must be "left" or "right"');
+  });
+
   it('prefers max_completion_tokens and takes null for absent', () => {
     const body = {
       model: 'tiny',

@@ -1,5 +1,4 @@
 // Text to token ids: tokenizer.json, chat templates, engines, estimates; off the main thread.
-export { anthropicChat, type AnthropicChat } from './builtin/anthropic-chat.ts';
 export type { RenderStyle } from './builtin/render-style.ts';
 export { loadTextTokenizer, type RenderChatOptions, type TextTokenizer } from './builtin/text-tokenizer.ts';
 export { TINY_TOKENIZER, TINY_WORDS } from './builtin/tiny-files.ts';
@@ -10,7 +9,6 @@ export {
   NO_ENGINES,
   type TokenizingEngine,
 } from './engine-tokenizer.ts';
-export { compareTokens, type TokenAgreement, type TokenFacts } from './token-agreement.ts';
 export { createTokenSource, type TokenSourceDeps } from './token-source.ts';
 export type { Truncation } from './truncation.ts';
 export type { ChatPrompt, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';

@@ -1,7 +1,8 @@
 // What a tokenizer thread does with a prompt: renders it, cuts it at special tokens and encodes only the pieces it has not seen
 // lately. The turns of a chat share all messages but the last, so its next turn costs what was added to it.
-import type { TextTokenizer } from './builtin/text-tokenizer.ts';
+
 import { TokenSplit } from './builtin/added-tokens.ts';
+import type { TextTokenizer } from './builtin/text-tokenizer.ts';
 import { IdCache, keyOfText } from './id-cache.ts';
 import { NO_WRAP, type SpecialWrap, type Truncation, truncated, truncatedWithin } from './truncation.ts';
 import type { ChatPrompt } from './types.ts';

@@ -2,6 +2,7 @@
 // takes. Field meanings: SGLang's request models and its native API (docs/engines/sglang.md has them with their reasons).
 import { exactJsonStringify, PointsmanError } from '../../plugin/index.ts';
 import { type EngineCall, mustNameRank, type SideCall } from '../dialect.ts';
+import { joinIds } from '../join-ids.ts';
 import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest } from '../types.ts';
 import { fitsGenerate, generateFields } from './generate-body.ts';
@@ -68,10 +69,10 @@ export function writeCall(request: EngineRequest): EngineCall {
   return {
     path: generates ? GENERATE : api === 'chat' ? CHAT : COMPLETIONS,
     headers,
-    // Joined by the typed array itself: a long prompt costs no array of boxed numbers.
+    // Not as a member of the others: a long prompt costs no array of boxed numbers.
     body:
       asIds && tokens !== null
-        ? `{"${generates ? 'input_ids' : 'prompt'}":[${tokens.join(',')}],${text.slice(1)}`
+        ? `{"${generates ? 'input_ids' : 'prompt'}":[${joinIds(tokens)}],${text.slice(1)}`
         : text,
   };
 }

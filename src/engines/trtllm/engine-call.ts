@@ -2,6 +2,7 @@
 // release has not: no session, no priority, no name of the request (docs/engines/trtllm.md).
 import { exactJsonStringify, PointsmanError } from '../../plugin/index.ts';
 import { type EngineCall, mustNameRank } from '../dialect.ts';
+import { joinIds } from '../join-ids.ts';
 import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest, ReportedHintOutcome } from '../types.ts';
 import { type RetentionConfig, retentionOf } from './retention.ts';
@@ -57,8 +58,8 @@ export function writeCall(request: EngineRequest): EngineCall {
       accept: request.stream ? 'text/event-stream' : 'application/json',
       'x-request-id': request.requestId,
     },
-    // Joined by the typed array itself: a long prompt costs no array of boxed numbers.
-    body: asIds && tokens !== null ? `{"prompt":[${tokens.join(',')}],${text.slice(1)}` : text,
+    // Not as a member of the others: a long prompt costs no array of boxed numbers.
+    body: asIds && tokens !== null ? `{"prompt":[${joinIds(tokens)}],${text.slice(1)}` : text,
   };
 }
 

@@ -2,6 +2,7 @@
 // connector is told, a handoff and hints among it, with bare 64-bit integers.
 import { exactJsonStringify, PointsmanError } from '../../plugin/index.ts';
 import { type EngineCall, mustNameRank } from '../dialect.ts';
+import { joinIds } from '../join-ids.ts';
 import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest } from '../types.ts';
 import { lowerHint } from './hints.ts';
@@ -43,8 +44,8 @@ export function writeCall(request: EngineRequest, more: Readonly<Record<string, 
   return {
     path: api === 'chat' ? '/v1/chat/completions' : '/v1/completions',
     headers,
-    // Joined by the typed array itself: a long prompt costs no array of boxed numbers.
-    body: asTokens ? `{"prompt":[${tokens.join(',')}],${text.slice(1)}` : text,
+    // Not as a member of the others: a long prompt costs no array of boxed numbers.
+    body: asTokens ? `{"prompt":[${joinIds(tokens)}],${text.slice(1)}` : text,
   };
 }
 

@@ -6,8 +6,8 @@ import { Template } from '@huggingface/jinja';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { errorText, PointsmanError, systemReason } from '../../plugin/index.ts';
 import { type AddedToken, readAddedTokens } from './added-tokens.ts';
-import { continuedText } from './continued-message.ts';
 import { flattenMessages } from './chat-messages.ts';
+import { continuedText } from './continued-message.ts';
 import { iteratesContent, type RenderStyle, templateMessages, templateTools } from './render-style.ts';
 
 /** How a chat is rendered. */
