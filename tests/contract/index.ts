@@ -16,6 +16,7 @@ import { STAGE_RULES } from './hints.ts';
 import { INCOMING_RULES } from './incoming.ts';
 import { INPUTS_RULES } from './inputs.ts';
 import { ISOLATION_RULES } from './isolation.ts';
+import { LEARNT_INPUTS_RULES } from './learnt-inputs.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
 import { METRICS_RULES } from './metrics.ts';
 import { OUTPUT_RULES } from './outputs.ts';
@@ -33,6 +34,7 @@ export const CONTRACT: readonly ContractSection[] = [
   DEFINITIONS_RULES,
   PARAMETERS_RULES,
   INPUTS_RULES,
+  LEARNT_INPUTS_RULES,
   CREATION_RULES,
   REGISTER_RULES,
   LOADING_RULES,

@@ -1,0 +1,140 @@
+// What scheduling finds out for the inputs `in-flight-blocks`, `request-phases`, `output-length` and `timing`, and for nobody else.
+import { describe, expect, it } from 'vitest';
+import { Fleet } from '../fleet/index.ts';
+import type { CandidateTable, RoleNeeds } from '../host/index.ts';
+import type { HashPairs } from '../kv/index.ts';
+import { ManualClock } from '../plugin/index.ts';
+import { picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
+import { Scheduler } from './scheduler.ts';
+
+const BLOCK = 16;
+/** Sequence hashes of 6 blocks; chains with the same mark share a prefix as far as `same` says. */
+function chain(mark: number, same = 6): HashPairs {
+  return Uint32Array.from({ length: 12 }, (_, at) => (at >> 1 < same ? 1000 + at : mark * 100 + at));
+}
+const ALL = { inFlight: true, phases: true, outputLength: true, timing: true };
+
+function bench(needs: Partial<RoleNeeds> = ALL) {
+  const clock = new ManualClock(1000);
+  let reads = 0;
+  const watched = {
+    now: () => {
+      reads += 1;
+      return clock.now();
+    },
+  };
+  const fleet = new Fleet();
+  fleet.add(tinyWorker(1n));
+  fleet.add(tinyWorker(2n));
+  const scheduler = new Scheduler({ fleet, fallback: null, clock: watched });
+  let seen: CandidateTable | null = null;
+  const place = (row: number, sequence: HashPairs, promptTokens = 6 * BLOCK) => {
+    const runtime = picking((table) => {
+      seen = table;
+      return row;
+    }, needs);
+    const hashes = { blocks: 6, sequence, local: sequence };
+    return scheduler.place(placementRequest({ runtime, hashes, promptTokens, blockSize: BLOCK })).attempt;
+  };
+  const column = (
+    name: 'inFlightBlocks' | 'prefillTokens' | 'prefillFrontMs' | 'decodeRequests' | 'bookedPromptTokens',
+  ) => [...(seen?.[name].subarray(0, 2) ?? [])];
+  return { clock, scheduler, place, column, table: () => seen, reads: () => reads };
+}
+
+describe('declared facts', () => {
+  it('say which leading blocks bookings hold, until they end, and count these as cached for the next booking', () => {
+    const { place, column, scheduler } = bench();
+    const first = place(0, chain(1));
+    expect(column('inFlightBlocks')).toEqual([0, 0]);
+    place(1, chain(2, 4));
+    expect(column('inFlightBlocks')).toEqual([4, 0]);
+    place(0, chain(3, 5));
+    expect(column('inFlightBlocks')).toEqual([5, 4]);
+    place(0, chain(4, 1));
+    // 96 tokens of the first, and 16 of the one whose other five blocks are in flight.
+    expect(column('prefillTokens')).toEqual([112, 96]);
+    scheduler.release(first);
+    place(0, chain(5));
+    expect(column('inFlightBlocks')).toEqual([5, 4]);
+  });
+
+  it('say what bookings are at', () => {
+    const { clock, place, column, scheduler } = bench();
+    const first = place(0, chain(1, 0));
+    place(0, chain(2, 0));
+    clock.advanceTo(1030);
+    scheduler.prefillCompleted(first);
+    clock.advanceTo(1035);
+    place(1, chain(3, 0));
+    expect(column('prefillTokens')).toEqual([96, 0]);
+    expect(column('prefillFrontMs')).toEqual([5, 0]);
+    expect(column('decodeRequests')).toEqual([1, 0]);
+    expect(column('bookedPromptTokens')).toEqual([192, 0]);
+  });
+
+  it('say how long answers are, the last ones weighing most, and nothing before one has finished', () => {
+    const { place, scheduler, table } = bench();
+    const finish = (outputTokens: number) => {
+      const attempt = place(0, chain(1));
+      scheduler.prefillCompleted(attempt);
+      scheduler.answered(attempt, outputTokens);
+      scheduler.release(attempt);
+    };
+    finish(100);
+    expect(table()?.averageOutputTokens).toBeNull();
+    finish(200);
+    expect(table()?.averageOutputTokens).toBe(100);
+    finish(Number.NaN);
+    expect(table()?.averageOutputTokens).toBe(150);
+    for (let answer = 0; answer < 1000; answer += 1) finish(10);
+    expect(table()?.averageOutputTokens).toBeLessThan(15);
+  });
+
+  it('learn how long workers take, also where others wait before a prompt', () => {
+    const { clock, place, scheduler, table } = bench();
+    let now = clock.now();
+    // A worker of one prompt token a ms and an output token every 20, always with two prompts at a time.
+    for (let round = 0; round < 200; round += 1) {
+      const long = 200 + 37 * (round % 50);
+      const first = place(0, chain(round, 0), long);
+      const second = place(0, chain(-round, 0), 2000);
+      now += long;
+      clock.advanceTo(now);
+      scheduler.prefillCompleted(first);
+      now += 2000;
+      clock.advanceTo(now);
+      scheduler.prefillCompleted(second);
+      now += 20 * 9;
+      clock.advanceTo(now);
+      for (const attempt of [first, second]) {
+        if (attempt === second) scheduler.answered(attempt, 10);
+        scheduler.release(attempt);
+      }
+    }
+    place(0, chain(1));
+    const timing = table()?.timings[table()?.timingKind[0] ?? 0];
+    expect(timing).toBeDefined();
+    const n = 3000;
+    const prompt =
+      n * ((timing?.prefillTokenMs ?? 0) + ((timing?.prefillAttentionMs ?? 0) * n) / 2) +
+      (timing?.prefillPassMs ?? 0);
+    expect(prompt / n).toBeGreaterThan(0.9);
+    expect(prompt / n).toBeLessThan(1.15);
+    expect(timing?.decodeMs).toBeGreaterThan(17);
+    expect(timing?.decodeMs).toBeLessThan(23);
+  });
+
+  it('are not looked for, and no time is read, where nobody declares them', () => {
+    const none = bench({ inFlight: false, phases: false, outputLength: false, timing: false });
+    const attempt = none.place(0, chain(1));
+    none.scheduler.prefillCompleted(attempt);
+    none.scheduler.answered(attempt, 100);
+    none.place(0, chain(1));
+    none.scheduler.release(attempt);
+    expect(none.reads()).toBe(0);
+    expect(none.column('inFlightBlocks')).toEqual([0, 0]);
+    expect(none.column('bookedPromptTokens')).toEqual([0, 0]);
+    expect(none.table()?.timings).toEqual([]);
+  });
+});
