@@ -13,6 +13,7 @@ import {
 import { commitsKvCopy } from './commitments.ts';
 import type { AnyDefinition } from './definition-check.ts';
 import { type ParameterFault, parseParameters } from './parameters.ts';
+import { readInputs } from './read-inputs.ts';
 import { LOAD_LIMIT_MS, withinLimit } from './time-limit.ts';
 
 /** Version of what comes with the program. */
@@ -146,7 +147,7 @@ export class PolicyCatalog {
       create: (context: AnyCreateContext) => definition.create({ ...context, parameters }),
     });
     if (isHint(definition)) {
-      const { inputs = [], isolation = 'in-process' } = definition;
+      const { isolation = 'in-process' } = definition;
       const actions = definition.actions ? new Set(definition.actions) : null;
       const seesCommits = definition.commitments?.includes('kv-copy') === true;
       this.hints.set(definition.type, {
@@ -157,7 +158,16 @@ export class PolicyCatalog {
           if (parsed.faults) return parsed;
           const sends = commitsKvCopy(definition, parsed.value);
           if (typeof sends !== 'boolean') return { faults: [sends] };
-          const prepared = { ...creator(parsed.value), inputs, actions, seesCommits, sends, isolation };
+          const { reads, fault } = readInputs(definition, parsed.value);
+          if (fault !== null) return { faults: [fault] };
+          const prepared = {
+            ...creator(parsed.value),
+            inputs: reads,
+            actions,
+            seesCommits,
+            sends,
+            isolation,
+          };
           return { prepared, faults: null };
         },
       });

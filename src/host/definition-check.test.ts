@@ -24,7 +24,6 @@ describe('inputs of a hint policy', () => {
       'in-flight-blocks',
       'request-phases',
       'output-length',
-      'timing',
     ]);
     for (const input of foreign) expect(listing([input])).toContain(`mine: inputs: unknown input "${input}"`);
   });

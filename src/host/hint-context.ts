@@ -11,6 +11,7 @@ import type {
   Partition,
   Row,
   WorkerRank,
+  WorkerTiming,
 } from '../plugin/index.ts';
 import { frozenSession } from './frozen-session.ts';
 import type { CreatedHint } from './role-creation.ts';
@@ -25,6 +26,7 @@ export type AnyHintContext = HintContextBase &
 export interface HintReads {
   readonly cache: boolean;
   readonly load: boolean;
+  readonly timing: boolean;
   readonly copyLocations: boolean;
   readonly lineage: boolean;
   readonly residency: boolean;
@@ -35,6 +37,7 @@ export function readsOf(inputs: readonly string[]): HintReads {
   return {
     cache: inputs.includes('cache'),
     load: inputs.includes('load'),
+    timing: inputs.includes('timing'),
     copyLocations: inputs.includes('kv-copy-locations'),
     lineage: inputs.includes('session-lineage'),
     residency: inputs.includes('residency'),
@@ -70,6 +73,7 @@ export class HintContexts {
     };
     if (reads.cache) context.cache = cacheRow(booking);
     if (reads.load) context.load = loadRow(booking);
+    if (reads.timing) context.timing = timingOf(booking);
     if (copyLocations !== null && reads.copyLocations) context.copyLocations = copyLocations;
     if (reads.lineage) context.lineage = booking.lineage ?? null;
     if (reads.residency) context.residency = booking.residency ?? null;
@@ -105,6 +109,13 @@ function cacheRow({ selected }: HintBooking): Row<CacheColumns> {
     diskBlocks: table?.diskBlocks[row] ?? 0,
     hasTierMatches: table?.hasTierMatches ?? false,
   });
+}
+
+/** Times of the booked rank's kind; null where nobody selected. */
+function timingOf({ selected }: HintBooking): WorkerTiming | null {
+  if (selected === undefined) return null;
+  const { row, table } = selected;
+  return table.timings[table.timingKind[row] ?? 0] ?? null;
 }
 
 /** The booked rank's load as selection saw it; `available` 0 where nobody looked. */

@@ -50,7 +50,7 @@ export function needsOf(created: CreatedRole, keeps: KeptFacts = KEEPS_NOTHING):
     inFlight: inputs.has('in-flight-blocks'),
     phases: inputs.has('request-phases'),
     outputLength: inputs.has('output-length'),
-    timing: inputs.has('timing'),
+    timing: inputs.has('timing') || hinted.has('timing'),
     copies,
     copyLocations,
     lineage,

@@ -14,9 +14,10 @@ import type { Partition, Role, WorkerRank } from './ids.ts';
 import type { CacheColumns, Granted, LoadColumns, Merge, Row } from './inputs.ts';
 import type { CommittedKvCopy, KvCopyLocations } from './kv-copy.ts';
 import type { HintAction } from './kv-hint.ts';
-import type { NoParameters, ParameterSchema } from './schema.ts';
+import type { NoParameters, ParameterSchema, Parameters } from './schema.ts';
 import type { SessionContext } from './session.ts';
 import type { BlockResidency, SessionLineage } from './session-lineage.ts';
+import type { WorkerTiming } from './worker-timing.ts';
 
 /** What each input of a hint policy adds to its context. */
 export interface HintInputs {
@@ -24,6 +25,8 @@ export interface HintInputs {
   readonly cache: { readonly cache: Row<CacheColumns> };
   /** The booked rank's load at selection. */
   readonly load: { readonly load: Row<LoadColumns> };
+  /** How long workers of the booked one's kind take, as learnt from their answers; null = nobody knows. */
+  readonly timing: { readonly timing: WorkerTiming | null };
   /** Who else holds the prompt's blocks. */
   readonly 'kv-copy-locations': { readonly copyLocations: KvCopyLocations };
   /** Which blocks sessions have where; null = switched off. */
@@ -39,6 +42,7 @@ export type HintInput = keyof HintInputs;
 export const HINT_INPUTS: readonly HintInput[] = Object.freeze([
   'cache',
   'load',
+  'timing',
   'kv-copy-locations',
   'session-lineage',
   'residency',
@@ -96,6 +100,8 @@ export interface HintPolicyOptions<
     CommitmentOptions<C, S> {
   /** What the policy reads: a literal list. */
   readonly inputs?: I;
+  /** Those of `inputs` that an instance with these parameters reads, so that the others are not prepared for it; absent = all. */
+  readonly inputsWhen?: (parameters: Parameters<S>) => readonly HintInput[];
   /** `type@version`s it may return; absent = any. */
   readonly actions?: readonly string[];
   /** Where it runs without being listed; absent or empty = nowhere. */
@@ -122,6 +128,7 @@ export interface HintPolicyDefinition extends Branded<'hint-policy'> {
   readonly commitments?: readonly Commitment[];
   readonly isolation?: Isolation;
   commitsWhen?(parameters: unknown): boolean;
+  inputsWhen?(parameters: unknown): readonly HintInput[];
   create(context: AnyCreateContext): AnyHintPolicy;
 }
 

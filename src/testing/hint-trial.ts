@@ -13,6 +13,7 @@ import {
   type Row,
   type SessionLineage,
   type WorkerRank,
+  type WorkerTiming,
 } from '../plugin/index.ts';
 import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
@@ -50,6 +51,8 @@ export interface TrialBooking {
   readonly cache?: Partial<Row<CacheColumns>>;
   /** Its load at selection; what is left out is 0, and it counts as observed when given. */
   readonly load?: Partial<Row<LoadColumns>>;
+  /** How long its kind takes; what is left out is 0. */
+  readonly timing?: Partial<WorkerTiming>;
   /** Device blocks of the prompt that the booked rank holds; default 0. */
   readonly localPrefixBlocks?: number;
   /** Others that hold the prompt's blocks. */
@@ -192,7 +195,13 @@ function bookingOf(
     commit: trialCommit(context),
     selected: {
       row: 0,
-      table: trialTable([{ cache: context.cache ?? {}, ...(context.load && { load: context.load }) }]),
+      table: trialTable([
+        {
+          cache: context.cache ?? {},
+          ...(context.load && { load: context.load }),
+          ...(context.timing && { timing: context.timing }),
+        },
+      ]),
     },
     ...trialMatch(context),
   };

@@ -80,6 +80,19 @@ const context = z.strictObject({
       activeRequests: count,
     })
     .optional(),
+  timing: z
+    .strictObject({
+      prefillTokenMs: count,
+      prefillAttentionMs: count,
+      prefillPassMs: count,
+      decodeMs: count,
+      decodeFillMs: count,
+      kvReferenceTokens: count,
+      prefillConfidence: count,
+      decodeConfidence: count,
+    })
+    .nullable()
+    .optional(),
   copyLocations: copyLocations.optional(),
   committedKvCopy: copy.nullable().optional(),
   // Names of declared inputs that are switched off: null for the policy.

@@ -17,6 +17,7 @@ const SENT: ReadonlySet<string> = new Set([
   'capabilities',
   'cache',
   'load',
+  'timing',
   'copyLocations',
   'committedKvCopy',
   'lineage',
@@ -28,7 +29,7 @@ const SENT: ReadonlySet<string> = new Set([
  */
 export function writeContext(context: Readonly<AnyHintContext>): WireContext {
   const { requestId, worker, role, partition, promptTokens, blockSize, session, capabilities } = context;
-  const { cache, load, copyLocations, committedKvCopy, lineage } = context;
+  const { cache, load, timing, copyLocations, committedKvCopy, lineage } = context;
   return {
     requestId,
     worker,
@@ -40,6 +41,7 @@ export function writeContext(context: Readonly<AnyHintContext>): WireContext {
     capabilities: capabilities === null ? null : new Set(capabilities),
     ...(cache === undefined ? {} : { cache }),
     ...(load === undefined ? {} : { load }),
+    ...(timing === undefined ? {} : { timing }),
     ...(copyLocations === undefined ? {} : { copyLocations: snapshotCopyLocations(copyLocations) }),
     ...(committedKvCopy === undefined ? {} : { committedKvCopy }),
     switchedOff: Object.keys(context).filter(
@@ -59,6 +61,7 @@ export function readContext(wire: WireContext): Readonly<AnyHintContext> {
     capabilities,
     cache,
     load,
+    timing,
     committedKvCopy,
     ...facts
   } = wire;
@@ -70,6 +73,7 @@ export function readContext(wire: WireContext): Readonly<AnyHintContext> {
     capabilities,
     ...(cache === undefined ? {} : { cache: Object.freeze(cache) }),
     ...(load === undefined ? {} : { load: Object.freeze(load) }),
+    ...(timing === undefined ? {} : { timing: timing === null ? null : Object.freeze(timing) }),
     ...(copyLocations === undefined ? {} : { copyLocations: new CopyLocationsSnapshot(copyLocations) }),
     ...(lineage === null ? {} : { lineage: new LineageSnapshot(lineage, session, facts.worker) }),
     ...Object.fromEntries(switchedOff.map((name) => [name, null])),

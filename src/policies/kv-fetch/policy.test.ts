@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { testHintPolicy } from '../../testing/index.ts';
+import { openHintPolicy, testHintPolicy } from '../../testing/index.ts';
 import { kvFetch } from './policy.ts';
 
 const BIG = 2n ** 64n - 1n;
@@ -52,5 +52,65 @@ describe('kv_fetch', () => {
   it('refuses a minimum below 1', async () => {
     const trial = testHintPolicy(kvFetch, { parameters: { min_additional_blocks: 0 } });
     await expect(trial).rejects.toThrow(/^kv_fetch: parameters.min_additional_blocks: Too small/);
+  });
+
+  // 16 blocks of 16 tokens at 1 Mbit a token take 16 × 16 × 1,000,000 / 10^8 bits a second, and 1 ms before: 2,561 ms.
+  const slowLink = { only_if_faster: true, link_gbps: 0.1, link_latency_ms: 1, kv_bytes_per_token: 125_000 };
+  const peers = {
+    copySources: [source(2n, ...Array.from({ length: 16 }, (_, block) => BigInt(block + 1)))],
+  };
+
+  it.each([
+    ['computing takes longer', 10.1, 1],
+    ['computing is as fast', 10, 0],
+    ['nobody knows how long computing takes', 0, 0],
+  ])('sends with only_if_faster where %s', async (_, prefillTokenMs, count) => {
+    const trial = await testHintPolicy(kvFetch, {
+      parameters: { ...slowLink, link_latency_ms: 0 },
+      context: { ...peers, timing: { prefillTokenMs } },
+    });
+    expect(trial.error).toBeNull();
+    expect(trial.actions).toHaveLength(count);
+  });
+
+  it('counts attention, the latency, and at most the tokens of the prompt', async () => {
+    const sent = async (promptTokens: number, timing: object) =>
+      (
+        await testHintPolicy(kvFetch, {
+          parameters: slowLink,
+          context: { ...peers, promptTokens, localPrefixBlocks: 4, timing },
+        })
+      ).actions.length;
+    // 12 blocks: 1,921 ms. Computing 192 tokens after 64: 192 × 160 pairs.
+    expect(await sent(2048, { prefillAttentionMs: 1922 / (192 * 160) })).toBe(1);
+    expect(await sent(2048, { prefillAttentionMs: 1920 / (192 * 160) })).toBe(0);
+    // Of a prompt of 100 tokens only 36 are left to compute.
+    expect(await sent(100, { prefillTokenMs: 1922 / 192 })).toBe(0);
+  });
+
+  it('waits for no link that other copies have taken', async () => {
+    const policy = await openHintPolicy(kvFetch, {
+      parameters: { ...slowLink, link_latency_ms: 0 },
+      context: { ...peers, timing: { prefillTokenMs: 15 } },
+    });
+    expect(policy.book().actions).toHaveLength(1);
+    // 2,560 ms of the link are taken, computing takes 3,840.
+    expect(policy.book().actions).toHaveLength(0);
+    expect(policy.book({ worker: { workerId: 9n, rank: 0 } }).actions).toHaveLength(0);
+    policy.clock.advanceTo(1_300);
+    expect(policy.book().actions).toHaveLength(1);
+  });
+
+  it('sends a committed copy whatever it takes', async () => {
+    const { actions } = await testHintPolicy(kvFetch, {
+      parameters: slowLink,
+      context: { ...peers, committedSource: 0 },
+    });
+    expect(actions).toHaveLength(1);
+  });
+
+  it.each(['link_gbps', 'kv_bytes_per_token'])('refuses a %s of 0', async (name) => {
+    const trial = testHintPolicy(kvFetch, { parameters: { [name]: 0 } });
+    await expect(trial).rejects.toThrow(`kv_fetch: parameters.${name}: Too small`);
   });
 });
