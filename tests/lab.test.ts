@@ -338,6 +338,10 @@ describe('npm run lab', () => {
     expect(readFileSync(join(folder, 'findings.md'), 'utf8')).toBe(page);
     const listed = lab('--only', PART, '--list');
     expect(listed.stdout).toMatch(/^main: 2 replays, 2 done$/m);
+    // A policy that is told how fast links are is told those of the replay.
+    expect(lab('--only', 'study=fetch,nic=24', '--list').stdout).toMatch(/^fetch: \d+ replays, 0 done$/m);
+    const told = new URL('../.bench/lab-policies/expected-time-fetch_24.yaml', import.meta.url);
+    expect(readFileSync(told, 'utf8')).toContain('link_gbps: 24');
   });
 
   it('stops at an interruption and keeps what is done', { timeout: 240_000 }, async () => {
