@@ -42,10 +42,12 @@ export class LabResults {
   select(words: Readonly<Record<string, unknown>>): LabCell[];
   ratios(cells: readonly LabCell[], figure: LabFigure, against: string | Partial<LabCell>): LabRatio[];
   overall(cells: readonly LabCell[], figure: LabFigure, against: string | Partial<LabCell>): number | null;
-  capacity(trace: string, policy: string, figure: LabFigure, most: number): number | null;
+  capacity(trace: string, policy: string, figure: LabFigure, most: number): number | null | undefined;
   orders(study: string, plain: Partial<LabCell>): LabOrders;
 }
 
+/** Geometric mean in which each load has the same weight, however many cells of it were run. */
+export function meanOf(ratios: readonly LabRatio[]): number;
 /** Whether policies that are clearly apart stay in their order; null = nothing to compare. */
 export function keepsOrder(orders: LabOrders): boolean | null;
 /** Every aim, with what was measured. */

@@ -1,5 +1,5 @@
 // Figures of the policy lab: ratios of replays that differ in the policy alone, capacity, and whether the aims are met. Pure.
-import { CORE, conditionOf, USUAL_NIC } from './lab-grid.mjs';
+import { CORE, conditionOf, LAB_TRACES, USUAL_NIC } from './lab-grid.mjs';
 import { geometricMean } from './table-parts.mjs';
 
 /** What is compared, by name. */
@@ -69,10 +69,10 @@ export class LabResults {
   /** Their geometric mean; null = there are none. */
   overall(cells, figure, against) {
     const ratios = this.ratios(cells, figure, against);
-    return ratios.length === 0 ? null : geometricMean(ratios.map(({ value }) => value));
+    return ratios.length === 0 ? null : meanOf(ratios);
   }
 
-  /** The highest load up to which a level holds at every load that was run, of one condition; null = at none. */
+  /** The highest load up to which a level holds at every step; null = at none, undefined = a step on the way was not run. */
   capacity(trace, policy, figure, most) {
     const cells = this.select({
       study: ['main', 'capacity'],
@@ -83,12 +83,13 @@ export class LabResults {
       ratio: 2,
     });
     const first = Math.min(...cells.map(({ seed }) => seed));
-    const byLoad = cells.filter(({ seed }) => seed === first).sort((a, b) => a.load - b.load);
     let highest = null;
-    for (const cell of byLoad) {
+    for (const load of LAB_TRACES[trace].steps) {
+      const cell = cells.find((one) => one.seed === first && one.load === load);
+      if (cell === undefined) return undefined;
       const value = FIGURES[figure](this.runOf(cell));
       if (value === null || value > most) break;
-      highest = cell.load;
+      highest = load;
     }
     return highest;
   }
@@ -106,6 +107,12 @@ export class LabResults {
       }).filter(({ ttft }) => ttft !== null);
     return { conditions: complete.length / CORE.length, without: means(plain), with: means({}) };
   }
+}
+
+/** Geometric mean in which each load has the same weight, however many cells of it were run. */
+export function meanOf(ratios) {
+  const byLoad = groupedBy(ratios, ({ cell }) => cell.load);
+  return geometricMean([...byLoad.values()].map((group) => geometricMean(group.map(({ value }) => value))));
 }
 
 /** Whether policies that are clearly apart stay in their order. */
@@ -136,7 +143,7 @@ export function labAims(results) {
   const aims = [];
   const overall = (name, cells, figure, against, most) => {
     const ratios = results.ratios(cells, figure, against);
-    const value = ratios.length === 0 ? null : geometricMean(ratios.map((one) => one.value));
+    const value = ratios.length === 0 ? null : meanOf(ratios);
     const misses = ratios.filter((one) => one.value > most);
     aims.push({
       name,

@@ -1,7 +1,8 @@
 // The page of the policy lab, made of finished replays. Pure.
-import { keepsOrder, LabResults, LEVELS, labAims } from './lab-figures.mjs';
-import { CORE, LAB_TRACES, TUNING_POLICIES, USUAL_NIC } from './lab-grid.mjs';
-import { geometricMean, groupsOf, markdown, mean } from './table-parts.mjs';
+import { keepsOrder, LabResults, LEVELS, labAims, meanOf } from './lab-figures.mjs';
+import { CORE, TUNING_POLICIES, USUAL_NIC } from './lab-grid.mjs';
+import { limits, setUp } from './lab-notes.mjs';
+import { groupsOf, markdown, mean } from './table-parts.mjs';
 
 const REQUESTS = ['conversation', 'synthetic'];
 const SESSIONS = ['agentic', 'subagent'];
@@ -20,14 +21,14 @@ export function findings({ builds, finished, planned, requests }) {
       ? []
       : [`**Not to be quoted:** only the first ${requests} requests of each trace were replayed.`]),
     '## Which aims are met',
-    'Of `pointsman-expected-time`. Ratios below 1 are better than what stands behind the slash; a mean over cells is geometric, "every cell" shows the worst one.',
+    'Of `pointsman-expected-time`. Ratios below 1 are better than what stands behind the slash; a mean over cells is geometric, with the same weight for each load, and "every cell" shows the worst one.',
     aimsTable(labAims(results)),
     orderTable(results),
     '## What was run',
     ranTable(finished, planned),
     ...setUp(builds),
     '## Requests at their own times',
-    'Geometric means of ratios to `default` over all cells that were run, the least favourable cell in brackets. `cells` are numbers of workers × memory ratios × loads × seeds; policies with fewer of them were run with 8 workers and memory ratio 2 alone, so compare rows with the same number.',
+    'Geometric means of ratios to `default` over all cells that were run, each load with the same weight, the least favourable cell in brackets. `cells` are numbers of workers × memory ratios × loads × seeds; policies with fewer of them were run with 8 workers and memory ratio 2 alone, so compare rows with the same number.',
     mainTable(results),
     '### By load, memory and workers',
     'Mean TTFT / mean E2E against `default`. By load over all seeds; by memory ratio and by workers over the first seed, which alone has the whole grid.',
@@ -66,21 +67,6 @@ export function labProblems(finished) {
       ),
     ];
   });
-}
-
-function setUp(builds) {
-  return [
-    `- **Dynamo itself was not run.** \`default\` is this repository's implementation of its cost formula with Dynamo's default weights; \`agentic\` the same with the weights of Dynamo's agentic preset; \`two-tier\` and \`kvcr\` are reconstructions.`,
-    '- **Tuning and testing are kept apart.** Parameters of the built-ins are chosen on the first half of the conversation trace alone (`tuning` in `scripts/lab-grid.mjs`), which stands in its own section below and nowhere else. The conversation figures are of its second half; the synthetic and the Claude Code traces were not used for choosing anything.',
-    "- Engine: the simulated one, timing profile `8b` (`smg` where it says so): passes of at most 8,192 tokens, prefill and decode of a pass one after the other, attention over the cached prefix charged, blocks of 512 tokens, exact KV events without delay, one router. Rows of a trace's second that share a time stamp are spread at random by seed; latencies of the first tenth of the requests are left out.",
-    '- Load: time that the prompts would take without any cache over the time of all workers. Memory ratio: different blocks of what is replayed over blocks of all workers; of sessions, their peak live working set over blocks of all workers.',
-    `- Sessions: copies of each line (agentic ${LAB_TRACES.agentic.copies}, sub-agents ${LAB_TRACES.subagent.copies}), those with prompts above 260,000 tokens left out, starts within 90 minutes.`,
-    ...(builds > 1
-      ? [
-          `- The replays are of ${builds} builds: figures of policies that differ between them are not of one version.`,
-        ]
-      : []),
-  ];
 }
 
 function aimsTable(aims) {
@@ -204,10 +190,15 @@ function capacityTable(results) {
     levels.map(([name, figure, most]) => [
       trace,
       name,
-      ...CORE.map((policy) => results.capacity(trace, policy, figure, most)?.toFixed(1) ?? '–'),
+      ...CORE.map((policy) => capacityWord(results.capacity(trace, policy, figure, most))),
     ]),
   );
   return markdown(['trace', 'level', ...CORE], rows);
+}
+
+function capacityWord(load) {
+  if (load === undefined) return 'not run';
+  return load === null ? '–' : load.toFixed(1);
 }
 
 function sessionTable(results) {
@@ -291,27 +282,6 @@ function tuningTable(results) {
     : markdown(['policy', 'parameters', 'cells', 'TTFT mean', 'TTFT p99', 'E2E mean'], rows);
 }
 
-function limits(results) {
-  const light = (trace) => {
-    const [lowest] = LAB_TRACES[trace].loads;
-    const cells = results.select({
-      study: 'main',
-      timing: '8b',
-      trace,
-      policy: 'expected-time',
-      load: lowest,
-    });
-    const value = results.overall(cells, 'ttft', 'default');
-    return value === null ? 'not run' : `${value.toFixed(2)} at load ${lowest} (${trace})`;
-  };
-  return [
-    `- At light load there is little to win: mean TTFT against \`default\` is ${REQUESTS.map(light).join(' and ')}. Means over loads are carried by the loads near saturation, where some baselines no longer keep up and latencies depend on how long the trace is.`,
-    '- Most of the gain in TTFT is what weights and counting blocks in flight give, which `tuned-cost` has without any model of time; read the lines against it.',
-    '- Two request traces and one collection of sessions, all public; engines are simulated, and the gain in E2E leans on passes in which prefill holds up decoding. Engines that overlap the two will show less. The timing profiles were not measured on your machines.',
-    '- Exact events, no failures, no pre-emption of note, output lengths unknown to the router. Nothing here says what a real fleet gives.',
-  ];
-}
-
 function placeOf({ delay, load, nic, policy, ratio, routers, seed, timing, trace, workers }) {
   return [
     trace,
@@ -329,8 +299,8 @@ function placeOf({ delay, load, nic, policy, ratio, routers, seed, timing, trace
 
 function spread(ratios) {
   if (ratios.length === 0) return '–';
-  const values = ratios.map(({ value }) => value);
-  return `${geometricMean(values).toFixed(2)} (${Math.max(...values).toFixed(2)})`;
+  const worst = Math.max(...ratios.map(({ value }) => value));
+  return `${meanOf(ratios).toFixed(2)} (${worst.toFixed(2)})`;
 }
 
 function number(value) {

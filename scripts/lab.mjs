@@ -26,6 +26,7 @@ import {
   replayOptions,
   TUNING_POLICIES,
   tuningStudy,
+  USUAL_NIC,
 } from './lab-grid.mjs';
 import { findings, labProblems } from './lab-report.mjs';
 
@@ -79,6 +80,7 @@ if (!existsSync(program)) fail('nothing is built; run node scripts/build.mjs fir
 const folder = positionals[0] ?? join(root, '..', 'shared', 'data');
 const settings = settingsOf();
 const files = new Map();
+const forLinks = new Map();
 const build = buildDigest(root);
 const cache = new CellCache(values.cache, { build, anyBuild: values['any-build'] });
 const policies = knownPolicies();
@@ -159,14 +161,30 @@ function knownPolicies() {
     const text = readFileSync(fileOf(name), 'utf8');
     known.set(name, { file: fileOf(name), digest: digest([text]) });
   }
-  const written = join(root, '.bench/lab-policies');
-  mkdirSync(written, { recursive: true });
-  for (const { name, yaml } of TUNING_POLICIES) {
-    const file = join(written, `${name.replaceAll(' ', '_')}.yaml`);
-    writeFileSync(file, yaml);
-    known.set(name, { file, digest: digest([yaml]) });
-  }
+  for (const { name, yaml } of TUNING_POLICIES) known.set(name, written(name, yaml));
   return known;
+}
+
+/** A policy file that is made here. */
+function written(name, yaml) {
+  const made = join(root, '.bench/lab-policies');
+  mkdirSync(made, { recursive: true });
+  const file = join(made, `${name.replaceAll(' ', '_')}.yaml`);
+  writeFileSync(file, yaml);
+  return { file, digest: digest([yaml]) };
+}
+
+/** What a cell runs with: a policy that is told how fast links are is told those of the cell. Undefined = a router mode. */
+function policyOf({ nic, policy }) {
+  const known = policies.get(policy);
+  const name = `${policy} ${nic}`;
+  if (known === undefined || nic === USUAL_NIC) return known;
+  if (!forLinks.has(name)) {
+    const text = readFileSync(known.file, 'utf8');
+    const told = text.replace(/link_gbps: \d+/, `link_gbps: ${nic}`);
+    forLinks.set(name, told === text ? known : written(name, told));
+  }
+  return forLinks.get(name);
 }
 
 function fileOf(name) {
@@ -201,11 +219,7 @@ function optionsOf(cell) {
 }
 
 function keyOf(cell) {
-  return [
-    basename(files.get(cell.trace).file),
-    optionsOf(cell),
-    policies.get(cell.policy)?.digest ?? cell.policy,
-  ];
+  return [basename(files.get(cell.trace).file), optionsOf(cell), policyOf(cell)?.digest ?? cell.policy];
 }
 
 /** What is known of a cell; undefined = nothing. */
@@ -278,7 +292,7 @@ function weightOf({ load, trace }) {
 
 async function replayBatch(batch) {
   const [first] = batch;
-  const names = batch.map(({ policy }) => policies.get(policy)?.file ?? policy);
+  const names = batch.map((cell) => policyOf(cell)?.file ?? cell.policy);
   const args = [files.get(first.trace).file, ...optionsOf(first), '--compare', names.join(',')];
   try {
     const { runs } = await replayReport({ args, program, root, signal: interrupt.signal });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keepsOrder, LabResults, labAims } from '../scripts/lab-figures.mjs';
+import { keepsOrder, LabResults, labAims, meanOf } from '../scripts/lab-figures.mjs';
 import {
   CORE,
   conditionOf,
@@ -187,10 +187,18 @@ describe('figures', () => {
 
   it('read capacity up to the first load that fails, not behind it', () => {
     const at = (load: number, ttft: number, study = 'capacity') => finished(ttft, { load, study });
-    const results = new LabResults([at(0.6, 2000), at(0.4, 100, 'main'), at(0.5, 900), at(0.7, 500)]);
+    const results = new LabResults([
+      ...[at(0.6, 2000), at(0.4, 100, 'main'), at(0.5, 900), at(0.7, 500), at(0.9, 700, 'main')],
+    ]);
     expect(results.capacity('conversation', 'default', 'ttft', 1000)).toBe(0.5);
     expect(results.capacity('conversation', 'default', 'ttft', 50)).toBeNull();
-    expect(results.capacity('conversation', 'default', 'ttft', 5000)).toBe(0.7);
+    // 0.8 was not run.
+    expect(results.capacity('conversation', 'default', 'ttft', 5000)).toBeUndefined();
+  });
+
+  it('have the same weight for each load, however many cells of it were run', () => {
+    const ratio = (load: number, value: number) => ({ cell: { ...CELL, load }, value });
+    expect(meanOf([ratio(0.4, 0.9), ratio(0.4, 0.9), ratio(0.4, 0.9), ratio(0.9, 0.4)])).toBeCloseTo(0.6, 12);
   });
 
   it('let an order hold where only policies change places that were as good as equal', () => {
@@ -330,6 +338,10 @@ describe('npm run lab', () => {
     expect(readFileSync(join(folder, 'findings.md'), 'utf8')).toBe(page);
     const listed = lab('--only', PART, '--list');
     expect(listed.stdout).toMatch(/^main: 2 replays, 2 done$/m);
+    // A policy that is told how fast links are is told those of the replay.
+    expect(lab('--only', 'study=fetch,nic=24', '--list').stdout).toMatch(/^fetch: \d+ replays, 0 done$/m);
+    const told = new URL('../.bench/lab-policies/expected-time-fetch_24.yaml', import.meta.url);
+    expect(readFileSync(told, 'utf8')).toContain('link_gbps: 24');
   });
 
   it('stops at an interruption and keeps what is done', { timeout: 240_000 }, async () => {
