@@ -3,6 +3,7 @@ import { ManualClock, NO_LOG } from '../src/plugin/index.ts';
 import { dynamoDefaultCostFn, pointsmanExpectedTime, pointsmanTunedCost } from '../src/policies/index.ts';
 import { compare } from './interleaved.ts';
 import { BLOCK_SIZE, candidates, FACTS } from './selection-fixture.ts';
+
 let kept = 0;
 for (const workers of [2, 32, 1024]) {
   const table = candidates(workers);
@@ -17,9 +18,28 @@ for (const workers of [2, 32, 1024]) {
   }
   const contenders = [];
   for (const definition of [dynamoDefaultCostFn, pointsmanExpectedTime, pointsmanTunedCost]) {
-    const runtime = await createSoloRuntime({ selection: { definition }, partition: { model: 'bench', routingGroup: 'default' }, role: 'prefill', blockSize: BLOCK_SIZE, clock: new ManualClock(), seed: 1, log: NO_LOG, fleet: { workerOfSlot: () => null, slotRank: () => -1 } });
-    contenders.push({ name: definition.type, once: () => { kept += runtime.select(table, FACTS).row; } });
+    const runtime = await createSoloRuntime({
+      selection: { definition },
+      partition: { model: 'bench', routingGroup: 'default' },
+      role: 'prefill',
+      blockSize: BLOCK_SIZE,
+      clock: new ManualClock(),
+      seed: 1,
+      log: NO_LOG,
+      fleet: { workerOfSlot: () => null, slotRank: () => -1 },
+    });
+    contenders.push({
+      name: definition.type,
+      once: () => {
+        kept += runtime.select(table, FACTS).row;
+      },
+    });
   }
   const found = compare(contenders, { turns: 201, sliceNs: 100_000 });
-  console.log(workers, found.map(({ name, ns }) => `${name} ${ns.toFixed(0)}`).join('  '), (found[1]!.ns / found[0]!.ns).toFixed(2), (found[2]!.ns / found[0]!.ns).toFixed(2));
+  console.log(
+    workers,
+    found.map(({ name, ns }) => `${name} ${ns.toFixed(0)}`).join('  '),
+    (found[1]!.ns / found[0]!.ns).toFixed(2),
+    (found[2]!.ns / found[0]!.ns).toFixed(2),
+  );
 }
