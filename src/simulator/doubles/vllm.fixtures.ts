@@ -10,13 +10,17 @@ const running: VllmDouble[] = [];
 export const EVENTS =
   '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0","topic":"kv"}';
 
-/** A double that `stopDoubles` ends. */
-export async function vllm(
-  args: readonly string[] = [],
-  more: Partial<Omit<VllmDoubleOptions, 'serve' | 'hasher' | 'clock'>> = {},
-): Promise<VllmDouble> {
+type More = Partial<Omit<VllmDoubleOptions, 'serve' | 'hasher' | 'clock'>>;
+
+/** A double with blocks of 4 tokens on any free port, that `stopDoubles` ends. */
+export function vllm(args: readonly string[] = [], more: More = {}): Promise<VllmDouble> {
+  return vllmOf(['--port', '0', '--block-size', '4', ...args], more);
+}
+
+/** A double by its arguments alone, that `stopDoubles` ends. */
+export async function vllmOf(args: readonly string[], more: More = {}): Promise<VllmDouble> {
   const double = await startVllmDouble({
-    serve: readVllmServe(['--port', '0', '--block-size', '4', ...args]),
+    serve: readVllmServe(args),
     hasher: createBlockHasher(),
     clock: realClock,
     speedup: 1000,
