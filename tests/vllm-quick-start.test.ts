@@ -1,10 +1,10 @@
 // The quick starts for vLLM, as they stand: the flags go to the double, the configuration to a router, and both must agree.
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { stopDoubles, vllmOf } from '../src/simulator/doubles/vllm.fixtures.ts';
 import { readVllmServe } from '../src/simulator/index.ts';
 import { TINY_TOKENIZER } from '../src/tokens/index.ts';
 import { router, until, words } from './live-support.ts';
+import { stopDoubles, vllmOf } from './support/vllm-doubles.ts';
 
 afterEach(stopDoubles);
 

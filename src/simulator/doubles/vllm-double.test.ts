@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { ask, EVENTS, stopDoubles, vllm } from '../../../tests/support/vllm-doubles.ts';
 import { decodeEventBatch, type KvEvent, subscribeZmq, zmqReplay } from '../../events/index.ts';
 import { realClock } from '../wire/wire.fixtures.ts';
 import type { DoubleFaults } from './double-faults.ts';
-import { ask, EVENTS, stopDoubles, vllm } from './vllm.fixtures.ts';
 
 afterEach(stopDoubles);
 

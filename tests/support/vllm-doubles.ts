@@ -1,8 +1,12 @@
 // Starts doubles of vLLM for tests, from the arguments of `vllm serve`, and reads what they answer.
-import { createBlockHasher } from '../../kv/index.ts';
-import { realClock } from '../wire/wire.fixtures.ts';
-import { startVllmDouble, type VllmDouble, type VllmDoubleOptions } from './vllm-double.ts';
-import { readVllmServe } from './vllm-serve.ts';
+import { systemClock } from '../../src/cli/system-clock.ts';
+import { createBlockHasher } from '../../src/kv/index.ts';
+import {
+  readVllmServe,
+  startVllmDouble,
+  type VllmDouble,
+  type VllmDoubleOptions,
+} from '../../src/simulator/index.ts';
 
 const running: VllmDouble[] = [];
 
@@ -22,7 +26,7 @@ export async function vllmOf(args: readonly string[], more: More = {}): Promise<
   const double = await startVllmDouble({
     serve: readVllmServe(args),
     hasher: createBlockHasher(),
-    clock: realClock,
+    clock: systemClock(),
     speedup: 1000,
     ...more,
   });
