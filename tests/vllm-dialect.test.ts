@@ -1,9 +1,9 @@
 // The router in front of doubles of vLLM: what reaches them byte by byte, what comes back, and what is never sent.
 import { afterEach, describe, expect, it } from 'vitest';
-import { EVENTS, stopDoubles, vllm } from '../src/simulator/doubles/vllm.fixtures.ts';
 import type { DoubleRequest } from '../src/simulator/index.ts';
 import { TINY_TOKENIZER } from '../src/tokens/index.ts';
 import { router, until, words } from './live-support.ts';
+import { EVENTS, stopDoubles, vllm } from './support/vllm-doubles.ts';
 
 afterEach(stopDoubles);
 

@@ -1,6 +1,7 @@
 // `pointsman sim --shape vllm`: a double of a stock server in place of simulated engines, from that server's own arguments.
 import { InvalidArgumentError } from 'commander';
 import { createBlockHasher } from '../kv/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
 import {
   DOUBLE_FAULT_NAMES,
   type DoubleFaults,
@@ -32,6 +33,36 @@ export interface DoubleOptions {
   readonly speed: number;
   readonly bodyBytes: number;
   readonly warn: (problem: string) => void;
+}
+
+/** Options that mean something whatever is played. */
+const COMMON: ReadonlySet<string> = new Set([
+  'shape',
+  'hashSeed',
+  'seed',
+  'speed',
+  'bodyBytes',
+  'graceMs',
+  'json',
+  'exitWithParent',
+]);
+/** Options of doubles alone. */
+const DOUBLES: ReadonlySet<string> = new Set(['hints', 'eventWire', 'doubleFault']);
+
+/**
+ * Refuses options that the played server would not follow: they would silently change nothing.
+ * @param given names of the options on the command line.
+ * @throws PointsmanError PM_SIM_SETTINGS
+ */
+export function refuseForeignOptions(shape: SimShape, given: readonly string[]): void {
+  const foreign = given.find((name) => !COMMON.has(name) && DOUBLES.has(name) !== (shape !== 'sim'));
+  if (foreign === undefined) return;
+  const option = `--${foreign.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const remedy =
+    shape === 'sim'
+      ? 'give --shape vllm as well, or leave it out'
+      : 'the server takes its own arguments behind --, or leave it out';
+  throw new PointsmanError('PM_SIM_SETTINGS', `${option} means nothing to --shape ${shape}; ${remedy}`);
 }
 
 /** Starts the double of one server. @throws PointsmanError PM_SIM_SETTINGS, PM_SIM_START */

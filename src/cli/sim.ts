@@ -26,7 +26,15 @@ import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './
 import { createJsonLog } from './json-log.ts';
 import { actionNames, notNegative, oneOf, positive, shareOfWhole, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
-import { doubleFaults, HINT_FORMS, SIM_SHAPES, type SimShape, startDouble, WIRES } from './sim-doubles.ts';
+import {
+  doubleFaults,
+  HINT_FORMS,
+  refuseForeignOptions,
+  SIM_SHAPES,
+  type SimShape,
+  startDouble,
+  WIRES,
+} from './sim-doubles.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -212,7 +220,11 @@ Examples:
   $ pointsman sim --shape vllm -- tiny-sim --port 8000 --block-size 16 --enable-prompt-tokens-details
   $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
-    .action(async (serve: readonly string[], options: SimOptions) => run(io, serve, options));
+    .action(async (serve: readonly string[], options: SimOptions, command: Command) => {
+      const given = Object.keys(options).filter((name) => command.getOptionValueSource(name) === 'cli');
+      refuseForeignOptions(options.shape, given);
+      return run(io, serve, options);
+    });
 }
 
 async function run(io: CliIo, serve: readonly string[], options: SimOptions): Promise<void> {
