@@ -163,6 +163,8 @@ describe('requireDialect', () => {
     expect(() => requireDialect('llamacpp')).toThrow(
       'dialect "llamacpp" is not available yet; available: sim, vllm, sglang, trtllm',
     );
-    expect(() => requireDialect('vlm')).toThrow('there is no dialect "vlm"; available: sim, vllm, sglang, trtllm');
+    expect(() => requireDialect('vlm')).toThrow(
+      'there is no dialect "vlm"; available: sim, vllm, sglang, trtllm',
+    );
   });
 });

@@ -2,6 +2,7 @@
 export { decodeEventBatch } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
 export { encodeSglangBatch } from './encode-sglang-batch.ts';
+export { encodeVllmBatch, type VllmWire } from './encode-vllm-batch.ts';
 export type { SessionStore } from './event-application-options.ts';
 export {
   countsCopies,
