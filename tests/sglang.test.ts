@@ -9,22 +9,17 @@ import {
   type EngineRequest,
 } from '../src/engines/index.ts';
 import type { KvHintAction, PointsmanError } from '../src/plugin/index.ts';
-import { startDouble, stopDoubles } from '../src/simulator/doubles/sglang/sglang.fixtures.ts';
-import type { SglangDouble } from '../src/simulator/doubles/sglang/sglang-double.ts';
-import { readSglangServe } from '../src/simulator/index.ts';
-import { hashesOfPrompt, listen, stopAll } from '../src/simulator/wire/wire.fixtures.ts';
+import { readSglangServe, type SglangDouble } from '../src/simulator/index.ts';
 import { TINY_TOKENIZER } from '../src/tokens/index.ts';
 import { engineRequestFixture, workerFixture } from './gateway-fixtures.ts';
 import { router } from './live-support.ts';
+import { listenTo, startDouble, stopDoubles } from './support/sglang-servers.ts';
 
 const page = readFileSync(new URL('../docs/engines/sglang.md', import.meta.url), 'utf8');
 const block = (language: string): string =>
   new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1] ?? '';
 
-afterEach(async () => {
-  await stopAll();
-  await stopDoubles();
-});
+afterEach(stopDoubles);
 
 /** Words of a shell command: quotes and continued lines. */
 function shellWords(command: string): string[] {
@@ -57,7 +52,7 @@ admin: { host: 127.0.0.1, port: 0 }
 `);
     const workers = async () => JSON.parse(await (await fetch(`${running.adminUrl}/workers`)).text());
     await vi.waitFor(
-      async () => expect((await workers())[0].ranks[0].events).toMatchObject({ connected: true }),
+      async () => expect((await workers())[0].ranks[0].kv_events).toMatchObject({ connected: true }),
       {
         timeout: 20_000,
       },
@@ -169,16 +164,15 @@ it.each([false, true])(
   async (incremental) => {
     const source = await startDouble({}, { events: { topic: '', base: 0, replayBase: null } });
     const prompt = ids(13);
-    const info = JSON.parse(await (await fetch(`${source.url}/server_info`)).text());
-    const heard = await listen(JSON.parse(info.kv_events_config).endpoint.replace('*', '127.0.0.1'));
+    const heard = await listenTo(source);
     const at = dispatcher(source.url);
     await vi.waitFor(async () => {
       await fetch(`${source.url}/flush_cache`, { method: 'POST' });
       await at.send({ tokens: Uint32Array.from(prompt) }).ended;
-      expect(hashesOfPrompt(heard.events, prompt)).toHaveLength(3);
+      expect(heard.hashes(prompt)).toHaveLength(3);
     });
     at.close();
-    const hashes = hashesOfPrompt(heard.events, prompt);
+    const hashes = heard.hashes(prompt);
     const target = await startDouble({}, { incremental });
     const to = dispatcher(target.url);
     const fetchAction: KvHintAction = {
@@ -230,12 +224,14 @@ it('pins ranks, and names nothing to a server of one', async () => {
   const double = await startDouble({}, { ranks: 2 });
   const { send, close } = dispatcher(double.url);
   const worker = workerFixture({ url: double.url, dialect: 'sglang', ranks: { first: 0, count: 2 } });
+  let requests = 0;
   const cached = async (rank: number) => {
+    requests += 1;
     const { report } = await send({
       worker,
       rank,
       tokens: Uint32Array.from(ids(9)),
-      requestId: `r-${Math.random()}`,
+      requestId: `r-${requests}`,
     }).ended;
     return 'promptTokens' in report ? report.promptTokens : report.message;
   };
