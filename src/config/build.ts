@@ -9,6 +9,7 @@ import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
 import { buildSessionAffinity } from './session-affinity.ts';
+import type { SglangSettings } from './sglang-settings.ts';
 import type {
   ClassifierEntry,
   ConfigPath,
@@ -16,7 +17,6 @@ import type {
   ModelConfig,
   RoleSelectionEntry,
   RouterConfig,
-  SglangSettings,
   TokensSetting,
   WorkerConfig,
 } from './types.ts';

@@ -33,6 +33,7 @@ export { ROUTER_MODES } from './schema.ts';
 export type { ConfigSurroundings } from './secrets.ts';
 export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
 export type { SessionAffinitySettings } from './session-affinity.ts';
+export type { SglangSettings } from './sglang-settings.ts';
 export { renderPath } from './text-source.ts';
 export type {
   ClassifierEntry,
@@ -49,7 +50,6 @@ export type {
   RouterConfig,
   RouterMode,
   RouterSettings,
-  SglangSettings,
   TokensSetting,
   WorkerConfig,
 } from './types.ts';

@@ -1,11 +1,13 @@
 // The configuration after parsing: everything defaulted, units resolved, names in camelCase. Each key's YAML form, unit and
 // default stand in docs/configuration.md.
+
 import type { ErrorCode, Role } from '../plugin/index.ts';
 import type { AgentSettings } from './agent-settings.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
 import type { DisaggregationSettings } from './disaggregation.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 import type { SessionAffinitySettings } from './session-affinity.ts';
+import type { SglangSettings } from './sglang-settings.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -146,18 +148,6 @@ export interface ModelConfig {
   readonly policyClasses?: readonly string[] | null;
   /** Its own queue profile; null or absent = that of the whole configuration. */
   readonly queueProfile?: QueueProfileSettings | null;
-}
-
-/** What differs between releases and flags of SGLang and cannot be seen from outside. */
-export interface SglangSettings {
-  /** The end of a session is told with `POST /close_session`. */
-  readonly closeSession: boolean;
-  /** Whether its OpenAI endpoints take the hint field too; stock ones have it at `/generate` alone. */
-  readonly openaiHints: boolean;
-  /** Member of the body that pins a rank. */
-  readonly rankField: 'routed_dp_rank' | 'data_parallel_rank';
-  /** It runs with `--schedule-low-priority-values-first`. */
-  readonly lowPriorityFirst: boolean;
 }
 
 /** One configured worker. */

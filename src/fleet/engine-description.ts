@@ -74,7 +74,23 @@ export function kvEventsOf(
   return (
     spec.kvEvents.get(rank) ??
     capabilities?.ranks.get(rank)?.kvEvents ??
-    engine?.description.kvEvents?.get(rank) ??
-    null
+    reachable(engine?.description.kvEvents?.get(rank), spec.url)
   );
 }
+
+/**
+ * An engine tells the addresses of its own flags: any of its addresses stands for the machine that it is served on. One that it connects
+ * to by name is somebody's, but whose it does not say.
+ */
+function reachable(said: KvEventEndpoints | undefined, url: string): KvEventEndpoints | null {
+  if (said === undefined || said.binds) return null;
+  const { hostname } = new URL(url);
+  const onHost = (address: string): string => address.replace(ANY_ADDRESS, `tcp://${hostname}:`);
+  return {
+    ...said,
+    address: onHost(said.address),
+    replay: said.replay === null ? null : onHost(said.replay),
+  };
+}
+
+const ANY_ADDRESS = /^tcp:\/\/(?:\*|0\.0\.0\.0|\[?::\]?):/;

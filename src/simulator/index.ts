@@ -20,6 +20,7 @@ export {
   type SglangDoubleOptions,
   startSglangDouble,
 } from './doubles/sglang/sglang-double.ts';
+export { readSglangServe, type SglangServe } from './doubles/sglang/sglang-serve.ts';
 export {
   type DoubleHints,
   startVllmDouble,

@@ -1,15 +1,6 @@
 // Event batches that engines' own encoder wrote (Python's msgspec, from the engines' class definitions): recorded ones always, and where
 // Python has the packages, processes that publish them over ZeroMQ, live and on request. CI has them and may skip nothing.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { systemClock } from '../src/cli/system-clock.ts';
-import { bench } from '../src/events/applier.fixtures.ts';
-import {
-  decodeEventBatch,
-  type KvEventReplay,
-  streamState,
-  subscribeZmq,
-  zmqReplay,
-} from '../src/events/index.ts';
 import {
   CASES,
   findPython,
@@ -19,14 +10,26 @@ import {
   printed,
   recordedBatches,
   startPublisher,
-} from './support/engine-batches.ts';
+} from '../../tests/support/engine-batches.ts';
+import type { Clock } from '../plugin/index.ts';
+import { bench } from './applier.fixtures.ts';
+import { decodeEventBatch, type KvEventReplay, streamState, subscribeZmq, zmqReplay } from './index.ts';
+
+/** Real time. */
+const realClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+  schedule(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
 
 const OWNER = 3;
 const ALL = CASES.batches.map((_, number) => number);
 
 /** A router's end of one stream, fed by whatever sends batches. */
 function listener() {
-  const built = bench({ clock: systemClock() });
+  const built = bench({ clock: realClock });
   const held = () =>
     PROMPTS.map((prompt) => built.depth(OWNER, [...prompt], { blockSize: CASES.block_size }));
   const feed = () => {
@@ -125,7 +128,7 @@ function processes(frames: 3 | 4): Publisher {
       const onError = (error: Error) => problems.push(error.message);
       return {
         async listen() {
-          to.applier.askAt(OWNER, zmqReplay({ endpoint: publisher.replay, clock: systemClock(), onError }));
+          to.applier.askAt(OWNER, zmqReplay({ endpoint: publisher.replay, clock: realClock, onError }));
           const connected = new Promise<void>((resolve, reject) => {
             subscribeZmq({
               endpoint: publisher.live,
