@@ -322,8 +322,8 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/policies/pointsman-tuned-cost/policy.ts',
-        'Math.max(deviceBlocks[row]!, inFlightBlocks[row]!)',
-        'deviceBlocks[row]!',
+        'const device = onDevice > inFlight ? onDevice : inFlight;',
+        'const device = onDevice;',
       ),
     ),
     rule(
