@@ -322,8 +322,8 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/policies/pointsman-tuned-cost/policy.ts',
-        'const device = onDevice > inFlight ? onDevice : inFlight;',
-        'const device = onDevice;',
+        'let device = inFlightBlocks[row]!;',
+        'let device = 0;',
       ),
     ),
     rule(

@@ -77,11 +77,11 @@ export class ExpectedTime {
     // Comparisons instead of Math.min and Math.max, which cost as much as the rest of a row.
     for (let row = from; row < end; row += 1) {
       const device = deviceBlocks[row]!;
-      const inFlight = inFlightBlocks[row]!;
-      const held = device > inFlight ? device : inFlight;
+      let held = inFlightBlocks[row]!;
+      if (held < device) held = device;
       const cached = held * blockSize;
-      const left = promptTokens - cached;
-      const tokens = left > 1 ? left : 1;
+      let tokens = promptTokens - cached;
+      if (tokens < 1) tokens = 1;
       const waiting = prefillRequests[row]!;
       let queue = 0;
       if (waiting > 0) {
@@ -96,15 +96,15 @@ export class ExpectedTime {
       const onHost = device + hostBlocks[row]! - held;
       if (onHost > 0) {
         const reached = cached + onHost * blockSize;
-        const beyond = promptTokens - reached;
-        const rest = beyond > 1 ? beyond : 1;
-        const readMs = onHost * blockSize * hostTokenMs;
-        const fetched = queue > readMs ? queue : readMs;
+        let rest = promptTokens - reached;
+        if (rest < 1) rest = 1;
+        let fetched = onHost * blockSize * hostTokenMs;
+        if (fetched < queue) fetched = queue;
         const other = fetched + weight * rest * (tokenMs + halfAttentionMs * (2 * reached + rest));
         if (other < time) time = other;
       }
-      const share = (bookedTokens[row]! + promptTokens) * perReference;
-      const fill = share < 1 ? share : 1;
+      let fill = (bookedTokens[row]! + promptTokens) * perReference;
+      if (fill > 1) fill = 1;
       const decode = decodeMs + fill * (decodeFillMs - bentMs * fill);
       costs[row] = (time + outputWeight * decode) * preferredTaintMultiplier[row]!;
     }

@@ -37,10 +37,10 @@ export const pointsmanTunedCost: WorkerSelectionPolicyDefinition = defineWorkerS
           const creditsDecode = role === 'decode' && !tracksPrefillTokens;
           for (let row = 0; row < count; row += 1) {
             const onDevice = deviceBlocks[row]!;
-            const inFlight = inFlightBlocks[row]!;
-            const device = onDevice > inFlight ? onDevice : inFlight;
-            const beyond = onDevice + hostBlocks[row]! - device;
-            const host = beyond > 0 ? beyond : 0;
+            let device = inFlightBlocks[row]!;
+            if (device < onDevice) device = onDevice;
+            let host = onDevice + hostBlocks[row]! - device;
+            if (host < 0) host = 0;
             const credit =
               overlap_score_credit * device +
               host_cache_hit_weight * host +
@@ -52,8 +52,9 @@ export const pointsmanTunedCost: WorkerSelectionPolicyDefinition = defineWorkerS
               let tokens = 0;
               if (tracksPrefillTokens)
                 tokens = available[row]! > 0 ? activePrefillTokens[row]! + promptTokens : promptTokens;
-              const left = tokens / blockSize - credit;
-              cost = prefill_load_scale * (left > 0 ? left : 0) + decodeCostBlocks[row]! + requests;
+              let left = tokens / blockSize - credit;
+              if (left < 0) left = 0;
+              cost = prefill_load_scale * left + decodeCostBlocks[row]! + requests;
             }
             costs[row] = cost * preferredTaintMultiplier[row]!;
           }
