@@ -13,7 +13,7 @@ import {
   seededRng,
   type WorkerSelectionPolicyDefinition,
 } from '../src/plugin/index.ts';
-import { dynamoDefaultCostFn } from '../src/policies/index.ts';
+import { dynamoDefaultCostFn, pointsmanExpectedTime, pointsmanTunedCost } from '../src/policies/index.ts';
 import { DefaultChoice, type PlacementTable } from '../src/scheduling/index.ts';
 import { BLOCK_SIZE, candidates, FACTS } from './selection-fixture.ts';
 
@@ -54,6 +54,16 @@ export async function defaultSelections(workers: number): Promise<NamedSelection
     choose: await throughHost(dynamoDefaultCostFn, table, {}),
     expected: winner,
   });
+  return cases;
+}
+
+/** Our own policies beside the default, as scorers over columns of the public contract. */
+export async function ownSelections(workers: number): Promise<NamedSelection[]> {
+  const table = candidates(workers);
+  const cases: NamedSelection[] = [];
+  for (const definition of [pointsmanExpectedTime, pointsmanTunedCost]) {
+    cases.push({ name: definition.type, choose: await throughHost(definition, table), expected: null });
+  }
   return cases;
 }
 

@@ -50,6 +50,13 @@ export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as
     table.activePrefillTokens[i] = 16 * i;
     table.decodeCostBlocks[i] = i % 127;
     table.activeRequests[i] = i % 17;
+    table.decodeRequests[i] = i % 17;
+    table.inFlightBlocks[i] = i % 13 === 0 ? 64 : 0;
+    table.prefillRequests[i] = i % 3;
+    table.prefillTokens[i] = (i % 3) * 512;
+    table.prefillAttention[i] = (i % 3) * 512 * 700;
+    table.prefillFrontMs[i] = i % 3 === 0 ? 0 : i % 11;
+    table.bookedPromptTokens[i] = 2048 * (i % 17);
   }
   return table;
 }

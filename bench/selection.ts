@@ -4,7 +4,7 @@
 import type { Benchmark, BenchResult, BenchRow } from './bench-result.ts';
 import { type Compared, type Comparison, compare } from './interleaved.ts';
 import { buildNative, type NativeProgram } from './native-program.ts';
-import { customSelections, defaultSelections } from './selection-cases.ts';
+import { customSelections, defaultSelections, ownSelections } from './selection-cases.ts';
 import { mapOfObjects } from './selection-map.ts';
 
 const WORKERS = [2, 32, 1024, 10_000];
@@ -30,6 +30,9 @@ const AGAINST_RUST = new Map([
   [10_000, 1],
 ]);
 const SAMPLED_AIM = 4;
+const EXPECTED_TIME = 'pointsman-expected-time';
+/** Most times the default's time that `pointsman-expected-time` may take. */
+const EXPECTED_TIME_AIM = 2;
 
 const benchmark: Benchmark = { name: 'selection', run };
 export default benchmark;
@@ -65,6 +68,7 @@ async function measure(
   verdicts: string[],
 ): Promise<void> {
   const cases = await defaultSelections(workers);
+  cases.push(...(await ownSelections(workers)));
   if (workers === 10_000) cases.push(...(await customSelections(workers)));
   for (const { name, choose, expected } of cases) {
     const chosen = choose();
@@ -105,6 +109,10 @@ async function measure(
       judged(`${workers} workers: default selection`, direct.ns / ns, RUST, AGAINST_RUST.get(workers)),
     );
   }
+  const expectedTime = compared.find(({ name }) => name === EXPECTED_TIME)!;
+  verdicts.push(
+    judged(`${workers} workers: ${EXPECTED_TIME}`, expectedTime.ns / direct.ns, ARG_MIN, EXPECTED_TIME_AIM),
+  );
   const sampled = compared.find(({ name }) => name === SAMPLED)!;
   verdicts.push(
     judged(`${workers} workers: temperature 0.7`, sampled.ns / direct.ns, 'temperature 0', SAMPLED_AIM),

@@ -25,7 +25,7 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
       'inputs-phases',
       '`request-phases` tells bookings before their first token, with the work that they ask for, from those after it.',
       test(DECLARED_FACTS, 'declared facts > say what bookings are at'),
-      fault('src/scheduling/request-phases.ts', 'phase.firstTokenAt = now;', 'phase.firstTokenAt = null;'),
+      fault('src/scheduling/request-phases.ts', 'add(this.#decodeRequests, slot, 1);', ''),
     ),
     rule(
       'inputs-phases-sums',
@@ -49,8 +49,8 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
       ),
       fault(
         'src/scheduling/output-lengths.ts',
-        'length.count = Math.min(MEMORY, length.count + 1);',
-        'length.count += 1;',
+        'length.mean += (tokens - length.mean) / length.count;',
+        'length.mean = tokens;',
       ),
     ),
     rule(
@@ -73,7 +73,11 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
         ROBUST_FIT,
         'a robust fit > is within a tenth after 200 requests when it starts four times too fast, waits that nobody knows of among them',
       ),
-      fault('src/scheduling/timing/robust-fit.ts', 'const START_WEIGHT = 1;', 'const START_WEIGHT = 400;'),
+      fault(
+        'src/scheduling/timing/robust-fit.ts',
+        'this.#learn(now * Math.min(most, Math.max(1 / most, miss)));',
+        'this.#learn(now);',
+      ),
     ),
     rule(
       'inputs-timing-bounded',

@@ -322,8 +322,8 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/policies/pointsman-tuned-cost/policy.ts',
-        'Math.max(deviceBlocks[row]!, inFlightBlocks[row]!)',
-        'deviceBlocks[row]!',
+        'let device = inFlightBlocks[row]!;',
+        'let device = 0;',
       ),
     ),
     rule(

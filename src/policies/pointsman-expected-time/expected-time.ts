@@ -65,33 +65,47 @@ export class ExpectedTime {
     const { hostBlocks } = cache;
     // Of an index that holds estimates there are no tiers; its overlap stands for the device.
     const deviceBlocks = cache.hasTierMatches ? cache.deviceBlocks : cache.effectiveOverlapBlocks;
-    const { default_output_tokens, kv_reference_tokens, ...parameters } = this.#parameters;
-    const { prefill_weight, interference_weight, decode_weight } = parameters;
+    const { default_output_tokens, kv_reference_tokens, prefill_weight } = this.#parameters;
+    const { interference_weight, decode_weight } = this.#parameters;
+    const hostTokenMs = this.#hostTokenMs;
     const { tokenMs, attentionMs, decodeMs, decodeFillMs } = this.#times;
     const outputTokens = candidates.averageOutputTokens ?? expectedOutputTokens ?? default_output_tokens;
     const outputWeight = decode_weight * outputTokens;
+    const perReference = 1 / kv_reference_tokens;
+    const bentMs = DECODE_BEND * decodeFillMs;
+    const halfAttentionMs = attentionMs / 2;
+    // Comparisons instead of Math.min and Math.max, which cost as much as the rest of a row.
     for (let row = from; row < end; row += 1) {
       const device = deviceBlocks[row]!;
-      const held = Math.max(device, inFlightBlocks[row]!);
+      let held = inFlightBlocks[row]!;
+      if (held < device) held = device;
       const cached = held * blockSize;
-      const tokens = Math.max(1, promptTokens - cached);
+      let tokens = promptTokens - cached;
+      if (tokens < 1) tokens = 1;
       const waiting = prefillRequests[row]!;
       let queue = 0;
       if (waiting > 0) {
-        const booked = tokenMs * prefillTokens[row]! + attentionMs * prefillAttention[row]!;
-        queue = Math.max(0, booked - Math.min(prefillFrontMs[row]!, booked / waiting));
+        queue = tokenMs * prefillTokens[row]! + attentionMs * prefillAttention[row]!;
+        const done = prefillFrontMs[row]!;
+        // At most the mean of what waits is done of it.
+        if (done * waiting < queue) queue -= done;
+        else queue -= queue / waiting;
       }
       const weight = prefill_weight + interference_weight * decodeRequests[row]!;
-      let time = queue + weight * tokens * (tokenMs + attentionMs * (cached + tokens / 2));
+      let time = queue + weight * tokens * (tokenMs + halfAttentionMs * (2 * cached + tokens));
       const onHost = device + hostBlocks[row]! - held;
       if (onHost > 0) {
         const reached = cached + onHost * blockSize;
-        const rest = Math.max(1, promptTokens - reached);
-        const fetched = Math.max(queue, onHost * blockSize * this.#hostTokenMs);
-        time = Math.min(time, fetched + weight * rest * (tokenMs + attentionMs * (reached + rest / 2)));
+        let rest = promptTokens - reached;
+        if (rest < 1) rest = 1;
+        let fetched = onHost * blockSize * hostTokenMs;
+        if (fetched < queue) fetched = queue;
+        const other = fetched + weight * rest * (tokenMs + halfAttentionMs * (2 * reached + rest));
+        if (other < time) time = other;
       }
-      const fill = Math.min(1, (bookedTokens[row]! + promptTokens) / kv_reference_tokens);
-      const decode = decodeMs + decodeFillMs * fill * (1 - DECODE_BEND * fill);
+      let fill = (bookedTokens[row]! + promptTokens) * perReference;
+      if (fill > 1) fill = 1;
+      const decode = decodeMs + fill * (decodeFillMs - bentMs * fill);
       costs[row] = (time + outputWeight * decode) * preferredTaintMultiplier[row]!;
     }
   }

@@ -32,23 +32,29 @@ export const pointsmanTunedCost: WorkerSelectionPolicyDefinition = defineWorkerS
           // An approximate index knows estimates alone; then they stand for the device.
           const deviceBlocks = cache.hasTierMatches ? cache.deviceBlocks : cache.effectiveOverlapBlocks;
           const { hostBlocks, diskBlocks } = cache;
+          const { overlap_score_credit, host_cache_hit_weight, disk_cache_hit_weight } = parameters;
+          const { prefill_load_scale, decode_active_request_weight } = parameters;
           const creditsDecode = role === 'decode' && !tracksPrefillTokens;
           for (let row = 0; row < count; row += 1) {
-            const device = Math.max(deviceBlocks[row]!, inFlightBlocks[row]!);
-            const host = Math.max(0, deviceBlocks[row]! + hostBlocks[row]! - device);
+            const onDevice = deviceBlocks[row]!;
+            let device = inFlightBlocks[row]!;
+            if (device < onDevice) device = onDevice;
+            let host = onDevice + hostBlocks[row]! - device;
+            if (host < 0) host = 0;
             const credit =
-              parameters.overlap_score_credit * device +
-              parameters.host_cache_hit_weight * host +
-              parameters.disk_cache_hit_weight * diskBlocks[row]!;
-            const requests = parameters.decode_active_request_weight * activeRequests[row]!;
+              overlap_score_credit * device +
+              host_cache_hit_weight * host +
+              disk_cache_hit_weight * diskBlocks[row]!;
+            const requests = decode_active_request_weight * activeRequests[row]!;
             let cost: number;
             if (creditsDecode) cost = Math.max(0, decodeCostBlocks[row]! - credit) + requests;
             else {
               let tokens = 0;
               if (tracksPrefillTokens)
                 tokens = available[row]! > 0 ? activePrefillTokens[row]! + promptTokens : promptTokens;
-              const prefill = Math.max(0, tokens / blockSize - credit);
-              cost = parameters.prefill_load_scale * prefill + decodeCostBlocks[row]! + requests;
+              let left = tokens / blockSize - credit;
+              if (left < 0) left = 0;
+              cost = prefill_load_scale * left + decodeCostBlocks[row]! + requests;
             }
             costs[row] = cost * preferredTaintMultiplier[row]!;
           }
