@@ -7,7 +7,7 @@ import { promptMs } from '../src/simulator/index.ts';
 
 const SAMPLE = fileURLToPath(new URL('fixtures/mooncake_conversation_sample.jsonl', import.meta.url));
 const SESSIONS = fileURLToPath(new URL('fixtures/session_sample.jsonl', import.meta.url));
-const BASE = [SAMPLE, '--workers', '4', '--timing', '8b', '--fast-events'];
+const BASE = [SAMPLE, '--workers', '4', '--timing', '8b'];
 const REQUESTS = 200;
 
 async function run(args: readonly string[]): Promise<{ code: number; out: string; err: string }> {
@@ -145,9 +145,9 @@ describe('more than one router', () => {
   it('hear bytes and decoded events alike, late or not', async () => {
     const routed = [SAMPLE, '--workers', '3', '--timing', '8b', '--routers', '2', '--load', '0.5'];
     const late = ['--event-faults', 'delay=200ms', '--no-event-replay'];
-    expect(await one(...routed)).toEqual(await one(...routed, '--fast-events'));
+    expect(await one(...routed)).toEqual(await one(...routed, '--encoded-events'));
     const delayed = await one(...routed, ...late);
-    expect(delayed).toEqual(await one(...routed, ...late, '--fast-events'));
+    expect(delayed).toEqual(await one(...routed, ...late, '--encoded-events'));
     expect(delayed.events).toMatchObject({ stale_workers: [], missed_batches: 0 });
     expect(delayed.events?.misprediction_rate_tokens).toBeGreaterThan(0);
   });
