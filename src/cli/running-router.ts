@@ -4,11 +4,12 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
 import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
 import { askReportedLoad, createHttpProbe, createHttpTransport, DIALECTS } from '../engines/index.ts';
+import { subscribeZmq, zmqReplay } from '../events/index.ts';
 import { AdapterModels, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Logger, type PluginRegistry, PointsmanError, seededRng } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
@@ -19,6 +20,7 @@ import { fleetLog } from './fleet-log.ts';
 import { snapshotsOf } from './index-snapshots.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
+import { LocalEngines } from './local-engines.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -103,6 +105,9 @@ async function start(
     maxPromptTokens: () => live.config.limits.promptTokens,
   });
   onStop(() => tokens.close());
+  const locals = new LocalEngines({ clock, log, rng: seededRng(randomInt(1, 2 ** 32)) });
+  onStop(() => locals.close());
+  if (problems.length === 0) problems.push(...(await locals.start(config)));
   if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics });
   onStop(() => transport.close());
@@ -112,7 +117,7 @@ async function start(
     clock,
     metrics,
     log,
-    transportFor: () => transport,
+    transportFor: ({ spec }) => (locals.has(spec.url) ? locals.transport : transport),
     roomSeed: randomInt(1, 2 ** 32),
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
@@ -144,7 +149,13 @@ async function start(
     metrics,
     log,
   });
-  fleet.listen({ removed: (worker) => transport.forget(worker.spec.url) });
+  fleet.listen({
+    added: () => locals.follow(live.config),
+    removed({ spec }) {
+      transport.forget(spec.url);
+      locals.forget(spec.url);
+    },
+  });
   fleet.listen(fleetLog(log));
   const keyless = keylessWarnings(config, core.host.resolution());
   for (const problem of [
@@ -170,15 +181,17 @@ async function start(
           log,
           onChange: () => first.look(),
           onCut: (worker) => core.health.streamReset(worker),
+          subscribe: locals.subscribe(subscribeZmq),
+          replay: (asked) => locals.replayOf(asked.endpoint) ?? zmqReplay(asked),
         });
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
   subscriptions?.start();
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
-  const probe = createHttpProbe({ asks, log });
+  const probe = locals.probe(createHttpProbe({ asks, log }));
   const wanted = (): boolean => live.config.observe.engineLoad || live.config.router.engineLoad === 'blend';
   const heard = reportsInto(core.scheduler.engineLoads, core.blockSizes, clock);
-  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, heard, clock });
+  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: locals.loads(askReportedLoad), heard, clock });
   onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,

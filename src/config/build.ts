@@ -4,6 +4,7 @@ import { ROLES, type Role } from '../plugin/index.ts';
 import { buildAgents } from './agent-settings.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
+import { inProcessEngine, inProcessName, isInProcess } from './in-process-workers.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
@@ -49,7 +50,7 @@ function buildSelectionService(
 export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
   const { limits, router, containment } = file;
   const models = new Map(
-    Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder)]),
+    Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder, ggufOf(file, name))]),
   );
   return {
     listen: file.listen,
@@ -78,7 +79,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       drainMs: limits.drain,
     },
     models,
-    workers: file.workers.map((value, index) => buildWorker(value, index, models)),
+    workers: file.workers.map((value, index) => buildWorker(value, index, file, models, folder)),
     router: {
       mode: router.mode,
       useKvEvents: router.use_kv_events,
@@ -146,7 +147,12 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
   };
 }
 
-function buildModel(name: string, value: FileValue['models'][string], folder: string): ModelConfig {
+function buildModel(
+  name: string,
+  value: FileValue['models'][string],
+  folder: string,
+  gguf: string | null,
+): ModelConfig {
   return {
     name,
     servedAs: value.served_as ?? name,
@@ -154,7 +160,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     blockSize: value.block_size,
     eagle: value.eagle,
     imageTokenId: value.image_token_id,
-    tokens: buildTokens(value.tokens, folder),
+    tokens: buildTokens(value.tokens, folder, gguf),
     routingGroup: value.routing_group,
     busyThresholds: buildThresholds(value),
     prefillTokensPerSecond: value.prefill_tokens_per_second,
@@ -180,13 +186,24 @@ function buildClassifier(value: FileValue['request_classifier']): ClassifierEntr
   return { type, parameters, maxWaitMs, isolation, deadlineMs, path, typePath: [...path, 'type'] };
 }
 
-/** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */
-function buildTokens(value: FileValue['models'][string]['tokens'], folder: string): TokensSetting {
-  const source = value.source ?? (value.tokenizer === null ? 'engine' : 'local');
+/** Model of the first worker in this process that serves a model of the file; null = there is none. */
+function ggufOf({ models, workers }: FileValue, model: string): string | null {
+  const onlyModel = Object.keys(models).length === 1 ? model : null;
+  return workers.find((worker) => isInProcess(worker) && (worker.model ?? onlyModel) === model)?.gguf ?? null;
+}
+
+/** A tokenizer without a source means `local`; nothing at all, the engine: one in this process has its tokenizer in its file. */
+function buildTokens(
+  value: FileValue['models'][string]['tokens'],
+  folder: string,
+  gguf: string | null,
+): TokensSetting {
+  const tokenizer = value.tokenizer ?? (value.source === 'estimate' ? null : gguf);
+  const source = tokenizer === null ? (value.source ?? 'engine') : 'local';
   if (source !== 'local') return { source };
   return {
     source,
-    tokenizer: resolve(folder, value.tokenizer ?? ''),
+    tokenizer: resolve(folder, tokenizer ?? ''),
     template: value.template === null ? null : resolve(folder, value.template),
   };
 }
@@ -194,13 +211,15 @@ function buildTokens(value: FileValue['models'][string]['tokens'], folder: strin
 function buildWorker(
   value: FileValue['workers'][number],
   index: number,
+  { workers }: FileValue,
   models: ReadonlyMap<string, ModelConfig>,
+  folder: string,
 ): WorkerConfig {
   const onlyModel = models.size === 1 ? [...models.keys()][0] : undefined;
   return {
     id: value.id,
     model: value.model ?? onlyModel ?? '',
-    url: value.url,
+    url: value.url ?? inProcessName(workers, index),
     dialect: value.dialect,
     role: value.role,
     ranks: value.ranks,
@@ -221,6 +240,7 @@ function buildWorker(
             weight: value.kv_transfer_preferred_weight,
           },
     capabilities: value.capabilities,
+    inProcess: inProcessEngine(value, (path) => resolve(folder, path)),
     path: ['workers', index],
   };
 }

@@ -29,6 +29,10 @@ export const DIALECTS = ['auto', 'vllm', 'sglang', 'trtllm', 'llamacpp', 'llamac
 const MAX_BLOCK_SIZE = 65_536;
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 const MAX_RANKS = 4096;
+/** Of an engine in this process. */
+const MAX_SEQUENCES = 64;
+const MAX_CONTEXT_TOKENS = 2 ** 24;
+const MAX_WAITING = 65_536;
 
 /** Queue keys, at the root or for one model. */
 export const queueKeys = () => ({
@@ -62,7 +66,7 @@ export const model = () =>
     image_token_id: orNull(whole(0, MAX_TOKEN_ID)),
     tokens: section({
       source: orNull(word(['local', 'engine', 'estimate'])),
-      tokenizer: orNull(text('the path of a tokenizer.json')),
+      tokenizer: orNull(text('the path of a tokenizer.json or a GGUF model')),
       template: orNull(text('the path of a chat template')),
     }),
     routing_group: or(text(), 'default'),
@@ -126,7 +130,7 @@ export const worker = () =>
   mapping({
     id: orNull(u64()),
     model: orNull(text()),
-    url: workerUrl(),
+    url: orNull(workerUrl()),
     dialect: or(word(DIALECTS), 'auto'),
     role: or(word(ROLES), 'aggregated'),
     ranks: section({ first: or(whole(0, MAX_RANKS), 0), count: or(whole(1, MAX_RANKS), 1) }),
@@ -142,4 +146,8 @@ export const worker = () =>
     kv_transfer_preferred_weight: or(decimal(0, 1), 1),
     handoff: orNull(handoff()),
     capabilities: or(capabilities(), 'ask'),
+    gguf: orNull(text('the path of a GGUF model')),
+    sequences: orNull(whole(1, MAX_SEQUENCES)),
+    context_tokens: orNull(whole(64, MAX_CONTEXT_TOKENS)),
+    max_waiting: orNull(whole(0, MAX_WAITING)),
   });

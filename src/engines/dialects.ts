@@ -7,9 +7,11 @@ import { SIM_DIALECT } from './sim/index.ts';
 /** Every dialect that can be used now. */
 export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map([[SIM_DIALECT.name, SIM_DIALECT]]);
 
+/** An engine in this process: nothing is written for it. */
+const IN_PROCESS = 'llamacpp-node';
 /** Takes the dialect from what the engine says about itself. */
 const AUTO = 'auto';
-const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node']);
+const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llamacpp']);
 
 /**
  * Checks a worker's dialect before it joins the fleet.
@@ -17,7 +19,7 @@ const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llama
  * @throws PointsmanError PM_ENGINE_DIALECT
  */
 export function requireDialect(name: string, advertised: 'ask' | 'none' | WorkerCapabilities = 'ask'): void {
-  if (DIALECTS.has(name)) return;
+  if (DIALECTS.has(name) || name === IN_PROCESS) return;
   if (name === AUTO) {
     if (advertised === 'ask') return;
     if (advertised === 'none') {

@@ -365,6 +365,12 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A model names a source of token ids that is not available.',
   },
+  PM_LLAMA_MISSING: {
+    status: 500,
+    retryable: false,
+    meaning: 'node-llama-cpp is not installed, or has no program for this machine.',
+  },
+  PM_LLAMA_MODEL: { status: 500, retryable: false, meaning: 'A GGUF model is missing or cannot be loaded.' },
   PM_TOKENIZER_INVALID: {
     status: 500,
     retryable: false,

@@ -11,7 +11,11 @@ export {
   MAX_REORDER_WINDOW,
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
-export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { DEFAULT_EVENT_HISTORY, EventHistory, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { ExternalHasher } from './core/external-chain.ts';
+export type { RetainDirective } from './core/hint-payloads.ts';
+export { type HintPlan, planHints, type WorkPlan } from './core/hint-plan.ts';
+export { type RetainAction, type RetainDeclaration, Retentions } from './core/retentions.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,

@@ -2,7 +2,8 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import type { TokenizerAnswer, TokenizerFiles, TokenizerTask } from './tokenizer-task.ts';
+import { isGguf } from './node-llama.ts';
+import type { TokenizerAnswer, TokenizerFiles, TokenizerTask, TokenizerThread } from './tokenizer-task.ts';
 import type { ChatPrompt, EstimateReason } from './types.ts';
 
 /** Settings of a pool. */
@@ -31,7 +32,12 @@ const MAX_QUEUE = 1024;
 
 /** Creates the threads; they load the tokenizer in `start`. */
 export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPool {
-  const files: TokenizerFiles = { tokenizer: options.tokenizer, template: options.template };
+  const files: TokenizerThread = {
+    tokenizer: options.tokenizer,
+    template: options.template,
+    threads: options.threads,
+    ended: new SharedArrayBuffer(4),
+  };
   // Sources run only in tests, where a thread cannot load TypeScript by itself.
   const code = import.meta.url.endsWith('.ts') ? './worker-from-source.mjs' : './tokenizer-worker.js';
   const threads = new Piscina<TokenizerTask, TokenizerAnswer>({
@@ -62,6 +68,12 @@ export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPoo
       });
     }
   };
+  /** A thread that ends with llama.cpp's memory in its hands takes the process with it: each gives it back first. */
+  const end = async (): Promise<void> => {
+    const disposals = Array.from({ length: options.threads }, () => threads.run({ kind: 'dispose' }));
+    await Promise.allSettled(disposals);
+    await threads.destroy();
+  };
   const ids = (answer: TokenizerAnswer): Uint32Array => {
     if (answer instanceof Uint32Array) return answer;
     throw answer === null
@@ -87,7 +99,7 @@ export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPoo
       return ids(answer);
     },
     close() {
-      closing ??= threads.destroy();
+      closing ??= isGguf(options.tokenizer) ? end() : threads.destroy();
       return closing;
     },
   };

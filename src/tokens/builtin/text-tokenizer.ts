@@ -2,10 +2,10 @@
 // the router calls this inside worker threads, the simulated engine directly on its short prompts.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Template } from '@huggingface/jinja';
+import type { Template } from '@huggingface/jinja';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { errorText, PointsmanError, systemReason } from '../../plugin/index.ts';
-import { flattenMessages } from './chat-messages.ts';
+import { parseTemplate, renderChat } from './chat-template.ts';
 
 /** How a chat is rendered. */
 export interface RenderChatOptions {
@@ -39,6 +39,8 @@ export interface TextTokenizer {
    * @throws PointsmanError PM_TOKENIZER_FAILED
    */
   decode(ids: Iterable<number>): string;
+  /** Frees what is not this language's own memory; absent = there is none. */
+  dispose?(): Promise<void>;
 }
 
 /**
@@ -69,30 +71,7 @@ export function loadTextTokenizer(tokenizerPath: string, templatePath: string | 
         throw failed('encode a text', cause);
       }
     },
-    renderChat(messages, options) {
-      if (template === null) {
-        throw new PointsmanError(
-          'PM_CHAT_TEMPLATE',
-          `the tokenizer ${tokenizerPath} has no chat template; name one, or send completions`,
-        );
-      }
-      const flat = flattenMessages(messages);
-      try {
-        return template.render({
-          ...options.variables,
-          ...specialTokens,
-          messages: flat,
-          ...(options.tools === undefined ? null : { tools: options.tools }),
-          add_generation_prompt: options.addGenerationPrompt,
-        });
-      } catch (cause) {
-        throw new PointsmanError(
-          'PM_CHAT_TEMPLATE',
-          `the chat template cannot render these ${flat.length} messages: ${errorText(cause)}`,
-          { cause },
-        );
-      }
-    },
+    renderChat: (messages, options) => renderChat(template, specialTokens, tokenizerPath, messages, options),
     decode(ids) {
       const list = Array.from(ids);
       // The library refuses an empty list.
@@ -135,12 +114,7 @@ function loadTemplate(
 ): Template | null {
   const path = templatePath ?? configPath;
   const text = templatePath === null ? config.chat_template : readText(templatePath);
-  if (typeof text !== 'string') return null;
-  try {
-    return new Template(text);
-  } catch (cause) {
-    throw invalid(path, `holds no chat template that parses (${errorText(cause)})`, cause);
-  }
+  return typeof text === 'string' ? parseTemplate(text, path) : null;
 }
 
 function readText(path: string): string {
