@@ -75,7 +75,7 @@ describe('the tokenizer of a GGUF model', () => {
     const long = 'the train '.repeat(50_000);
     const running = pool.encodePrompt(long, true);
     const closed = pool.close();
-    expect((await running).length).toBe(100_001);
+    expect(await running).toEqual(tokenizer.encode(long));
     await closed;
     expect(tokenizer.encode('still here').length).toBeGreaterThan(1);
   });
