@@ -54,6 +54,7 @@ export function dialectOf(worker: Worker, dialects: ReadonlyMap<string, EngineDi
 
 /** Why requests cannot be written for a worker as things stand, in a sentence; null when they can. */
 export function dialectProblem(worker: Worker): string | null {
+  if (worker.spec.dialect === IN_PROCESS) return null;
   try {
     dialectOf(worker, DIALECTS);
     return null;
