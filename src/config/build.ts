@@ -239,6 +239,7 @@ function buildWorker(
             enforcement: value.kv_transfer_enforcement,
             weight: value.kv_transfer_preferred_weight,
           },
+    hintForm: value.kv_hint_form,
     capabilities: value.capabilities,
     inProcess: inProcessEngine(value, (path) => resolve(folder, path)),
     path: ['workers', index],

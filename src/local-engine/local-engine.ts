@@ -9,7 +9,7 @@ import { readLocalRequest } from './local-request.ts';
 import { OutputText } from './output-text.ts';
 import { type Placement, placeRequest } from './place-request.ts';
 import { LocalRun } from './local-run.ts';
-import { type NamedPrompt, SequenceSlot } from './sequence-slot.ts';
+import { BLOCK_SEED, type NamedPrompt, SequenceSlot } from './sequence-slot.ts';
 import type { KvContext, LocalEngineSettings, PublishEvents } from './types.ts';
 
 /** Its blocks have other names than the router's and the simulated engine's. */
@@ -124,7 +124,7 @@ export class LocalEngine {
   }
 
   #named(tokens: Uint32Array): NamedPrompt {
-    return { tokens, ...this.#hasher.prompt(tokens) };
+    return { tokens, ...this.#hasher.prompt(tokens, BLOCK_SEED) };
   }
 
   /** Starts what can be started, in order of arrival. */

@@ -1,8 +1,11 @@
 // One sequence and the engine's book about it: which tokens it has KV of, and the blocks they make.
-import type { HashPairs } from '../kv/index.ts';
+import { blockHashSeed, type HashPairs } from '../kv/index.ts';
 import type { ExternalHasher } from '../simulator/index.ts';
 import type { KvBlocks } from './kv-blocks.ts';
 import type { KvSequence } from './types.ts';
+
+/** Seed of local hashes: there are neither adapters nor salts here. */
+export const BLOCK_SEED = blockHashSeed({});
 
 /** A prompt with the names of its full blocks. */
 export interface NamedPrompt {
@@ -133,7 +136,7 @@ export class SequenceSlot {
     const { blockSize, hasher } = this.#parts;
     const parent = index === 0 ? null : { lo: this.#sequence[at - 2]!, hi: this.#sequence[at - 1]! };
     const tokens = this.#tokens.slice(index * blockSize, (index + 1) * blockSize);
-    const { hi, lo } = hasher.next(tokens, parent, this.#external, index);
+    const { hi, lo } = hasher.next(tokens, parent, this.#external, index, BLOCK_SEED);
     this.#sequence[at] = lo;
     this.#sequence[at + 1] = hi;
   }

@@ -14,6 +14,8 @@ export interface ChunkFacts {
   readonly tokens: number;
   readonly usage: UsageNumbers | null;
   readonly finishReason: string | null;
+  /** Ids of the prompt, where the engine was asked for them; null = it tells none. */
+  readonly promptTokenIds: Uint32Array | null;
   /** `choices` is empty and usage is there: the chunk exists only because usage was asked for. */
   readonly usageOnly: boolean;
 }
@@ -28,15 +30,29 @@ export function readChunk(text: string): ChunkFacts | null {
   }
   if (!isJsonObject(parsed)) return null;
   const choices = Array.isArray(parsed.choices) ? parsed.choices : null;
-  const usage = readUsage(parsed.usage);
+  const usage = readUsage(parsed.usage, parsed.timings);
   let tokens = 0;
   let finishReason: string | null = null;
+  let promptTokenIds = tokenIds(parsed.prompt_token_ids);
   for (const choice of choices ?? []) {
     if (!isJsonObject(choice)) continue;
     tokens += tokensOf(choice);
     if (typeof choice.finish_reason === 'string') finishReason = choice.finish_reason;
+    promptTokenIds ??= tokenIds(choice.prompt_token_ids);
   }
-  return { tokens, usage, finishReason, usageOnly: choices?.length === 0 && usage !== null };
+  return { tokens, usage, finishReason, promptTokenIds, usageOnly: choices?.length === 0 && usage !== null };
+}
+
+/** Chat answers name the ids once, completions in each choice. */
+function tokenIds(value: unknown): Uint32Array | null {
+  if (!Array.isArray(value)) return null;
+  const ids = new Uint32Array(value.length);
+  for (let at = 0; at < value.length; at += 1) {
+    const id: unknown = value[at];
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > 0xffffffff) return null;
+    ids[at] = id;
+  }
+  return ids;
 }
 
 function tokensOf(choice: JsonObject): number {
@@ -60,12 +76,23 @@ function hasContent(value: unknown): boolean {
   return typeof value === 'string' || Array.isArray(value) ? value.length > 0 : false;
 }
 
-function readUsage(value: unknown): UsageNumbers | null {
-  if (!isJsonObject(value)) return null;
+/** @param timings llama.cpp's own account, which stands in where the usage does not say what was cached. */
+function readUsage(value: unknown, timings: unknown): UsageNumbers | null {
+  const timed = isJsonObject(timings) ? timings : null;
+  if (!isJsonObject(value)) {
+    const cachedTokens = countOrNull(timed?.cache_n);
+    const computed = countOrNull(timed?.prompt_n);
+    if (cachedTokens === null || computed === null) return null;
+    return {
+      promptTokens: cachedTokens + computed,
+      cachedTokens,
+      outputTokens: countOrNull(timed?.predicted_n),
+    };
+  }
   const details = isJsonObject(value.prompt_tokens_details) ? value.prompt_tokens_details : null;
   return {
     promptTokens: countOrNull(value.prompt_tokens),
-    cachedTokens: countOrNull(details?.cached_tokens),
+    cachedTokens: countOrNull(details?.cached_tokens) ?? countOrNull(timed?.cache_n),
     outputTokens: countOrNull(value.completion_tokens),
   };
 }
