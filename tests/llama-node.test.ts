@@ -1,6 +1,6 @@
 // The road end to end on a real engine: the official client, the gateway, llama.cpp in this process on a model that the test writes.
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -169,6 +169,21 @@ describe('four requests at the same time', () => {
     await until('the booking is released', () => on.core.road.activeBookings() === 0);
     const answer = await sdk.completions.create({ model: 'tiny', prompt: 'a town', max_tokens: 3 });
     expect(answer.usage?.completion_tokens).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('the documented files', () => {
+  it.each([
+    ['README.md', 'No server at all'],
+    ['docs/engines/llamacpp.md', '## In this process'],
+  ])('of %s serve', async (page, heading) => {
+    const text = readFileSync(page, 'utf8');
+    const [, block = ''] = /```yaml\n([\s\S]*?)```/.exec(text.slice(text.indexOf(heading))) ?? [];
+    const listen = 'listen: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\n';
+    const on = await router(block.replace('./model.gguf', join(folder, 'tiny.gguf')) + listen);
+    const messages = [{ role: 'user' as const, content: 'what is on the track' }];
+    const answer = await client(on.url).chat.completions.create({ model: 'my-model', messages, max_tokens: 4 });
+    expect(answer.usage?.completion_tokens).toBeGreaterThan(0);
   });
 });
 

@@ -33,8 +33,9 @@ function yamlOf(page: string, heading: string, url: string): string {
     .concat('listen: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\n');
 }
 
+const PAGE = 'docs/engines/llamacpp.md';
 const documented = (double: LlamaServerDouble): Promise<RunningRouter> =>
-  router(yamlOf('docs/engines/llamacpp.md', '## llama-server', double.url));
+  router(yamlOf(PAGE, '## llama-server', double.url));
 
 describe("llama.cpp's server behind the gateway", () => {
   it('runs from the documented files, each session in a slot of its own, with what was predicted', async () => {
@@ -62,10 +63,17 @@ describe("llama.cpp's server behind the gateway", () => {
     expect(on.core.fleet.workers()[0]?.engine).toMatchObject({ dialect: 'llamacpp', description: { ranks: 4 } });
   });
 
+  it('runs from the quick start of the README', async () => {
+    const on = await router(yamlOf('README.md', "llama.cpp's server", (await llamaServer()).url));
+    const answer = await client(on.url).completions.create({ model: 'my-model', prompt: 'on the town', max_tokens: 2 });
+    expect(answer.usage?.completion_tokens).toBe(2);
+    expect(on.readiness().reasons).toEqual([]);
+  });
+
   it('believes in one prompt per slot: the last one', async () => {
     const double = await llamaServer({ slots: 1 });
     const on = await router(
-      yamlOf('docs/engines/llamacpp.md', '## llama-server', double.url).replace('count: 4', 'count: 1'),
+      yamlOf(PAGE, '## llama-server', double.url).replace('count: 4', 'count: 1'),
     );
     const sdk = client(on.url);
     const cached = async (prompt: string): Promise<readonly unknown[]> => {

@@ -16,6 +16,15 @@ export { ExternalHasher } from './core/external-chain.ts';
 export type { RetainDirective } from './core/hint-payloads.ts';
 export { type HintPlan, planHints, type WorkPlan } from './core/hint-plan.ts';
 export { type RetainAction, type RetainDeclaration, Retentions } from './core/retentions.ts';
+export { DOUBLE_FAULT_NAMES, type DoubleFaults, readDoubleFault } from './doubles/double-faults.ts';
+export type { DoubleRequest } from './doubles/double-server.ts';
+export {
+  type DoubleHints,
+  startVllmDouble,
+  type VllmDouble,
+  type VllmDoubleOptions,
+} from './doubles/vllm-double.ts';
+export { readVllmServe, VLLM_SERVE_DEFAULTS, type VllmServe } from './doubles/vllm-serve.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,
