@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningRouter } from '../src/cli/running-router.ts';
@@ -20,7 +19,9 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function live(...workers: readonly string[]): Promise<{ on: RunningRouter; sdk: OpenAI }> {
   const gguf = join(folder, 'tiny.gguf');
-  const lines = workers.map((keys, at) => `  - { id: ${at + 1}, dialect: llamacpp-node, gguf: "${gguf}", ${keys} }`);
+  const lines = workers.map(
+    (keys, at) => `  - { id: ${at + 1}, dialect: llamacpp-node, gguf: "${gguf}", ${keys} }`,
+  );
   const on = await router(`
 listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
@@ -72,7 +73,9 @@ describe('the model that tests write', () => {
   it('has the same bytes on every machine', () => {
     const bytes = tinyGguf();
     expect(bytes.length).toBe(489_024);
-    expect(createHash('sha256').update(bytes).digest('hex')).toBe('d3ee4f3ad34119f1936efb5db79945a71c393dc8dd0208a15ae7e4d79ceb5560');
+    expect(createHash('sha256').update(bytes).digest('hex')).toBe(
+      'd3ee4f3ad34119f1936efb5db79945a71c393dc8dd0208a15ae7e4d79ceb5560',
+    );
   });
 });
 
@@ -126,8 +129,10 @@ describe('what is reported as cached is what the index predicted', () => {
 describe('four requests at the same time', () => {
   it('are streamed beside each other, and leave the loop to others', async () => {
     const { on, sdk } = await live('sequences: 4, context_tokens: 8192');
-    const delay = monitorEventLoopDelay({ resolution: 5 });
-    delay.enable();
+    let turns = 0;
+    const turning = setInterval(() => {
+      turns += 1;
+    }, 1);
     const texts = await Promise.all(
       [1, 2, 3, 4].map(async (topic) => {
         const stream = await sdk.completions.create({
@@ -139,11 +144,10 @@ describe('four requests at the same time', () => {
         return text;
       }),
     );
-    delay.disable();
+    clearInterval(turning);
     expect(texts.every((text) => text.length > 0)).toBe(true);
-    // Together they compute for much longer than the loop stood still once, however busy the machine is.
-    console.log(`the loop was late by at most ${(delay.max / 1e6).toFixed(1)} ms, ${(delay.mean / 1e6).toFixed(1)} ms on average`);
-    expect(delay.percentile(50) / 1e6).toBeLessThan(50);
+    // It turned again and again while they were computed.
+    expect(turns).toBeGreaterThan(20);
     expect(on.core.road.activeBookings()).toBe(0);
   });
 
@@ -182,7 +186,11 @@ describe('the documented files', () => {
     const listen = 'listen: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\n';
     const on = await router(block.replace('./model.gguf', join(folder, 'tiny.gguf')) + listen);
     const messages = [{ role: 'user' as const, content: 'what is on the track' }];
-    const answer = await client(on.url).chat.completions.create({ model: 'my-model', messages, max_tokens: 4 });
+    const answer = await client(on.url).chat.completions.create({
+      model: 'my-model',
+      messages,
+      max_tokens: 4,
+    });
     expect(answer.usage?.completion_tokens).toBeGreaterThan(0);
   });
 });
@@ -191,8 +199,6 @@ describe('a start that cannot be', () => {
   it('names the worker and the file', async () => {
     const missing = join(folder, 'none.gguf');
     const yaml = `models: { tiny: {} }\nworkers:\n  - { dialect: llamacpp-node, gguf: "${missing}" }\n`;
-    await expect(router(yaml)).rejects.toThrow(
-      `models.tiny.tokens: ${missing} does not exist`,
-    );
+    await expect(router(yaml)).rejects.toThrow(`models.tiny.tokens: ${missing} does not exist`);
   });
 });

@@ -1,5 +1,5 @@
 // The workers of a configuration that are engines in this process, behind the ports of those elsewhere: transport, events, health, load.
-import { type ConfigProblem, type RouterConfig, type WorkerConfig } from '../config/index.ts';
+import type { ConfigProblem, RouterConfig, WorkerConfig } from '../config/index.ts';
 import type { EngineTransport, ReportedLoad } from '../engines/index.ts';
 import type { KvEventReplay } from '../events/index.ts';
 import type { Probe } from '../fleet/index.ts';
@@ -40,7 +40,13 @@ export class LocalEngines {
       } catch (thrown) {
         if (!(thrown instanceof PointsmanError)) throw thrown;
         const path = [...worker.path, thrown.code === 'PM_LLAMA_MODEL' ? 'gguf' : 'dialect'];
-        problems.push({ severity: 'error', code: thrown.code, path, anchor: 'value', message: thrown.message });
+        problems.push({
+          severity: 'error',
+          code: thrown.code,
+          path,
+          anchor: 'value',
+          message: thrown.message,
+        });
       }
     }
     return problems;
@@ -76,7 +82,9 @@ export class LocalEngines {
       let over = false;
       queueMicrotask(() => {
         if (over) return;
-        sink.failed(new PointsmanError('PM_ENGINE_UNREACHABLE', `worker ${spec.id} is not running in this process`));
+        sink.failed(
+          new PointsmanError('PM_ENGINE_UNREACHABLE', `worker ${spec.id} is not running in this process`),
+        );
       });
       return {
         abort() {

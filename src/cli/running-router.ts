@@ -18,9 +18,9 @@ import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { fleetLog } from './fleet-log.ts';
 import { snapshotsOf } from './index-snapshots.ts';
+import { LocalEngines } from './local-engines.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
-import { LocalEngines } from './local-engines.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
@@ -191,7 +191,13 @@ async function start(
   const probe = locals.probe(createHttpProbe({ asks, clock, log }));
   const wanted = (): boolean => live.config.observe.engineLoad || live.config.router.engineLoad === 'blend';
   const heard = reportsInto(core.scheduler.engineLoads, core.blockSizes, clock);
-  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: locals.loads(askReportedLoad), heard, clock });
+  const reportedLoads = new ReportedLoads({
+    fleet,
+    wanted,
+    ask: locals.loads(askReportedLoad),
+    heard,
+    clock,
+  });
   onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,

@@ -50,7 +50,10 @@ function buildSelectionService(
 export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
   const { limits, router, containment } = file;
   const models = new Map(
-    Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder, ggufOf(file, name))]),
+    Object.entries(file.models).map(([name, value]) => [
+      name,
+      buildModel(name, value, folder, ggufOf(file, name)),
+    ]),
   );
   return {
     listen: file.listen,

@@ -59,7 +59,9 @@ export class LocalAnswer {
       const text = this.#text;
       const written = isChat ? { message: { role: 'assistant', content: text } } : { text };
       const kind = isChat ? 'chat.completion' : 'text_completion';
-      this.#sink.data(Buffer.from(JSON.stringify(this.#object(kind, [choice(written, finishReason)], usage))));
+      this.#sink.data(
+        Buffer.from(JSON.stringify(this.#object(kind, [choice(written, finishReason)], usage))),
+      );
     }
     const { cachedTokens, outputTokens, promptTokens } = usage;
     this.#sink.finished({ promptTokens, cachedTokens, outputTokens, finishReason, source: 'usage' });
@@ -92,7 +94,12 @@ function written({ cachedTokens, outputTokens, promptTokens }: LocalUsage): obje
 
 function wantsUsage(body: EngineRequest['body']): boolean {
   const options = body?.stream_options;
-  return typeof options === 'object' && options !== null && 'include_usage' in options && options.include_usage === true;
+  return (
+    typeof options === 'object' &&
+    options !== null &&
+    'include_usage' in options &&
+    options.include_usage === true
+  );
 }
 
 function reported(outcome: SimulatedHintOutcome): ReportedHintOutcome {

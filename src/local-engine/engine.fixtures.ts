@@ -4,10 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { engineRequestFixture } from '../../tests/gateway-fixtures.ts';
 import { writeTinyGguf } from '../../tests/support/tiny-gguf.ts';
-import { systemClock } from '../cli/system-clock.ts';
 import type { EngineReport, EngineRequest, ReportedHintOutcome } from '../engines/index.ts';
 import type { KvEvent } from '../events/index.ts';
-import { type PointsmanError, seededRng } from '../plugin/index.ts';
+import { type Clock, type PointsmanError, seededRng } from '../plugin/index.ts';
 import { loadNodeLlama } from '../tokens/index.ts';
 import { openLlamaContext } from './llama-context.ts';
 import { LocalEngine } from './local-engine.ts';
@@ -31,9 +30,21 @@ export interface TestEngine {
   /** Names of blocks by the engine's own account. */
   resident(): Set<bigint>;
   /** Sends a completion of token ids and waits for its end. */
-  ask(tokens: readonly number[], over?: Partial<EngineRequest>, body?: Readonly<Record<string, unknown>>): Promise<Heard>;
+  ask(
+    tokens: readonly number[],
+    over?: Partial<EngineRequest>,
+    body?: Readonly<Record<string, unknown>>,
+  ): Promise<Heard>;
   close(): Promise<void>;
 }
+
+const CLOCK: Clock = {
+  now: () => performance.now(),
+  schedule(delayMs, work) {
+    const timer = setTimeout(work, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
 
 const SETTINGS: LocalEngineSettings = {
   model: 'tiny',
@@ -57,7 +68,7 @@ export async function testEngine(over: Partial<LocalEngineSettings> = {}): Promi
   const engine = new LocalEngine({
     settings,
     context,
-    clock: systemClock(),
+    clock: CLOCK,
     rng: seededRng(7),
     publish(batch) {
       events.push(...batch);

@@ -100,7 +100,10 @@ export class HintWork {
         const rows = this.#rowsOf(plan.blockHashes);
         const declarer = declarerOf(request, null);
         if (plan.priority === 0) return this.#unretain(rows, declarer);
-        return this.#declare(rows, declared(newAction(request, plan), declarer, plan.priority, now + plan.ttlMs));
+        return this.#declare(
+          rows,
+          declared(newAction(request, plan), declarer, plan.priority, now + plan.ttlMs),
+        );
       }
       case 'retain-ranges':
         return { outcome: 'deferred' };
@@ -130,7 +133,10 @@ export class HintWork {
     for (const directive of [...plan.directives].sort((a, b) => startOf(a) - startOf(b))) {
       const first = Math.max(from, Math.floor(startOf(directive) / this.#blockSize));
       const { end: endToken, priority, ttlMs } = directive;
-      const end = Math.min(slot.blockCount, endToken === null ? slot.blockCount : Math.ceil(endToken / this.#blockSize));
+      const end = Math.min(
+        slot.blockCount,
+        endToken === null ? slot.blockCount : Math.ceil(endToken / this.#blockSize),
+      );
       if (end <= first) continue;
       from = end;
       const rows = Array.from({ length: end - first }, (_, index) => slot.rowAt(first + index));
@@ -166,7 +172,9 @@ export class HintWork {
 
   /** A block goes only with everything behind it in its sequence, so that of each only an end that is named throughout is given up. */
   #evict(rows: readonly number[], declarer: string): Result {
-    const named = new Set(rows.filter((row) => row >= 0 && !this.#retentions.isRetainedByOthers(row, declarer)));
+    const named = new Set(
+      rows.filter((row) => row >= 0 && !this.#retentions.isRetainedByOthers(row, declarer)),
+    );
     for (const slot of this.#slots) {
       if (slot.busy) continue;
       let keep = slot.blockCount;

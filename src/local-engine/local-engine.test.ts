@@ -139,7 +139,10 @@ describe('requests at the same time', () => {
     const stems = [ids(60, 1), ids(90, 2), ids(33, 3)];
     const waves: Promise<unknown>[] = [];
     for (let at = 0; at < 60; at += 1) {
-      const prompt = [...(stems[rng.integer(3)] ?? []).slice(0, 10 + rng.integer(80)), ...ids(1 + rng.integer(40), at)];
+      const prompt = [
+        ...(stems[rng.integer(3)] ?? []).slice(0, 10 + rng.integer(80)),
+        ...ids(1 + rng.integer(40), at),
+      ];
       const exchange = on.engine.dispatch(
         engineRequestFixture({
           tokens: Uint32Array.from(prompt),
@@ -148,7 +151,8 @@ describe('requests at the same time', () => {
         }),
         { head() {}, data() {}, tokens() {}, finished() {}, failed() {} },
       );
-      if (rng.integer(4) === 0) waves.push(Promise.resolve().then(() => setImmediate(() => exchange.abort())));
+      if (rng.integer(4) === 0)
+        waves.push(Promise.resolve().then(() => setImmediate(() => exchange.abort())));
       if (rng.integer(5) === 0) await new Promise((resolve) => setTimeout(resolve, rng.integer(4)));
     }
     // A request behind all others: when it is through, they are.
@@ -165,7 +169,11 @@ describe('an aborted request', () => {
     let heard = 0;
     let report: EngineReport | null = null;
     const exchange = on.engine.dispatch(
-      engineRequestFixture({ tokens: Uint32Array.from(ids(50, 1)), stream: true, body: { max_tokens: 1900, ignore_eos: true } }),
+      engineRequestFixture({
+        tokens: Uint32Array.from(ids(50, 1)),
+        stream: true,
+        body: { max_tokens: 1900, ignore_eos: true },
+      }),
       {
         head() {},
         data() {},
@@ -198,7 +206,8 @@ describe('an aborted request', () => {
       finished() {},
       failed() {},
     });
-    while (!on.events.some(({ kind }) => kind === 'stored')) await new Promise((resolve) => setImmediate(resolve));
+    while (!on.events.some(({ kind }) => kind === 'stored'))
+      await new Promise((resolve) => setImmediate(resolve));
     exchange.abort();
     const { report } = await on.ask(prompt);
     expect(began).toBe(true);
@@ -211,7 +220,11 @@ describe('an aborted request', () => {
     const on = await start({ sequences: 1 });
     let heard = 0;
     const exchange = on.engine.dispatch(
-      engineRequestFixture({ tokens: Uint32Array.from(ids(20, 1)), stream: true, body: { max_tokens: 40, ignore_eos: true } }),
+      engineRequestFixture({
+        tokens: Uint32Array.from(ids(20, 1)),
+        stream: true,
+        body: { max_tokens: 40, ignore_eos: true },
+      }),
       {
         head() {},
         data() {},
@@ -291,7 +304,10 @@ describe('hints', () => {
     const on = await start();
     const { outcomes, report } = await on.ask(
       ids(20, 1),
-      hint(['kv.fetch@1.0', { source_control_endpoint: 'tcp://x:1', block_hashes: [] }], ['kv.other@3.0', {}]),
+      hint(
+        ['kv.fetch@1.0', { source_control_endpoint: 'tcp://x:1', block_hashes: [] }],
+        ['kv.other@3.0', {}],
+      ),
     );
     expect(outcomes.map(({ outcome, reason }) => [outcome, reason])).toEqual([
       ['rejected', 'unsupported'],

@@ -6,9 +6,9 @@ import { ExternalHasher, planHints } from '../simulator/index.ts';
 import { LocalAnswer } from './answer.ts';
 import { HintWork, LOCAL_ACTIONS } from './hint-work.ts';
 import { readLocalRequest } from './local-request.ts';
+import { LocalRun } from './local-run.ts';
 import { OutputText } from './output-text.ts';
 import { type Placement, placeRequest } from './place-request.ts';
-import { LocalRun } from './local-run.ts';
 import { BLOCK_SEED, type NamedPrompt, SequenceSlot } from './sequence-slot.ts';
 import type { KvContext, LocalEngineSettings, PublishEvents } from './types.ts';
 
@@ -97,7 +97,8 @@ export class LocalEngine {
   /** Ends what runs and waits, and frees the memory. */
   async close(): Promise<void> {
     this.#closed = true;
-    const lost = (): PointsmanError => new PointsmanError('PM_ENGINE_LOST', 'the engine in this process stopped');
+    const lost = (): PointsmanError =>
+      new PointsmanError('PM_ENGINE_LOST', 'the engine in this process stopped');
     for (const run of [...this.#waiting.splice(0), ...this.#running]) run.fail(lost());
     await Promise.all(this.#served);
     await this.#parts.context.close();
@@ -105,7 +106,8 @@ export class LocalEngine {
 
   #take(run: LocalRun, request: EngineRequest): void {
     const { clock, context, rng, settings } = this.#parts;
-    if (this.#closed) throw new PointsmanError('PM_ENGINE_UNREACHABLE', 'the engine in this process has stopped');
+    if (this.#closed)
+      throw new PointsmanError('PM_ENGINE_UNREACHABLE', 'the engine in this process has stopped');
     const asked = readLocalRequest(request, this.#room, Math.floor(rng.next() * 2 ** 32));
     const stranger = asked.tokens.find((token) => !context.knows(token));
     if (stranger !== undefined) {
@@ -115,7 +117,9 @@ export class LocalEngine {
     }
     if (this.#waiting.length >= settings.maxWaiting && this.#slots.every(({ busy }) => busy)) {
       const sentence = `the engine in this process has ${this.#waiting.length} requests waiting (max_waiting)`;
-      throw new PointsmanError('PM_ENGINE_FAILED', sentence, { details: { engine_status: 503, retry_after: '1' } });
+      throw new PointsmanError('PM_ENGINE_FAILED', sentence, {
+        details: { engine_status: 503, retry_after: '1' },
+      });
     }
     run.accept(request, asked, this.#named(asked.tokens), planHints(request.hint, LOCAL_ACTIONS));
     run.answer = new LocalAnswer(request, run.guarded(), clock.now());
@@ -165,7 +169,8 @@ export class LocalEngine {
     const { clock } = this.#parts;
     let finish: (() => void) | null = null;
     try {
-      const cachedTokens = from === null ? await this.#kept(slot) : await this.#copied(run, slot, from, blocks);
+      const cachedTokens =
+        from === null ? await this.#kept(slot) : await this.#copied(run, slot, from, blocks);
       if (!run.isOver) {
         run.answer?.begin(this.#hints.admitted(run.hinted, clock.now()));
         this.#publish();
@@ -216,13 +221,20 @@ export class LocalEngine {
     const session = run.hinted.sessionId;
     const last = tokens.length - 1;
     while (slot.length < last) {
-      const chunk = tokens.subarray(slot.length, Math.min(last, slot.length + this.#parts.settings.batchTokens));
+      const chunk = tokens.subarray(
+        slot.length,
+        Math.min(last, slot.length + this.#parts.settings.batchTokens),
+      );
       await slot.kv.extend(chunk);
       this.#enter(slot, chunk, prompt, session);
       await run.resumed();
       if (run.isOver) return null;
     }
-    const text = new OutputText((some, before) => this.#parts.context.textOf(some, before), asked.stops, tokens);
+    const text = new OutputText(
+      (some, before) => this.#parts.context.textOf(some, before),
+      asked.stops,
+      tokens,
+    );
     let outputTokens = 0;
     let finishReason: 'stop' | 'length' = 'length';
     let computed = tokens[last] ?? 0;
@@ -239,7 +251,10 @@ export class LocalEngine {
       if (run.isOver) return null;
     }
     run.answer?.text(text.end());
-    return () => run.end(() => run.answer?.finish(finishReason, { promptTokens: tokens.length, cachedTokens, outputTokens }));
+    return () =>
+      run.end(() =>
+        run.answer?.finish(finishReason, { promptTokens: tokens.length, cachedTokens, outputTokens }),
+      );
   }
 
   /** Books what was computed, which must be what the sequence has. */
@@ -265,4 +280,3 @@ function asEngineError(thrown: unknown): PointsmanError {
     details: { engine_status: 500 },
   });
 }
-

@@ -31,7 +31,10 @@ const UNSUPPORTED: readonly (readonly [string, (value: unknown) => boolean])[] =
   ['echo', (value) => value === false],
   ['suffix', (value) => value === ''],
   ['logit_bias', isEmptyObject],
-  ['response_format', (value) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'text'],
+  [
+    'response_format',
+    (value) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'text',
+  ],
 ];
 
 /**
@@ -56,7 +59,8 @@ export function readLocalRequest(request: EngineRequest, room: number, seed: num
       `the prompt has ${tokens.length} tokens, but a sequence of this engine holds ${room}, with at least one of answer`,
     );
   }
-  const asked = body.max_completion_tokens ?? body.max_tokens ?? (api === 'completions' ? request.maxOutputTokens : room);
+  const asked =
+    body.max_completion_tokens ?? body.max_tokens ?? (api === 'completions' ? request.maxOutputTokens : room);
   return {
     tokens,
     maxOutputTokens: Math.min(whole(asked, 'max_tokens', 1, Number.MAX_SAFE_INTEGER), room - tokens.length),
@@ -80,7 +84,9 @@ function stopsOf(value: unknown): readonly string[] {
   const texts = list.filter((stop): stop is string => typeof stop === 'string' && stop !== '');
   const fits = texts.length === list.length && texts.length <= MAX_STOPS;
   if (fits && texts.every((stop) => stop.length <= MAX_STOP_LENGTH)) return texts;
-  throw refused(`stop must be a text or up to ${MAX_STOPS} of them, each of 1 to ${MAX_STOP_LENGTH} characters`);
+  throw refused(
+    `stop must be a text or up to ${MAX_STOPS} of them, each of 1 to ${MAX_STOP_LENGTH} characters`,
+  );
 }
 
 function decimal(value: unknown, field: string, least: number, most: number, fallback: number): number {
@@ -91,7 +97,8 @@ function decimal(value: unknown, field: string, least: number, most: number, fal
 
 function whole(value: unknown, field: string, least: number, most: number): number {
   const number = typeof value === 'bigint' ? Number(value) : value;
-  if (typeof number === 'number' && Number.isInteger(number) && number >= least) return Math.min(number, most);
+  if (typeof number === 'number' && Number.isInteger(number) && number >= least)
+    return Math.min(number, most);
   throw refused(`${field} must be a whole number of at least ${least}`);
 }
 

@@ -48,7 +48,11 @@ export class LocalRun {
 
   /** The engine takes it. */
   accept(request: EngineRequest, asked: LocalRequest, prompt: NamedPrompt, hints: HintPlan): void {
-    const hinted = { hints, sessionId: request.session?.sessionId ?? null, promptTokens: asked.tokens.length };
+    const hinted = {
+      hints,
+      sessionId: request.session?.sessionId ?? null,
+      promptTokens: asked.tokens.length,
+    };
     this.#accepted = { asked, prompt, hinted };
   }
 
@@ -106,7 +110,8 @@ export class LocalRun {
   }
 
   #known(): Accepted {
-    if (this.#accepted === null) throw new PointsmanError('PM_ENGINE_FAILED', 'the request was not accepted yet');
+    if (this.#accepted === null)
+      throw new PointsmanError('PM_ENGINE_FAILED', 'the request was not accepted yet');
     return this.#accepted;
   }
 }

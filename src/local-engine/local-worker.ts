@@ -38,7 +38,13 @@ export async function startLocalWorker(
     throw thrown;
   });
   const events = new LocalEventStream(clock);
-  const engine = new LocalEngine({ settings, context, clock, rng, publish: (batch) => events.publish(batch) });
+  const engine = new LocalEngine({
+    settings,
+    context,
+    clock,
+    rng,
+    publish: (batch) => events.publish(batch),
+  });
   const address = LOCAL_EVENTS + name;
   const { batchTokens, blockSize, model } = settings;
   return {

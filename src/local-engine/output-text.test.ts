@@ -30,22 +30,36 @@ describe('OutputText', () => {
 
   it('holds back what may become a stop', () => {
     const output = new OutputText(textOf, ['END', 'EX'], new Uint32Array(0));
-    expect([...'aENEXb'].map((letter) => output.push(letter.charCodeAt(0)))).toEqual(['a', '', '', 'EN', '', '']);
+    expect([...'aENEXb'].map((letter) => output.push(letter.charCodeAt(0)))).toEqual([
+      'a',
+      '',
+      '',
+      'EN',
+      '',
+      '',
+    ]);
     expect(output.stopped).toBe(true);
   });
 
   it('shows any text unchanged up to its first stop', () => {
     const texts = fc.string({ unit: 'grapheme', maxLength: 30 });
     fc.assert(
-      fc.property(texts, fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 3 }), (text, stops) => {
-        const clean = Buffer.from(text).toString('utf8');
-        const first = Math.min(...stops.map((stop) => clean.indexOf(stop)).filter((at) => at >= 0), clean.length);
-        const answer = shown(clean, stops);
-        expect(answer.stopped).toBe(stops.some((stop) => clean.includes(stop)));
-        if (!answer.stopped) expect(answer.text).toBe(clean);
-        // Of stops that overlap, the one that is complete first ends the text.
-        else expect(clean.startsWith(answer.text) && answer.text.length >= first).toBe(true);
-      }),
+      fc.property(
+        texts,
+        fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 3 }),
+        (text, stops) => {
+          const clean = Buffer.from(text).toString('utf8');
+          const first = Math.min(
+            ...stops.map((stop) => clean.indexOf(stop)).filter((at) => at >= 0),
+            clean.length,
+          );
+          const answer = shown(clean, stops);
+          expect(answer.stopped).toBe(stops.some((stop) => clean.includes(stop)));
+          if (!answer.stopped) expect(answer.text).toBe(clean);
+          // Of stops that overlap, the one that is complete first ends the text.
+          else expect(clean.startsWith(answer.text) && answer.text.length >= first).toBe(true);
+        },
+      ),
     );
   });
 });

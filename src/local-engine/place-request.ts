@@ -44,7 +44,8 @@ export function placeRequest(
     }
   }
   if (holder === victim) return { slot: victim, blocks: best, from: null };
-  if (!holder.busy && holder.blockCount - best <= TAIL_BLOCKS) return { slot: holder, blocks: best, from: null };
+  if (!holder.busy && holder.blockCount - best <= TAIL_BLOCKS)
+    return { slot: holder, blocks: best, from: null };
   if (best < WORTH_COPYING * holder.blockCount)
     return { slot: victim, blocks: victim.commonBlocks(prompt, most), from: null };
   return { slot: victim, blocks: best, from: holder };
@@ -66,7 +67,9 @@ function leastWorth(
     if (slot.busy) continue;
     const priority = priorityOf(slot, slot.commonBlocks(prompt, most));
     const isLess =
-      least === null || priority < leastPriority || (priority === leastPriority && slot.lastUsed < least.lastUsed);
+      least === null ||
+      priority < leastPriority ||
+      (priority === leastPriority && slot.lastUsed < least.lastUsed);
     if (!isLess) continue;
     least = slot;
     leastPriority = priority;

@@ -19,6 +19,11 @@ export { type RetainAction, type RetainDeclaration, Retentions } from './core/re
 export { DOUBLE_FAULT_NAMES, type DoubleFaults, readDoubleFault } from './doubles/double-faults.ts';
 export type { DoubleRequest } from './doubles/double-server.ts';
 export {
+  type LlamaServerDouble,
+  type LlamaServerOptions,
+  startLlamaServer,
+} from './doubles/llamacpp/llamacpp-double.ts';
+export {
   type DoubleHints,
   startVllmDouble,
   type VllmDouble,

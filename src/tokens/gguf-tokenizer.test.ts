@@ -58,8 +58,12 @@ describe('the tokenizer of a GGUF model', () => {
         (thrown: Error) => thrown.message,
       );
     };
-    expect(await refusal(new Uint8Array(100))).toMatch(/^.*bad\.gguf is no GGUF model that llama\.cpp loads \(.+\)$/);
-    expect(await refusal(tinyGguf().subarray(0, 2000))).toMatch(/bad\.gguf is no GGUF model that llama\.cpp loads/);
+    expect(await refusal(new Uint8Array(100))).toMatch(
+      /^.*bad\.gguf is no GGUF model that llama\.cpp loads \(.+\)$/,
+    );
+    expect(await refusal(tinyGguf().subarray(0, 2000))).toMatch(
+      /bad\.gguf is no GGUF model that llama\.cpp loads/,
+    );
     await expect(loadGgufTokenizer(join(folder, 'none.gguf'), null)).rejects.toMatchObject({
       code: 'PM_LLAMA_MODEL',
       message: `${join(folder, 'none.gguf')} does not exist`,
@@ -69,7 +73,13 @@ describe('the tokenizer of a GGUF model', () => {
   it('runs in threads of the pool, which end without harm to the process', async () => {
     const pool = createTokenizerPool({ tokenizer: path, template: null, threads: 2 });
     await pool.start();
-    const chat = { messages: CHAT, tools: undefined, addGenerationPrompt: true, addSpecialTokens: false, variables: {} };
+    const chat = {
+      messages: CHAT,
+      tools: undefined,
+      addGenerationPrompt: true,
+      addSpecialTokens: false,
+      variables: {},
+    };
     const text = tokenizer.renderChat(CHAT, { addGenerationPrompt: true });
     expect(await pool.encodeChat(chat)).toEqual(tokenizer.encode(text, false));
     const long = 'the train '.repeat(50_000);

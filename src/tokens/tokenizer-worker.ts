@@ -46,7 +46,9 @@ async function end(): Promise<void> {
 
 async function load(): Promise<TextTokenizer> {
   const { template, tokenizer } = files;
-  return isGguf(tokenizer) ? await loadGgufTokenizer(tokenizer, template) : loadTextTokenizer(tokenizer, template);
+  return isGguf(tokenizer)
+    ? await loadGgufTokenizer(tokenizer, template)
+    : loadTextTokenizer(tokenizer, template);
 }
 
 /** What was thrown may quote the prompt, so only its kind leaves the thread. */

@@ -147,7 +147,13 @@ class GgufWriter {
   }
 
   bytes(): Uint8Array {
-    const parts = [Buffer.from('GGUF'), u32(3), u64(this.#tensors.length), u64(this.#values), ...this.#header];
+    const parts = [
+      Buffer.from('GGUF'),
+      u32(3),
+      u64(this.#tensors.length),
+      u64(this.#values),
+      ...this.#header,
+    ];
     let offset = 0;
     for (const { name, shape, values } of this.#tensors) {
       parts.push(text(name), u32(shape.length), ...shape.map(u64), u32(0), u64(offset));

@@ -6,7 +6,14 @@ import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest, ReportedHintOutcome } from '../types.ts';
 
 /** Fields that pin a request or reach into a slot: the router's to say, whatever a client sends. */
-const ROUTERS_OWN = ['id_slot', 'cache_prompt', 'n_cache_reuse', 'request_id', 'kv_transfer_params', 'kv_hints'];
+const ROUTERS_OWN = [
+  'id_slot',
+  'cache_prompt',
+  'n_cache_reuse',
+  'request_id',
+  'kv_transfer_params',
+  'kv_hints',
+];
 
 /**
  * The call for one request. A server of several ranks is told the slot; one of a single rank chooses among its slots itself. Sessions,
@@ -27,7 +34,8 @@ export function writeCall(request: EngineRequest): EngineCall {
   const asTokens = api === 'completions' && tokens !== null;
   if (asTokens) delete fields.prompt;
   // It would go on until the context is full.
-  if (api === 'completions' && typeof fields.max_tokens !== 'number') fields.max_tokens = request.maxOutputTokens;
+  if (api === 'completions' && typeof fields.max_tokens !== 'number')
+    fields.max_tokens = request.maxOutputTokens;
   const text = stringify(fields);
   return {
     path: api === 'chat' ? '/v1/chat/completions' : '/v1/completions',

@@ -9,11 +9,14 @@ import { describeLlamaServer, readModelNames, readProps } from './describe.ts';
 import { LLAMACPP_DIALECT } from './index.ts';
 
 const worker = workerFixture({ dialect: 'llamacpp', ranks: { first: 0, count: 4 } });
-const call = (over: Parameters<typeof request>[0]) => LLAMACPP_DIALECT.call(request({ worker, rank: 2, ...over }));
+const call = (over: Parameters<typeof request>[0]) =>
+  LLAMACPP_DIALECT.call(request({ worker, rank: 2, ...over }));
 const HINT: KvHint = {
   protocol_version: '0.1',
   message_id: 'm',
-  actions: [{ action_id: 'a1', action_type: 'kv.evict', action_version: '1.0', payload: { block_hashes: [] } }],
+  actions: [
+    { action_id: 'a1', action_type: 'kv.evict', action_version: '1.0', payload: { block_hashes: [] } },
+  ],
 };
 
 describe('a call to llama.cpp', () => {
@@ -50,7 +53,14 @@ describe('a call to llama.cpp', () => {
   });
 
   it("takes a client's own slot out, and leaves the choice to a server of one rank", () => {
-    const body = { prompt: 'x', max_tokens: 1, id_slot: 3, cache_prompt: false, n_cache_reuse: 256, kv_hints: {} };
+    const body = {
+      prompt: 'x',
+      max_tokens: 1,
+      id_slot: 3,
+      cache_prompt: false,
+      n_cache_reuse: 256,
+      kv_hints: {},
+    };
     const one = workerFixture({ dialect: 'llamacpp' });
     expect(LLAMACPP_DIALECT.call(request({ worker: one, body })).body).toBe(
       '{"prompt":[1,4294967295],"max_tokens":1,"model":"tiny-sim","stream":false,"cache_prompt":true}',
@@ -75,7 +85,13 @@ describe('what a server says of itself', () => {
     );
     expect(described).toEqual({
       ...{ version: 'b6000-abc', models: ['m'], ranks: 4, maxModelLength: 4096, prefixCaching: true },
-      ...{ blockSize: null, totalKvBlocks: null, maxNumBatchedTokens: null, kvEvents: null, chatTemplate: 'T' },
+      ...{
+        blockSize: null,
+        totalKvBlocks: null,
+        maxNumBatchedTokens: null,
+        kvEvents: null,
+        chatTemplate: 'T',
+      },
     });
     expect(await describeLlamaServer(() => Promise.resolve({ status: 404, text: '' }))).toBeNull();
   });
@@ -85,7 +101,9 @@ describe('what a server says of itself', () => {
       fc.string(),
       fc.json(),
       fc.nat(PROPS.length).map((at) => PROPS.slice(0, at)),
-      fc.tuple(fc.nat(PROPS.length), fc.string()).map(([at, text]) => PROPS.slice(0, at) + text + PROPS.slice(at)),
+      fc
+        .tuple(fc.nat(PROPS.length), fc.string())
+        .map(([at, text]) => PROPS.slice(0, at) + text + PROPS.slice(at)),
     );
     fc.assert(
       fc.property(broken, (text) => {

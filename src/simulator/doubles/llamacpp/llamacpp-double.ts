@@ -13,7 +13,7 @@ import {
   type DoubleRequest,
   jsonBody,
 } from '../double-server.ts';
-import { outputToken, Slots, type SlotState } from './slots.ts';
+import { outputToken, type SlotState, Slots } from './slots.ts';
 
 /** How the server was started. */
 export interface LlamaServerOptions {
@@ -69,7 +69,8 @@ export async function startLlamaServer(options: LlamaServerOptions, port = 0): P
       },
       'POST /apply-template': (request, response) =>
         answerJson(response, 200, { prompt: rendered(options, fieldsOf(request)) }),
-      'POST /v1/completions': (request, response) => generate(options, slots, 'completions', request, response),
+      'POST /v1/completions': (request, response) =>
+        generate(options, slots, 'completions', request, response),
       'POST /v1/chat/completions': (request, response) => generate(options, slots, 'chat', request, response),
     },
   });
@@ -92,13 +93,17 @@ function generate(
   response: ServerResponse,
 ): void {
   const fields = fieldsOf(request);
-  const tokens = api === 'chat' ? encoded(options, rendered(options, fields)) : promptOf(options, fields.prompt);
+  const tokens =
+    api === 'chat' ? encoded(options, rendered(options, fields)) : promptOf(options, fields.prompt);
   if (tokens.length >= options.slotContext) {
     const sentence = `the request exceeds the available context size (${options.slotContext} tokens), try increasing it`;
     const counts = { n_prompt_tokens: tokens.length, n_ctx: options.slotContext };
     throw refusal(400, sentence, 'exceed_context_size_error', counts);
   }
-  const limit = numberOf(fields.max_completion_tokens ?? fields.max_tokens ?? fields.n_predict, LONGEST_ANSWER);
+  const limit = numberOf(
+    fields.max_completion_tokens ?? fields.max_tokens ?? fields.n_predict,
+    LONGEST_ANSWER,
+  );
   const answer = new LlamaAnswer(options, api, fields, tokens.length, response);
   const abort = slots.submit({
     tokens,
@@ -155,13 +160,16 @@ class LlamaAnswer {
   finished(): void {
     const timings = this.#timings();
     if (this.#fields.stream !== true) {
-      const content = this.#isChat ? { message: { role: 'assistant', content: this.#text } } : { text: this.#text };
+      const content = this.#isChat
+        ? { message: { role: 'assistant', content: this.#text } }
+        : { text: this.#text };
       const kind = this.#isChat ? 'chat.completion' : 'text_completion';
       const choices = [this.#choice(content, 'length')];
       answerJson(this.#response, 200, { ...this.#object(kind, choices), usage: this.#usage(), timings });
       return;
     }
-    const wantsUsage = isFields(this.#fields.stream_options) && this.#fields.stream_options.include_usage === true;
+    const wantsUsage =
+      isFields(this.#fields.stream_options) && this.#fields.stream_options.include_usage === true;
     const last = this.#choice(this.#isChat ? { delta: {} } : { text: '' }, 'length');
     this.#event([last], wantsUsage ? {} : { timings });
     if (wantsUsage) this.#event([], { usage: this.#usage(), timings });
@@ -249,7 +257,11 @@ function promptOf(options: LlamaServerOptions, prompt: unknown): number[] {
   const list: readonly unknown[] = Array.isArray(prompt) ? prompt : [];
   const tokens = list.filter((token): token is number => typeof token === 'number');
   if (tokens.length === 0 || tokens.length < list.length)
-    throw refusal(400, '"prompt" must be a string, an list of tokens, a list of mixed strings & tokens', 'invalid_request_error');
+    throw refusal(
+      400,
+      '"prompt" must be a string, an list of tokens, a list of mixed strings & tokens',
+      'invalid_request_error',
+    );
   return tokens;
 }
 
@@ -291,6 +303,10 @@ function refusalOf(failure: DoubleFailure): DoubleRefusal {
     case 'not_json':
       return refusal(500, 'parse error: invalid JSON', 'server_error');
     case 'thrown':
-      return refusal(500, failure.thrown instanceof Error ? failure.thrown.message : 'unknown', 'server_error');
+      return refusal(
+        500,
+        failure.thrown instanceof Error ? failure.thrown.message : 'unknown',
+        'server_error',
+      );
   }
 }

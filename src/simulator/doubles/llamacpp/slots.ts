@@ -106,7 +106,10 @@ export class Slots {
     if (best !== null) return best;
     return this.#slots
       .filter(({ task }) => task === null)
-      .reduce<Slot | null>((least, slot) => (least === null || slot.lastUsed < least.lastUsed ? slot : least), null);
+      .reduce<Slot | null>(
+        (least, slot) => (least === null || slot.lastUsed < least.lastUsed ? slot : least),
+        null,
+      );
   }
 
   #start(slot: Slot, request: SlotRequest): void {
