@@ -137,7 +137,7 @@ class LlamaKvSequence implements KvSequence {
 }
 
 async function* outputs(
-  evaluated: AsyncGenerator<Token, void, void | Token | Token[]>,
+  evaluated: AsyncIterable<Token>,
   seen: (output: Token) => void,
 ): AsyncGenerator<number, void, undefined> {
   for await (const output of evaluated) {
