@@ -249,7 +249,7 @@ describe('pointsman serve', () => {
     expect(await serving.ended).toEqual({ code: 2 });
     const log = serving.log();
     expect(log).toContain(
-      `${file}:5:60: workers[0].dialect: dialect "trtllm" is not available yet; available: sim, vllm`,
+      `${file}:5:60: workers[0].dialect: dialect "trtllm" is not available yet; available: sim, vllm, llamacpp`,
     );
     expect(log).toContain(
       `${file}:2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate`,

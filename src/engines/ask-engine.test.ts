@@ -138,8 +138,8 @@ describe('a worker of dialect auto', () => {
     status = 404;
     expect(await run()).toEqual({ healthy: false });
     expect(warned).toEqual([
-      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim, vllm',
-      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm',
+      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim, vllm, llamacpp',
+      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm, llamacpp',
     ]);
   });
 });
