@@ -1,5 +1,6 @@
 // Decides which ranks' caches are estimated: those whose KV events are switched off, named nowhere, silent although the engine computes
 // new blocks, or of no use. What follows for routing is the residency's; that it happens is shown in worker status, log and metrics.
+import { holdsOneSequence } from '../engines/index.ts';
 import type { EventFeed } from '../events/index.ts';
 import { type ApproximateReason, type Fleet, totalKvBlocksOf, type Worker } from '../fleet/index.ts';
 import type { ApproximateResidency, HashPairs, OwnerSlot, PromptEnd } from '../kv/index.ts';
@@ -110,6 +111,7 @@ export class ApproximateRanks implements Beliefs {
     const answered = worker.capabilities !== null || (worker.engine ?? null) !== null;
     if (answered && this.#untold.has(slot)) this.#tellAtLast(slot);
     this.#options.residency.setCapacity(slot, totalKvBlocksOf(worker));
+    this.#options.residency.setOneSequence(slot, holdsOneSequence(worker));
   }
 
   #reasonOf(worker: Worker, slot: OwnerSlot, rank: number): ApproximateReason | null {

@@ -10,11 +10,12 @@ import {
   createTokensAsker,
   DIALECTS,
 } from '../engines/index.ts';
+import { subscribeZmq, zmqReplay } from '../events/index.ts';
 import { AdapterModels, type Fleet, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, type PluginRegistry, PointsmanError } from '../plugin/index.ts';
+import { type Clock, type Logger, type PluginRegistry, PointsmanError, seededRng } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
@@ -24,6 +25,7 @@ import { FileWatch } from './file-watch.ts';
 import { FirstAnswers } from './first-answers.ts';
 import { fleetLog } from './fleet-log.ts';
 import { snapshotsOf } from './index-snapshots.ts';
+import { LocalEngines } from './local-engines.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
 import { threadModules } from './plugin-modules.ts';
@@ -119,6 +121,9 @@ async function start(
     ),
   });
   onStop(() => tokens.close());
+  const locals = new LocalEngines({ clock, log, rng: seededRng(randomInt(1, 2 ** 32)) });
+  onStop(() => locals.close());
+  if (problems.length === 0) problems.push(...(await locals.start(config)));
   if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics, log });
   onStop(() => transport.close());
@@ -128,7 +133,7 @@ async function start(
     clock,
     metrics,
     log,
-    transportFor: () => transport,
+    transportFor: ({ spec }) => (locals.has(spec.url) ? locals.transport : transport),
     roomSeed: randomInt(1, 2 ** 32),
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
@@ -162,9 +167,11 @@ async function start(
     log,
   });
   fleet.listen({
-    removed(worker) {
-      transport.forget(worker.spec.url);
-      asker.forget(worker.spec.url);
+    added: () => locals.follow(live.config),
+    removed({ spec }) {
+      transport.forget(spec.url);
+      asker.forget(spec.url);
+      locals.forget(spec.url);
     },
   });
   fleet.listen(fleetLog(log));
@@ -194,15 +201,23 @@ async function start(
           log,
           onChange: () => first.look(),
           onCut: (worker) => core.health.streamReset(worker),
+          subscribe: locals.subscribe(subscribeZmq),
+          replay: (asked) => locals.replayOf(asked.endpoint) ?? zmqReplay(asked),
         });
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
   subscriptions?.start();
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
-  const probe = createHttpProbe({ asks, clock, log });
+  const probe = locals.probe(createHttpProbe({ asks, clock, log }));
   const wanted = (): boolean => live.config.observe.engineLoad || live.config.router.engineLoad === 'blend';
   const heard = reportsInto(core.scheduler.engineLoads, core.blockSizes, clock);
-  const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, heard, clock });
+  const reportedLoads = new ReportedLoads({
+    fleet,
+    wanted,
+    ask: locals.loads(askReportedLoad),
+    heard,
+    clock,
+  });
   onStop(() => reportedLoads.close());
   const prober = new HealthProber({
     fleet,

@@ -190,7 +190,7 @@ export interface StartedTokenSources {
 export async function startTokenSources(
   config: RouterConfig,
   parts: TokenSourceParts,
-): Promise<{ readonly started: StartedTokenSources; readonly problems: readonly ConfigProblem[] }> {
+): Promise<{ readonly started: StartedTokenSources; readonly problems: ConfigProblem[] }> {
   const sources = new Map<string, TokenSource>();
   const problems = workerProblems(config);
   await Promise.all(

@@ -4,6 +4,7 @@ import { ROLES, type Role } from '../plugin/index.ts';
 import { buildAgents } from './agent-settings.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
+import { inProcessEngine, inProcessName, isInProcess } from './in-process-workers.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
@@ -50,7 +51,10 @@ function buildSelectionService(
 export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
   const { limits, router, containment } = file;
   const models = new Map(
-    Object.entries(file.models).map(([name, value]) => [name, buildModel(name, value, folder)]),
+    Object.entries(file.models).map(([name, value]) => [
+      name,
+      buildModel(name, value, folder, ggufOf(file, name)),
+    ]),
   );
   return {
     listen: file.listen,
@@ -80,7 +84,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       drainMs: limits.drain,
     },
     models,
-    workers: file.workers.map((value, index) => buildWorker(value, index, models)),
+    workers: file.workers.map((value, index) => buildWorker(value, index, file, models, folder)),
     router: {
       mode: router.mode,
       useKvEvents: router.use_kv_events,
@@ -148,7 +152,12 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
   };
 }
 
-function buildModel(name: string, value: FileValue['models'][string], folder: string): ModelConfig {
+function buildModel(
+  name: string,
+  value: FileValue['models'][string],
+  folder: string,
+  gguf: string | null,
+): ModelConfig {
   return {
     name,
     servedAs: value.served_as ?? name,
@@ -156,7 +165,7 @@ function buildModel(name: string, value: FileValue['models'][string], folder: st
     blockSize: value.block_size,
     eagle: value.eagle,
     imageTokenId: value.image_token_id,
-    tokens: buildTokens(value.tokens, folder),
+    tokens: buildTokens(value.tokens, folder, gguf),
     routingGroup: value.routing_group,
     busyThresholds: buildThresholds(value),
     prefillTokensPerSecond: value.prefill_tokens_per_second,
@@ -182,13 +191,27 @@ function buildClassifier(value: FileValue['request_classifier']): ClassifierEntr
   return { type, parameters, maxWaitMs, isolation, deadlineMs, path, typePath: [...path, 'type'] };
 }
 
+/** Model of the first worker in this process that serves a model of the file; null = there is none. */
+function ggufOf({ models, workers }: FileValue, model: string): string | null {
+  const onlyModel = Object.keys(models).length === 1 ? model : null;
+  return workers.find((worker) => isInProcess(worker) && (worker.model ?? onlyModel) === model)?.gguf ?? null;
+}
+
 /** An engine that takes longer for the ids of a text is not worth the wait. */
 const TOKENIZE_TIMEOUT_MS = 5_000;
 const TOKENIZE_CONCURRENCY = 16;
 
-/** A tokenizer without a source means `local`; nothing at all means that the engine is asked. */
-function buildTokens(value: FileValue['models'][string]['tokens'], folder: string): TokensSetting {
-  const source = value.source ?? (value.tokenizer === null ? 'engine' : 'local');
+/**
+ * A tokenizer without a source means `local`, and an engine in this process has one in its file; nothing at all means that the
+ * engine is asked.
+ */
+function buildTokens(
+  value: FileValue['models'][string]['tokens'],
+  folder: string,
+  gguf: string | null,
+): TokensSetting {
+  const tokenizer = value.tokenizer ?? (value.source === 'estimate' ? null : gguf);
+  const source = tokenizer === null ? (value.source ?? 'engine') : 'local';
   if (source === 'estimate') return { source };
   if (source === 'engine') {
     return {
@@ -200,7 +223,7 @@ function buildTokens(value: FileValue['models'][string]['tokens'], folder: strin
   return {
     source,
     renderAs: value.render_as,
-    tokenizer: resolve(folder, value.tokenizer ?? ''),
+    tokenizer: resolve(folder, tokenizer ?? ''),
     template: value.template === null ? null : resolve(folder, value.template),
   };
 }
@@ -219,13 +242,15 @@ function buildSglang(given: FileValue['workers'][number]['sglang']): SglangSetti
 function buildWorker(
   value: FileValue['workers'][number],
   index: number,
+  { workers }: FileValue,
   models: ReadonlyMap<string, ModelConfig>,
+  folder: string,
 ): WorkerConfig {
   const onlyModel = models.size === 1 ? [...models.keys()][0] : undefined;
   return {
     id: value.id,
     model: value.model ?? onlyModel ?? '',
-    url: value.url,
+    url: value.url ?? inProcessName(workers, index),
     dialect: value.dialect,
     role: value.role,
     ranks: value.ranks,
@@ -248,6 +273,7 @@ function buildWorker(
           },
     hintForm: value.kv_hint_form,
     capabilities: value.capabilities,
+    inProcess: inProcessEngine(value, (path) => resolve(folder, path)),
     path: ['workers', index],
   };
 }

@@ -1,6 +1,7 @@
 // What no single key can show: names that must exist, ids that must differ, settings that exclude each other.
 import { isIP } from 'node:net';
 import { ROLES } from '../plugin/index.ts';
+import { checkInProcess } from './in-process-workers.ts';
 import { didYouMean, nameList } from './nearest.ts';
 import { checkQueueProfile, QUEUE_KEYS } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
@@ -159,6 +160,7 @@ function checkWorkers(file: FileValue, report: Report): void {
           : didYouMean(worker.model, names) || `; known: ${nameList(names)}`;
       report([...path, 'model'], `no model is named "${worker.model}"${known}`);
     }
+    checkInProcess(worker, path, report);
     const { first, count } = worker.ranks;
     for (const [rank, { connect, bind }] of Object.entries(worker.kv_events)) {
       if ((connect === null) === (bind === null)) {
@@ -181,7 +183,7 @@ function checkWorkers(file: FileValue, report: Report): void {
     (index, id) => report(['workers', index, 'id'], `worker id ${id} is given twice`),
   );
   reportRepeats(
-    file.workers.map((worker) => worker.url),
+    file.workers.map(({ url }) => url),
     (index, url) => report(['workers', index, 'url'], `a worker with the url ${url} is already listed`),
   );
 }

@@ -61,7 +61,7 @@ export function buildHandoff({
 }: FileValue['workers'][number]): NonNullable<WorkerConfig['handoff']> | null {
   if (handoff === null) return null;
   const { engine_id: engineId, kind, pp_size: ppSize, tp_size: tpSize } = handoff;
-  const host = handoff.host ?? new URL(url).hostname;
+  const host = handoff.host ?? new URL(url ?? 'http://127.0.0.1').hostname;
   const port = handoff.port ?? BOOTSTRAP_PORT;
   return { kind, address: kind === 'nixl' ? null : { host, port }, engineId, tpSize, ppSize };
 }

@@ -17,6 +17,7 @@ export { isLoopback } from './cross-checks.ts';
 export type { ConditionalDisaggregation, DisaggregationSettings } from './disaggregation.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
+export type { InProcessEngine } from './in-process-workers.ts';
 export { nestsDeeperThan } from './json-depth.ts';
 export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.ts';
 export { didYouMean, nameList } from './nearest.ts';

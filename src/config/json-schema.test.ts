@@ -31,7 +31,7 @@ test.each([
   'limits: { drain: 30 }',
   'listen: { port: 70000 }',
   'admin: { token: secret }',
-  'workers: [{ id: 1 }]',
+  'workers: [{ url: 7 }]',
   'worker_selection: { decode: [] }',
   'worker_selection: { decode: { hints: {} } }',
   'worker_selection: { decode: "no such name" }',

@@ -30,6 +30,10 @@ export const DIALECTS = ['auto', 'vllm', 'sglang', 'trtllm', 'llamacpp', 'llamac
 const MAX_BLOCK_SIZE = 65_536;
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 const MAX_RANKS = 4096;
+/** Of an engine in this process. */
+const MAX_SEQUENCES = 64;
+const MAX_CONTEXT_TOKENS = 2 ** 24;
+const MAX_WAITING = 65_536;
 
 /** Queue keys, at the root or for one model. */
 export const queueKeys = () => ({
@@ -63,7 +67,7 @@ export const model = () =>
     image_token_id: orNull(whole(0, MAX_TOKEN_ID)),
     tokens: section({
       source: orNull(word(['local', 'engine', 'estimate'])),
-      tokenizer: orNull(text('the path of a tokenizer.json')),
+      tokenizer: orNull(text('the path of a tokenizer.json or a GGUF model')),
       template: orNull(text('the path of a chat template')),
       render_as: orNull(word(['plain', 'vllm', 'sglang', 'llamacpp'])),
       timeout: orNull(duration(10, 60_000)),
@@ -139,7 +143,7 @@ export const worker = () =>
   mapping({
     id: orNull(u64()),
     model: orNull(text()),
-    url: workerUrl(),
+    url: orNull(workerUrl()),
     dialect: or(word(DIALECTS), 'auto'),
     role: or(word(ROLES), 'aggregated'),
     ranks: section({ first: or(whole(0, MAX_RANKS), 0), count: or(whole(1, MAX_RANKS), 1) }),
@@ -157,4 +161,8 @@ export const worker = () =>
     sglang: orNull(sglang()),
     kv_hint_form: or(word(['envelope', 'legacy']), 'envelope'),
     capabilities: or(capabilities(), 'ask'),
+    gguf: orNull(text('the path of a GGUF model')),
+    sequences: orNull(whole(1, MAX_SEQUENCES)),
+    context_tokens: orNull(whole(64, MAX_CONTEXT_TOKENS)),
+    max_waiting: orNull(whole(0, MAX_WAITING)),
   });

@@ -5,6 +5,7 @@ import type { ErrorCode, Role } from '../plugin/index.ts';
 import type { AgentSettings } from './agent-settings.ts';
 import type { BusyThresholds } from './busy-thresholds.ts';
 import type { DisaggregationSettings } from './disaggregation.ts';
+import type { InProcessEngine } from './in-process-workers.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 import type { SessionAffinitySettings } from './session-affinity.ts';
 import type { SglangSettings } from './sglang-settings.ts';
@@ -199,6 +200,8 @@ export interface WorkerConfig {
   readonly hintForm?: 'envelope' | 'legacy';
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
+  /** The engine in this process that it is; null or absent = it is a server. */
+  readonly inProcess?: InProcessEngine | null;
   readonly path: ConfigPath;
 }
 

@@ -138,8 +138,8 @@ describe('a worker of dialect auto', () => {
     status = 404;
     expect(await run()).toEqual({ healthy: false });
     expect(warned).toEqual([
-      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim, vllm, sglang, trtllm',
-      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm, sglang, trtllm',
+      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim, vllm, sglang, trtllm, llamacpp',
+      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm, sglang, trtllm, llamacpp',
     ]);
   });
 });
@@ -200,19 +200,17 @@ describe('requireDialect', () => {
     requireDialect('auto', { ...advertised, hashScheme: 'sim-xxh3/seed=0' });
     requireDialect('sim', 'none');
     expect(() => requireDialect('auto', 'none')).toThrow(
-      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm',
+      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
     );
     // Its engine may still say what it is.
     requireDialect('auto', advertised);
   });
 
-  it('tells a dialect that is not available yet from one that does not exist', () => {
+  it('refuses a dialect that does not exist', () => {
     requireDialect('sim');
-    expect(() => requireDialect('llamacpp')).toThrow(
-      'dialect "llamacpp" is not available yet; available: sim, vllm, sglang, trtllm',
-    );
+    requireDialect('llamacpp-node');
     expect(() => requireDialect('vlm')).toThrow(
-      'there is no dialect "vlm"; available: sim, vllm, sglang, trtllm',
+      'there is no dialect "vlm"; available: sim, vllm, sglang, trtllm, llamacpp',
     );
   });
 });

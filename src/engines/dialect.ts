@@ -60,6 +60,8 @@ export interface EngineDialect {
   describe?(ask: AskEngine): Promise<EngineDescription | null>;
   /** What an engine of this dialect says of its load where that is not `GET /metrics`; null = nothing. Absent = it is there. */
   load?(ask: AskEngine): Promise<ReportedLoad | null>;
+  /** A rank holds the prompt that it was sent last and nothing before, so that only this one is believed to be cached. Absent = no. */
+  readonly oneSequencePerRank?: boolean;
   /** A call to make once the answer is complete, such as closing a session; null = none. Absent = never. */
   afterAnswer?(request: EngineRequest): SideCall | null;
   /** A call that ends a request under way, where the engine notices a closed connection late; null = none. Absent = never. */

@@ -2,6 +2,7 @@
 import type { Worker, WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect } from './dialect.ts';
+import { LLAMACPP_DIALECT } from './llamacpp/index.ts';
 import { SGLANG_DIALECT } from './sglang/index.ts';
 import { SIM_DIALECT } from './sim/index.ts';
 import { TRTLLM_DIALECT } from './trtllm/index.ts';
@@ -9,12 +10,16 @@ import { VLLM_DIALECT } from './vllm/index.ts';
 
 /** Every dialect that can be used now, in the order in which an engine of dialect `auto` is asked whether it speaks it. */
 export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map(
-  [SIM_DIALECT, VLLM_DIALECT, SGLANG_DIALECT, TRTLLM_DIALECT].map((dialect) => [dialect.name, dialect]),
+  [SIM_DIALECT, VLLM_DIALECT, SGLANG_DIALECT, TRTLLM_DIALECT, LLAMACPP_DIALECT].map((dialect) => [
+    dialect.name,
+    dialect,
+  ]),
 );
 
+/** An engine in this process: nothing is written for it. */
+const IN_PROCESS = 'llamacpp-node';
 /** Takes the dialect from what the engine says about itself. */
 export const AUTO = 'auto';
-const NOT_YET: ReadonlySet<string> = new Set(['llamacpp', 'llamacpp-node']);
 
 /**
  * Checks a worker's dialect before it joins the fleet.
@@ -22,7 +27,7 @@ const NOT_YET: ReadonlySet<string> = new Set(['llamacpp', 'llamacpp-node']);
  * @throws PointsmanError PM_ENGINE_DIALECT
  */
 export function requireDialect(name: string, advertised: 'ask' | 'none' | WorkerCapabilities = 'ask'): void {
-  if (DIALECTS.has(name)) return;
+  if (DIALECTS.has(name) || name === IN_PROCESS) return;
   if (name === AUTO) {
     if (advertised !== 'none') return;
     const sentence =
@@ -30,13 +35,9 @@ export function requireDialect(name: string, advertised: 'ask' | 'none' | Worker
     throw new PointsmanError('PM_ENGINE_DIALECT', `${sentence}: ${known(DIALECTS)}`);
   }
   const available = known(DIALECTS);
-  throw new PointsmanError(
-    'PM_ENGINE_DIALECT',
-    NOT_YET.has(name)
-      ? `dialect "${name}" is not available yet; available: ${available}`
-      : `there is no dialect "${name}"; available: ${available}`,
-    { details: { dialect: name } },
-  );
+  throw new PointsmanError('PM_ENGINE_DIALECT', `there is no dialect "${name}"; available: ${available}`, {
+    details: { dialect: name },
+  });
 }
 
 /** The dialect of a worker now. @throws PointsmanError PM_ENGINE_DIALECT when none of the given ones fits. */
@@ -61,8 +62,14 @@ export function advertisedDialect(
   return null;
 }
 
+/** Whether each rank of a worker holds one sequence, the prompt that it was sent last. */
+export function holdsOneSequence({ engine = null, spec }: Pick<Worker, 'spec' | 'engine'>): boolean {
+  return DIALECTS.get(engine?.dialect ?? spec.dialect)?.oneSequencePerRank === true;
+}
+
 /** Why requests cannot be written for a worker as things stand, in a sentence; null when they can. */
 export function dialectProblem(worker: Worker): string | null {
+  if (worker.spec.dialect === IN_PROCESS) return null;
   try {
     dialectOf(worker, DIALECTS);
     return null;

@@ -1,7 +1,7 @@
 // Engine dialects, the transport port, and the HTTP transport.
 export { askReportedLoad, createHttpProbe } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
-export { DIALECTS, dialectProblem, requireDialect } from './dialects.ts';
+export { DIALECTS, dialectProblem, holdsOneSequence, requireDialect } from './dialects.ts';
 export type { TokensAnswer, TokensQuestion } from './engine-tokens.ts';
 export {
   createHttpTransport,

@@ -10,10 +10,15 @@ export interface ReportedLoad {
   readonly kvUsage: number | null;
 }
 
-/** Names by what they say; those of vLLM, which the simulated engine publishes too, then SGLang's. */
-const RUNNING = ['vllm:num_requests_running', 'sglang:num_running_reqs'];
-const WAITING = ['vllm:num_requests_waiting', 'sglang:num_queue_reqs'];
-const KV_USAGE = ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc', 'sglang:token_usage'];
+/** Names by what they say; those of vLLM, which the simulated engine publishes too, then SGLang's and llama.cpp's. */
+const RUNNING = ['vllm:num_requests_running', 'sglang:num_running_reqs', 'llamacpp:requests_processing'];
+const WAITING = ['vllm:num_requests_waiting', 'sglang:num_queue_reqs', 'llamacpp:requests_deferred'];
+const KV_USAGE = [
+  'vllm:kv_cache_usage_perc',
+  'vllm:gpu_cache_usage_perc',
+  'sglang:token_usage',
+  'llamacpp:kv_cache_usage_ratio',
+];
 
 /** A sample without its time stamp: name, labels, value. */
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{.*\})?[ \t]+(\S+)/;

@@ -331,8 +331,7 @@ export const ERROR_CODES = {
   PM_ENGINE_DIALECT: {
     status: 500,
     retryable: false,
-    meaning:
-      'A worker names an engine dialect that does not exist or is not available yet, or auto and is not recognized.',
+    meaning: 'A worker names an engine dialect that does not exist, or auto and is not recognized.',
   },
   PM_ENGINE_REQUEST: {
     status: 400,
@@ -365,6 +364,12 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: 'A model names a source of token ids that is not available.',
   },
+  PM_LLAMA_MISSING: {
+    status: 500,
+    retryable: false,
+    meaning: 'node-llama-cpp is not installed, or has no program for this machine.',
+  },
+  PM_LLAMA_MODEL: { status: 500, retryable: false, meaning: 'A GGUF model is missing or cannot be loaded.' },
   PM_TOKENIZER_INVALID: {
     status: 500,
     retryable: false,

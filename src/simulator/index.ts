@@ -11,10 +11,19 @@ export {
   MAX_REORDER_WINDOW,
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
-export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { DEFAULT_EVENT_HISTORY, EventHistory, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { ExternalHasher } from './core/external-chain.ts';
+export type { RetainDirective } from './core/hint-payloads.ts';
+export { type HintPlan, planHints, type WorkPlan } from './core/hint-plan.ts';
+export { type RetainAction, type RetainDeclaration, Retentions } from './core/retentions.ts';
 export { promptMs } from './core/timing.ts';
 export { DOUBLE_FAULT_NAMES, type DoubleFaults, readDoubleFault } from './doubles/double-faults.ts';
 export type { DoubleRequest } from './doubles/double-server.ts';
+export {
+  type LlamaServerDouble,
+  type LlamaServerOptions,
+  startLlamaServer,
+} from './doubles/llamacpp/llamacpp-double.ts';
 export {
   type SglangDouble,
   type SglangDoubleOptions,

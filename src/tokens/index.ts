@@ -9,6 +9,7 @@ export {
   NO_ENGINES,
   type TokenizingEngine,
 } from './engine-tokenizer.ts';
+export { loadGguf, loadNodeLlama } from './node-llama.ts';
 export { createTokenSource, type TokenSourceDeps } from './token-source.ts';
 export type { Truncation } from './truncation.ts';
 export type { ChatPrompt, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';

@@ -6,6 +6,7 @@ import { Piscina } from 'piscina';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { RenderStyle } from './builtin/render-style.ts';
 import { conversationOf, textStart } from './conversation-key.ts';
+import { isGguf } from './node-llama.ts';
 import type { EncodeCounts, EncodedPrompt } from './prompt-encoder.ts';
 import type {
   CheckedTokenizer,
@@ -106,6 +107,11 @@ export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPoo
       throw new PointsmanError('PM_TOKENIZER_FAILED', 'there is no tokenizer thread');
     return home.pending > idle.pending + SPILL_AFTER ? idle : home;
   };
+  /** A thread that ends with llama.cpp's memory in its hands takes the process with it: it gives it back first. */
+  const end = async (piscina: Thread['piscina']): Promise<void> => {
+    if (isGguf(options.tokenizer)) await Promise.allSettled([piscina.run({ kind: 'dispose' })]);
+    await piscina.destroy();
+  };
   const encoded = (thread: Thread, answer: TokenizerAnswer): EncodedPrompt => {
     if (answer.kind === 'failed') throw new PointsmanError(answer.code, answer.message);
     if (answer.kind !== 'ids')
@@ -143,7 +149,7 @@ export function createTokenizerPool(options: TokenizerPoolOptions): TokenizerPoo
       return threads.reduce((sum, thread) => sum + thread.cachedBytes, 0);
     },
     close() {
-      closing ??= Promise.all(threads.map(({ piscina }) => piscina.destroy())).then(() => {});
+      closing ??= Promise.all(threads.map(({ piscina }) => end(piscina))).then(() => {});
       return closing;
     },
   };

@@ -32,6 +32,8 @@ export interface CheckedTokenizer {
 /** One piece of work. */
 export type TokenizerTask =
   | { readonly kind: 'check' }
+  /** The thread is about to end. */
+  | { readonly kind: 'dispose' }
   | {
       readonly kind: 'prompt';
       readonly text: string;
@@ -41,10 +43,11 @@ export type TokenizerTask =
   | { readonly kind: 'chat'; readonly chat: ChatPrompt };
 
 /**
- * Its result: ids (their memory moves over, it is not copied), what a check found, or an error by code. Errors travel as data, since
- * a class does not survive the way between threads.
+ * Its result: ids (their memory moves over, it is not copied), what a check found, that a thread is ready to end, or an error by code.
+ * Errors travel as data, since a class does not survive the way between threads.
  */
 export type TokenizerAnswer =
   | ({ readonly kind: 'ids' } & EncodedPrompt)
   | ({ readonly kind: 'checked' } & CheckedTokenizer)
+  | { readonly kind: 'disposed' }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };

@@ -2,7 +2,9 @@
 import { workerData } from 'node:worker_threads';
 import { move, transferableSymbol, valueSymbol } from 'piscina';
 import { PointsmanError } from '../plugin/index.ts';
+import { loadGgufTokenizer } from './builtin/gguf-tokenizer.ts';
 import { loadTextTokenizer, type TextTokenizer } from './builtin/text-tokenizer.ts';
+import { isGguf } from './node-llama.ts';
 import { type EncodedPrompt, PromptEncoder } from './prompt-encoder.ts';
 import { checkTokenizer } from './self-check.ts';
 import type { TokenizerAnswer, TokenizerTask, TokenizerThreadData } from './tokenizer-task.ts';
@@ -11,10 +13,15 @@ import type { TokenizerAnswer, TokenizerTask, TokenizerThreadData } from './toke
 const data = workerData as TokenizerThreadData;
 let loaded: { readonly tokenizer: TextTokenizer; readonly encoder: PromptEncoder } | null = null;
 
-/** Runs one task; never throws. */
-export default function run(task: TokenizerTask): TokenizerAnswer | ReturnType<typeof move> {
+/** Runs one task; never rejects. */
+export default async function run(task: TokenizerTask): Promise<TokenizerAnswer | ReturnType<typeof move>> {
   try {
-    loaded ??= load();
+    if (task.kind === 'dispose') {
+      await loaded?.tokenizer.dispose?.();
+      loaded = null;
+      return { kind: 'disposed' };
+    }
+    loaded ??= await load();
     const { tokenizer, encoder } = loaded;
     switch (task.kind) {
       case 'check':
@@ -38,8 +45,11 @@ export default function run(task: TokenizerTask): TokenizerAnswer | ReturnType<t
   }
 }
 
-function load(): { readonly tokenizer: TextTokenizer; readonly encoder: PromptEncoder } {
-  const tokenizer = loadTextTokenizer(data.tokenizer, data.template, data.style);
+async function load(): Promise<{ readonly tokenizer: TextTokenizer; readonly encoder: PromptEncoder }> {
+  const { style, template } = data;
+  const tokenizer = isGguf(data.tokenizer)
+    ? await loadGgufTokenizer(data.tokenizer, template, style)
+    : loadTextTokenizer(data.tokenizer, template, style);
   return { tokenizer, encoder: new PromptEncoder(tokenizer, data.cacheBytes) };
 }
 

@@ -30,7 +30,7 @@ export function readChunk(text: string): ChunkFacts | null {
   }
   if (!isJsonObject(parsed)) return null;
   const choices = Array.isArray(parsed.choices) ? parsed.choices : null;
-  const usage = readUsage(parsed.usage);
+  const usage = readUsage(parsed.usage, parsed.timings);
   let tokens = 0;
   let finishReason: string | null = null;
   let promptTokenIds = tokenIds(parsed.prompt_token_ids);
@@ -76,12 +76,23 @@ function hasContent(value: unknown): boolean {
   return typeof value === 'string' || Array.isArray(value) ? value.length > 0 : false;
 }
 
-function readUsage(value: unknown): UsageNumbers | null {
-  if (!isJsonObject(value)) return null;
+/** @param timings llama.cpp's own account, which stands in where the usage does not say what was cached. */
+function readUsage(value: unknown, timings: unknown): UsageNumbers | null {
+  const timed = isJsonObject(timings) ? timings : null;
+  if (!isJsonObject(value)) {
+    const cachedTokens = countOrNull(timed?.cache_n);
+    const computed = countOrNull(timed?.prompt_n);
+    if (cachedTokens === null || computed === null) return null;
+    return {
+      promptTokens: cachedTokens + computed,
+      cachedTokens,
+      outputTokens: countOrNull(timed?.predicted_n),
+    };
+  }
   const details = isJsonObject(value.prompt_tokens_details) ? value.prompt_tokens_details : null;
   return {
     promptTokens: countOrNull(value.prompt_tokens),
-    cachedTokens: countOrNull(details?.cached_tokens),
+    cachedTokens: countOrNull(details?.cached_tokens) ?? countOrNull(timed?.cache_n),
     outputTokens: countOrNull(value.completion_tokens),
   };
 }

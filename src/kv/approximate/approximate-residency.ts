@@ -50,6 +50,8 @@ interface Rank {
   readonly blocks: BelievedBlocks;
   /** Blocks of the engine's pool; null = not known. */
   capacity: number | null;
+  /** It holds the prompt that it was sent last and nothing before. */
+  oneSequence: boolean;
   /** Blocks of tokens that are being generated. */
   generating: number;
 }
@@ -101,6 +103,11 @@ export class ApproximateResidency {
     else this.#expectExpiry(rank);
   }
 
+  /** Says that a rank holds the prompt that it was sent last, and nothing of those before. */
+  setOneSequence(owner: OwnerSlot, oneSequence: boolean): void {
+    this.#rankOf(owner).oneSequence = oneSequence;
+  }
+
   /** A prompt goes to a rank. `attempt` is the booking's number, never used twice. */
   sent(owner: OwnerSlot, attempt: number, local: HashPairs, sequence: HashPairs, now: number): void {
     if (this.#leases.has(attempt)) throw new RangeError(`booking ${attempt} has a prompt under way already`);
@@ -137,6 +144,7 @@ export class ApproximateResidency {
       computed: false,
       generating: 0,
     });
+    if (rank.oneSequence) this.#dropWhile(owner, rank, () => true);
     if (rank.capacity !== null) this.#evictOver(owner, rank);
     if (this.#blocks > this.#options.maxBlocks) this.#prune();
   }
@@ -176,6 +184,8 @@ export class ApproximateResidency {
     }
     this.#dropAll(owner, rank, useless);
     if (end.cachedBlocks !== null) this.#correct(lease, end.cachedBlocks);
+    // Another prompt was sent there since: it takes the place of this one.
+    if (rank.oneSequence && this.#isInUse(rank)) this.#dropWhile(owner, rank, () => true);
     if (rank.capacity === null) this.#expectExpiry(rank);
     else this.#evictOver(owner, rank);
   }
@@ -216,10 +226,15 @@ export class ApproximateResidency {
     };
   }
 
+  #isInUse(rank: Rank): boolean {
+    for (const lease of this.#leases.values()) if (lease.rank === rank) return true;
+    return false;
+  }
+
   #rankOf(owner: OwnerSlot): Rank {
     let rank = this.#ranks.get(owner);
     if (rank === undefined) {
-      rank = { blocks: new BelievedBlocks(), capacity: null, generating: 0 };
+      rank = { blocks: new BelievedBlocks(), capacity: null, oneSequence: false, generating: 0 };
       this.#ranks.set(owner, rank);
     }
     return rank;

@@ -2,13 +2,11 @@
 // the router calls this inside worker threads, the simulated engine directly on its short prompts.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Template } from '@huggingface/jinja';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { errorText, PointsmanError, systemReason } from '../../plugin/index.ts';
 import { type AddedToken, readAddedTokens } from './added-tokens.ts';
-import { flattenMessages } from './chat-messages.ts';
-import { continuedText } from './continued-message.ts';
-import { iteratesContent, type RenderStyle, templateMessages, templateTools } from './render-style.ts';
+import { type ChatTemplate, parseTemplate, renderChat } from './chat-template.ts';
+import type { RenderStyle } from './render-style.ts';
 
 /** How a chat is rendered. */
 export interface RenderChatOptions {
@@ -46,6 +44,8 @@ export interface TextTokenizer {
    * @throws PointsmanError PM_TOKENIZER_FAILED
    */
   decode(ids: Iterable<number>): string;
+  /** Frees what is not this language's own memory; absent = there is none. */
+  dispose?(): Promise<void>;
 }
 
 /**
@@ -70,9 +70,12 @@ export function loadTextTokenizer(
   } catch (cause) {
     throw invalid(tokenizerPath, `is no tokenizer.json this build reads (${errorText(cause)})`, cause);
   }
-  const { template, source } = loadTemplate(templatePath, configPath, config);
-  const wantsParts = source !== null && iteratesContent(source);
-  const specialTokens = specialTokensOf(config);
+  const chatTemplate: ChatTemplate = {
+    ...loadTemplate(templatePath, configPath, config),
+    specialTokens: specialTokensOf(config),
+    where: tokenizerPath,
+    style,
+  };
   return {
     size: tokenizer.get_vocab(true).size,
     addedTokens: readAddedTokens(model),
@@ -83,31 +86,7 @@ export function loadTextTokenizer(
         throw failed('encode a text', cause);
       }
     },
-    renderChat(messages, options) {
-      if (template === null) {
-        throw new PointsmanError(
-          'PM_CHAT_TEMPLATE',
-          `the tokenizer ${tokenizerPath} has no chat template; name one, or send completions`,
-        );
-      }
-      const flat = flattenMessages(messages, style);
-      try {
-        const text = template.render({
-          ...options.variables,
-          ...specialTokens,
-          messages: templateMessages(flat, messages, style, wantsParts),
-          ...(options.tools === undefined ? null : { tools: templateTools(options.tools, style) }),
-          add_generation_prompt: options.addGenerationPrompt,
-        });
-        return options.continueFinalMessage === true ? continuedText(text, flat.at(-1)?.content ?? '') : text;
-      } catch (cause) {
-        throw new PointsmanError(
-          'PM_CHAT_TEMPLATE',
-          `the chat template cannot render these ${flat.length} messages: ${errorText(cause)}`,
-          { cause },
-        );
-      }
-    },
+    renderChat: (messages, options) => renderChat(chatTemplate, messages, options),
     decode(ids) {
       const list = Array.from(ids);
       // The library refuses an empty list.
@@ -147,15 +126,9 @@ function loadTemplate(
   templatePath: string | null,
   configPath: string,
   config: Readonly<Record<string, unknown>>,
-): { readonly template: Template | null; readonly source: string | null } {
-  const path = templatePath ?? configPath;
+): ReturnType<typeof parseTemplate> {
   const text = templatePath === null ? config.chat_template : readText(templatePath);
-  if (typeof text !== 'string') return { template: null, source: null };
-  try {
-    return { template: new Template(text), source: text };
-  } catch (cause) {
-    throw invalid(path, `holds no chat template that parses (${errorText(cause)})`, cause);
-  }
+  return parseTemplate(typeof text === 'string' ? text : null, templatePath ?? configPath);
 }
 
 function readText(path: string): string {
