@@ -66,12 +66,12 @@ admin: { host: 127.0.0.1, port: 0 }
       const { usage } = JSON.parse(await answer.text());
       const id = answer.headers.get('x-request-id') ?? '';
       const decision = await vi.waitFor(async () => {
-        const found = JSON.parse(await (await fetch(`${running.adminUrl}/decisions/${id}`)).text());
-        expect(found.report).not.toBeNull();
+        const [found] = JSON.parse(await (await fetch(`${running.adminUrl}/decisions?request=${id}`)).text());
+        expect(found?.report?.cached_tokens).toBeTypeOf('number');
         return found;
       });
       return [
-        decision.prediction.cached_tokens,
+        decision.prediction?.cached_tokens ?? 0,
         decision.report.cached_tokens,
         usage.prompt_tokens_details.cached_tokens,
       ];
