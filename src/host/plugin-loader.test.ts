@@ -322,7 +322,7 @@ describe('a plugin that cannot be used', () => {
       { 'a.ts': hint('a').replace('create:', "inputs: ['kv-copy-location'], create:") },
       ['./a.ts'],
       [
-        'export default of ./a.ts: inputs: unknown input "kv-copy-location"; known: cache, load, kv-copy-locations, session-lineage, residency (did you mean "kv-copy-locations"?)',
+        'export default of ./a.ts: inputs: unknown input "kv-copy-location"; known: cache, load, timing, kv-copy-locations, session-lineage, residency (did you mean "kv-copy-locations"?)',
       ],
     ],
     [

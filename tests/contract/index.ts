@@ -20,6 +20,7 @@ import { LEARNT_INPUTS_RULES } from './learnt-inputs.ts';
 import { LOADING_RULES, REGISTER_RULES } from './loading.ts';
 import { METRICS_RULES } from './metrics.ts';
 import { OUTPUT_RULES } from './outputs.ts';
+import { OWN_POLICY_RULES } from './own-policies.ts';
 import { PARAMETERS_RULES } from './parameters.ts';
 import { PICKING_RULES } from './picking.ts';
 import { KVCR_RULES, POLICY_RULES } from './policies.ts';
@@ -48,6 +49,7 @@ export const CONTRACT: readonly ContractSection[] = [
   COMMITMENT_RULES,
   POLICY_RULES,
   KVCR_RULES,
+  OWN_POLICY_RULES,
   SESSION_POLICY_RULES,
   CONTEXT_RULES,
   OUTPUT_RULES,
