@@ -6,6 +6,7 @@ import type { Worker, WorkerState } from '../fleet/index.ts';
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
+import type { Finding, FindingCode } from '../parity/index.ts';
 import type { Role } from '../plugin/index.ts';
 import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
 import { type SubscriptionStatus, unconnected } from './event-subscriptions.ts';
@@ -29,6 +30,8 @@ export interface ReadinessFacts {
   readonly failures: readonly Pick<SiteFailure, 'partition' | 'role' | 'reason' | 'due'>[];
   /** Requests of a worker for which it computed whole blocks, which its events must have told. */
   readonly unheard: (workerId: bigint) => number;
+  /** What parity checks find; absent = nobody compares. */
+  readonly parity?: () => readonly Finding[];
 }
 
 /** More sentences would not be read. */
@@ -48,6 +51,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...silentWarnings(facts),
     ...eventWarnings(facts),
     ...blockSizeWarnings(facts),
+    ...parityWarnings(facts),
     ...hintWarnings(facts),
   ];
   return { reasons, warnings: warnings.slice(0, MAX_SENTENCES) };
@@ -271,6 +275,20 @@ function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
       `worker ${spec.id} advertises blocks of ${capabilities.blockSize} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
     ];
   });
+}
+
+/** Told above in words of their own. */
+const TOLD: ReadonlySet<FindingCode> = new Set<FindingCode>([
+  'not_connected',
+  'events_off',
+  'block_size',
+  'event_gaps',
+]);
+
+function parityWarnings({ parity, subscriptions }: ReadinessFacts): string[] {
+  if (subscriptions === null) return [];
+  const findings = parity?.() ?? [];
+  return findings.filter(({ code }) => !TOLD.has(code)).map(({ remedy, sentence }) => `${sentence}; ${remedy}`);
 }
 
 /** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */

@@ -26,6 +26,7 @@ import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { WorkerChanges } from './worker-changes.ts';
+import { streamOf } from './watch-parity.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -117,6 +118,10 @@ async function start(
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
     checksIdleEvents: true,
+    parity: {
+      answers: (id) => first.everHealthy(id),
+      stream: (worker, rank) => streamOf(subscriptions?.status() ?? null, worker, rank),
+    },
     ...(options.register === undefined ? {} : { register: options.register }),
     current: () => live.config,
     rolledBack: (reason, older) => reload.rolledBack(reason, older),
@@ -209,6 +214,7 @@ async function start(
         roles: core.host.resolution(),
         failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
+        parity: () => core.parity?.findings() ?? [],
       }),
     metrics,
     clock,

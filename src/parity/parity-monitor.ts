@@ -1,0 +1,390 @@
+// Watches what engines do against what the router believes: hears events and answers, samples prompts, and says what differs. It
+// sends nothing but questions to replay endpoints; the doctor feeds it with prompts of its own.
+import type { EventFeed, KvEventBatch, KvEventReplay } from '../events/index.ts';
+import type { Fleet, Worker } from '../fleet/index.ts';
+import {
+  type BlockHasher,
+  blockHashSeed,
+  deviceDepth,
+  hashBlocks,
+  type OwnerSlot,
+  type PrefixIndex,
+  TIERS,
+} from '../kv/index.ts';
+import type { Metrics } from '../observe/index.ts';
+import type { Clock, WorkerId } from '../plugin/index.ts';
+import { driftCause } from './drift-cause.ts';
+import { type Finding, type FindingSubject, findingOf } from './finding.ts';
+import type { FindingCode } from './finding-table.ts';
+import { type Drift, PredictionAudit } from './prediction-audit.ts';
+import { type AnsweredPrompt, judgePrompt, type PromptDepths } from './prompt-verdict.ts';
+import { RankEvidence } from './rank-evidence.ts';
+import { type EvidenceNeeded, type RankFacts, rankFindings } from './rank-findings.ts';
+import { checkReplay, type ReplayVerdict } from './replay-check.ts';
+import { RootHashes } from './root-hashes.ts';
+import { VerdictCounts } from './verdict-counts.ts';
+
+/** Where a rank's events come from. */
+export interface RankStream {
+  readonly endpoint: string | null;
+  readonly replay: string | null;
+  readonly connected: boolean;
+}
+
+/** What is watched. */
+export interface ParityMonitorOptions {
+  readonly fleet: Fleet;
+  readonly hasher: BlockHasher;
+  readonly index: Pick<PrefixIndex, 'find'>;
+  readonly blockSizeOf: (slot: OwnerSlot) => number | null;
+  readonly pairsOf: (slot: OwnerSlot) => boolean;
+  /** The dialect that a worker speaks, for flags in its words. */
+  readonly dialectOf: (worker: Worker) => string;
+  /** Null = KV events are not read. */
+  readonly stream: (worker: WorkerId, rank: number) => RankStream | null;
+  readonly feed: (slot: OwnerSlot) => EventFeed | null;
+  /** Where a rank is asked for batches that were heard; null = nowhere. */
+  readonly replayOf: (slot: OwnerSlot) => KvEventReplay | null;
+  /** Whether a worker answers requests. */
+  readonly answers: (worker: WorkerId) => boolean;
+  /** Requests of a worker for which it computed new blocks that no event told of. */
+  readonly unheard: (worker: WorkerId) => number;
+  readonly needed: EvidenceNeeded;
+  /** How long events may take after an answer before it is judged, ms. */
+  readonly settleMs: number;
+  /** Told when the codes of a rank changed. */
+  readonly changed?: (worker: Worker) => void;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** An answer as the road hands it over. */
+export interface AnsweredRequest extends AnsweredPrompt {
+  readonly slot: OwnerSlot;
+  /** Cached tokens that were expected; null = no prediction. */
+  readonly predictedTokens: number | null;
+  /** When it was booked, ms. */
+  readonly sentAt: number;
+  /** Whether its tokens are those that the engine is to see; an estimate says nothing of blocks. */
+  readonly isExact: boolean;
+}
+
+interface Rank {
+  readonly evidence: RankEvidence;
+  readonly verdicts: VerdictCounts;
+  readonly audit: PredictionAudit;
+  /** Prompts that wait to be judged. */
+  waiting: number;
+  replay: ReplayVerdict | null;
+  /** Live batches at which the replay endpoint is asked next. */
+  replayDue: number;
+  cancelReplay: (() => void) | null;
+  codes: readonly FindingCode[];
+}
+
+/** Prompts of a rank that wait to be judged at a time: others are not looked at. */
+const MOST_WAITING = 4;
+/** The replay endpoint is asked after so many live batches, and again after 64 times as many. */
+const REPLAY_AFTER = 4;
+const REPLAY_AGAIN = 64;
+
+const NO_CODES: readonly FindingCode[] = [];
+/** Findings after which what a rank announces is not what it is sent: its cache is estimated. */
+const MISLEADING: ReadonlySet<FindingCode> = new Set<FindingCode>(['template', 'hash_chain']);
+
+/** Watches a fleet. */
+export class ParityMonitor {
+  readonly #options: ParityMonitorOptions;
+  readonly #ranks = new Map<OwnerSlot, Rank>();
+  readonly #roots = new RootHashes();
+  readonly #timers = new Set<() => void>();
+  #closed = false;
+
+  constructor(options: ParityMonitorOptions) {
+    this.#options = options;
+    const { fleet, metrics } = options;
+    fleet.listen({
+      removed: ({ slots }) => {
+        for (const slot of slots) this.#drop(slot);
+      },
+      restarted: ({ slots }) => {
+        for (const slot of slots) this.restarted(slot);
+      },
+    });
+    metrics.gauge('pointsman_parity_findings', () => {
+      const counts = new Map<string, number>();
+      for (const { code } of this.findings()) counts.set(code, (counts.get(code) ?? 0) + 1);
+      return [...counts].map(([finding, value]) => ({ labels: { finding }, value }));
+    });
+    metrics.gauge('pointsman_prediction_drifts', () => {
+      const counts = new Map<string, number>();
+      for (const { audit } of this.#ranks.values()) {
+        const kind = audit.drift()?.kind;
+        if (kind !== undefined) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+      }
+      return [...counts].map(([kind, value]) => ({ labels: { kind }, value }));
+    });
+  }
+
+  /** A live message of a connection. */
+  arrived(connection: OwnerSlot, sequence: number, timestamp: number | null): void {
+    const rank = this.#rankOf(connection);
+    rank.evidence.arrived(sequence, timestamp, this.#options.clock.now());
+    if (rank.evidence.batches >= rank.replayDue) this.askReplay(connection);
+  }
+
+  /** A batch is applied. @param owner whose it is; @param connection on whose it came. */
+  applied(owner: OwnerSlot, connection: OwnerSlot, batch: KvEventBatch): void {
+    const { clock } = this.#options;
+    this.#rankOf(connection).evidence.speaksFor(batch.rank ?? -1);
+    this.#rankOf(owner).evidence.applied(batch.events, clock.now());
+    this.#nameRoots(owner, batch);
+  }
+
+  /** The index forgot what an owner holds, as its stream is asked anew. */
+  forgotten(owner: OwnerSlot): void {
+    this.#ranks.get(owner)?.evidence.forgotten();
+  }
+
+  /** Another process speaks for an owner. */
+  restarted(owner: OwnerSlot): void {
+    const rank = this.#ranks.get(owner);
+    this.#roots.forget(owner);
+    if (rank === undefined) return;
+    rank.evidence.restarted();
+    rank.verdicts.clear();
+    rank.audit.clear();
+    rank.replay = null;
+    rank.replayDue = rank.evidence.batches + REPLAY_AFTER;
+  }
+
+  /** A request was answered. Prompts are judged once their events had time to come. */
+  answered(request: AnsweredRequest): void {
+    const { slot, blockSize, cachedTokens, predictedTokens } = request;
+    const rank = this.#rankOf(slot);
+    if (predictedTokens !== null && cachedTokens !== null) rank.audit.add(predictedTokens, cachedTokens, blockSize);
+    if (!request.isExact || this.#closed || rank.waiting >= MOST_WAITING) return;
+    rank.waiting += 1;
+    const { clock, settleMs } = this.#options;
+    const cancel = clock.schedule(settleMs, () => {
+      this.#timers.delete(cancel);
+      rank.waiting -= 1;
+      this.#judge(request, rank);
+    });
+    this.#timers.add(cancel);
+  }
+
+  /** Asks a rank's replay endpoint for the newest batch, if one was heard. */
+  askReplay(slot: OwnerSlot): void {
+    const rank = this.#rankOf(slot);
+    const { lastSequence: sequence, lastTimestamp: timestamp, batches } = rank.evidence;
+    const replay = this.#options.replayOf(slot);
+    rank.replayDue = Math.max(batches + REPLAY_AFTER, batches * REPLAY_AGAIN);
+    if (replay === null || sequence < 0 || rank.cancelReplay !== null || this.#closed) return;
+    rank.cancelReplay = checkReplay(replay, { sequence, timestamp }, (verdict) => {
+      rank.cancelReplay = null;
+      rank.replay = verdict;
+      this.#review(slot);
+    });
+  }
+
+  /** Whether a question to a replay endpoint, or a prompt, still waits for its answer. */
+  get isBusy(): boolean {
+    if (this.#timers.size > 0) return true;
+    for (const { cancelReplay } of this.#ranks.values()) if (cancelReplay !== null) return true;
+    return false;
+  }
+
+  /** What was found of a rank when it was looked at last. */
+  codes(slot: OwnerSlot): readonly FindingCode[] {
+    return this.#ranks.get(slot)?.codes ?? NO_CODES;
+  }
+
+  /** Whether what a rank announces is not what it is sent. */
+  misleads(slot: OwnerSlot): boolean {
+    return this.codes(slot).some((code) => MISLEADING.has(code));
+  }
+
+  /** What predictions of a rank come to; null = none was compared. */
+  auditOf(slot: OwnerSlot): { readonly drift: Drift | null; readonly audit: PredictionAudit } | null {
+    const audit = this.#ranks.get(slot)?.audit;
+    return audit === undefined ? null : { audit, drift: audit.drift() };
+  }
+
+  /** Everything found, by worker and rank; looks at all ranks anew. */
+  findings(): Finding[] {
+    const seeds = this.#roots.disagreeing();
+    return this.#options.fleet
+      .workers()
+      .flatMap((worker) => worker.slots.flatMap((slot, nth) => this.#look(worker, slot, nth, seeds)));
+  }
+
+  /** Ends its timers and questions. */
+  close(): void {
+    this.#closed = true;
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+    for (const { cancelReplay } of this.#ranks.values()) cancelReplay?.();
+  }
+
+  #look(
+    worker: Worker,
+    slot: OwnerSlot,
+    nth: number,
+    seeds: ReadonlyMap<OwnerSlot, readonly OwnerSlot[]>,
+  ): Finding[] {
+    const rank = this.#rankOf(slot);
+    const facts = this.#factsOf(worker, slot, worker.spec.ranks.first + nth, rank);
+    const findings = rankFindings(facts);
+    const { subject } = facts;
+    const others = seeds.get(slot);
+    if (others !== undefined)
+      findings.push(findingOf('hash_seed', subject, { others: this.#namesOf(others) }));
+    if (rank.replay?.kind === 'old') {
+      const { problem } = rank.replay;
+      findings.push(findingOf('replay_old', subject, { endpoint: facts.replay ?? '', problem }));
+    } else if (rank.replay?.kind === 'none' && !findings.some(({ code }) => code === 'no_replay')) {
+      findings.push(findingOf('no_replay', subject, { problem: `${facts.replay} does not answer` }));
+    }
+    findings.push(...this.#driftFindings(worker, slot, facts, rank, findings));
+    const codes = findings.map(({ code }) => code);
+    if (codes.join() !== rank.codes.join()) {
+      rank.codes = codes;
+      this.#options.changed?.(worker);
+    }
+    return findings;
+  }
+
+  #driftFindings(
+    worker: Worker,
+    slot: OwnerSlot,
+    { feed, rank: number, subject }: RankFacts,
+    { audit, evidence, verdicts }: Rank,
+    before: readonly Finding[],
+  ): Finding[] {
+    const drift = audit.drift();
+    if (drift === null) return [];
+    const estimated = worker.approximate?.has(number) === true;
+    if (drift.kind === 'never_hits' && estimated && this.#options.feed(slot) === null)
+      return [findingOf('prefix_caching_off', subject)];
+    const has = (code: FindingCode): boolean => before.some((finding) => finding.code === code);
+    const problem = driftCause(drift, {
+      lostEvents: feed?.stale === true || (feed?.missedBatches ?? 0) > 0,
+      partial: feed?.partial === true,
+      disagrees: has('template') || has('hash_chain') || has('block_size'),
+      hybrid: evidence.otherGroups.size > 0,
+      estimated,
+      ignoresSalt: verdicts.of('salt') > 0,
+    });
+    const code = drift.kind === 'under_predicted' ? 'under_predicted' : 'over_predicted';
+    return [findingOf(code, subject, { found: drift.requests, expected: drift.of, problem })];
+  }
+
+  #factsOf(worker: Worker, slot: OwnerSlot, number: number, { evidence, verdicts }: Rank): RankFacts {
+    const { answers, blockSizeOf, dialectOf, feed, needed, stream, unheard } = this.#options;
+    const { id, model } = worker.spec;
+    const subject: FindingSubject = { worker: id, rank: number, model, dialect: dialectOf(worker) };
+    const said = stream(id, number);
+    return {
+      subject,
+      evidence,
+      verdicts,
+      feed: feed(slot),
+      blockSize: blockSizeOf(slot),
+      rank: number,
+      endpoint: said?.endpoint ?? null,
+      connected: said?.connected ?? null,
+      answers: worker.state !== 'gone' && answers(id),
+      // Requests are counted per worker: with several ranks a silent one may simply have had none.
+      unheard: worker.slots.length === 1 ? unheard(id) : 0,
+      replay: said?.replay ?? null,
+      needed,
+    };
+  }
+
+  #judge(request: AnsweredRequest, rank: Rank): void {
+    const { fleet, feed, metrics } = this.#options;
+    const { slot } = request;
+    const worker = fleet.workerOfSlot(slot);
+    if (worker === null || this.#ranks.get(slot) !== rank) return;
+    const isEstimated = worker.approximate?.has(fleet.slotRank(slot)) === true;
+    const stream = feed(slot);
+    const isExact = stream !== null && !stream.stale && !stream.partial && !stream.isRecovering;
+    const verdict = judgePrompt(request, {
+      depths: isEstimated ? null : this.#depthsOf(request),
+      roots: rank.evidence.roots,
+      since: request.sentAt,
+      evicted: rank.evidence.removedAt >= request.sentAt,
+      isExact,
+    });
+    metrics.count('pointsman_parity_prompts_total', { verdict: verdict.kind });
+    rank.verdicts.add(verdict, request.loraName);
+    this.#review(slot);
+  }
+
+  #depthsOf(request: AnsweredRequest): PromptDepths {
+    const { loraName, cacheSalt } = request;
+    const own = this.#depth(request, loraName, cacheSalt);
+    const isPlain = loraName === null && cacheSalt === null;
+    return { own, plain: isPlain ? own : this.#depth(request, null, null) };
+  }
+
+  #depth({ slot, tokens }: AnsweredRequest, loraName: string | null, cacheSalt: string | null): number {
+    const { blockSizeOf, hasher, index, pairsOf } = this.#options;
+    const blockSize = blockSizeOf(slot);
+    if (blockSize === null) return 0;
+    const seed = blockHashSeed({ loraName, cacheSalt });
+    const { local, sequence } = hashBlocks(hasher, tokens, blockSize, seed, { bigrams: pairsOf(slot) });
+    return deviceDepth(index.find(local, sequence, TIERS), slot);
+  }
+
+  #review(slot: OwnerSlot): void {
+    const worker = this.#options.fleet.workerOfSlot(slot);
+    if (worker !== null) this.#look(worker, slot, worker.slots.indexOf(slot), this.#roots.disagreeing());
+  }
+
+  #nameRoots(owner: OwnerSlot, { events }: KvEventBatch): void {
+    const { fleet, hasher } = this.#options;
+    for (const event of events) {
+      if (event.kind !== 'stored' || event.parent !== null || event.tier !== 'device') continue;
+      const { blockSize, external, loraName, cacheSalt, tokenIds } = event;
+      if (loraName !== null || cacheSalt !== null || event.scope?.unsupported != null) continue;
+      if (event.multimodal !== undefined || blockSize < 4 || tokenIds.length < blockSize) continue;
+      const worker = fleet.workerOfSlot(owner);
+      if (worker === null) continue;
+      const { local } = hasher.hashPrompt(tokenIds.subarray(0, blockSize), blockSize, blockHashSeed({}));
+      const group = `${worker.spec.model} ${this.#options.dialectOf(worker)} ${worker.capabilities?.hashScheme ?? ''}`;
+      this.#roots.named(group, `${local[0]} ${local[1]}`, owner, external[0] ?? 0, external[1] ?? 0);
+    }
+  }
+
+  #namesOf(slots: readonly OwnerSlot[]): string {
+    const ids = slots.flatMap((slot) => this.#options.fleet.slotWorkerId(slot) ?? []);
+    const names = [...new Set(ids)].map((id) => `worker ${id}`);
+    return names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
+  }
+
+  #rankOf(slot: OwnerSlot): Rank {
+    let rank = this.#ranks.get(slot);
+    if (rank === undefined) {
+      rank = {
+        evidence: new RankEvidence(),
+        verdicts: new VerdictCounts(),
+        audit: new PredictionAudit(),
+        waiting: 0,
+        replay: null,
+        replayDue: REPLAY_AFTER,
+        cancelReplay: null,
+        codes: NO_CODES,
+      };
+      this.#ranks.set(slot, rank);
+    }
+    return rank;
+  }
+
+  #drop(slot: OwnerSlot): void {
+    this.#ranks.get(slot)?.cancelReplay?.();
+    this.#ranks.delete(slot);
+    this.#roots.forget(slot);
+  }
+}

@@ -1,0 +1,85 @@
+// Compares what engines call the same block. Engines of one hash scheme with one seed agree; with a random seed per process they do
+// not, and then KV cannot be fetched by hash between them. Only first blocks of prompts are compared: those are shared most.
+import type { OwnerSlot } from '../kv/index.ts';
+
+/** Blocks remembered per group of engines. */
+const MOST_BLOCKS = 256;
+
+interface Named {
+  readonly slot: OwnerSlot;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Names of first blocks by engines that should agree. */
+export class RootHashes {
+  /** By group, then by the router's hash of the block. */
+  readonly #groups = new Map<string, Map<string, Named[]>>();
+
+  /**
+   * An engine named a block.
+   * @param group engines that should agree: model, routing group and hash scheme.
+   * @param block the router's hash of it.
+   */
+  named(group: string, block: string, slot: OwnerSlot, low: number, high: number): void {
+    let blocks = this.#groups.get(group);
+    if (blocks === undefined) {
+      blocks = new Map();
+      this.#groups.set(group, blocks);
+    }
+    const named = (blocks.get(block) ?? []).filter((one) => one.slot !== slot);
+    named.push({ slot, low, high });
+    // The one named last is the last to go.
+    blocks.delete(block);
+    blocks.set(block, named);
+    if (blocks.size <= MOST_BLOCKS) return;
+    const [oldest] = blocks.keys();
+    if (oldest !== undefined) blocks.delete(oldest);
+  }
+
+  /** Forgets what an engine named: it is gone, or started anew. */
+  forget(slot: OwnerSlot): void {
+    for (const [group, blocks] of this.#groups) {
+      for (const [block, named] of blocks) {
+        const rest = named.filter((one) => one.slot !== slot);
+        if (rest.length === 0) blocks.delete(block);
+        else if (rest.length < named.length) blocks.set(block, rest);
+      }
+      if (blocks.size === 0) this.#groups.delete(group);
+    }
+  }
+
+  /**
+   * Who disagrees with whom: for each slot that is in the minority, slots that agree among each other and not with it. Where as many
+   * say the one as the other, all are named.
+   */
+  disagreeing(): ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> {
+    const found = new Map<OwnerSlot, Set<OwnerSlot>>();
+    for (const blocks of this.#groups.values()) {
+      for (const named of blocks.values()) {
+        const camps = new Map<string, OwnerSlot[]>();
+        for (const { high, low, slot } of named) {
+          const key = `${low} ${high}`;
+          const camp = camps.get(key);
+          if (camp === undefined) camps.set(key, [slot]);
+          else camp.push(slot);
+        }
+        if (camps.size < 2) continue;
+        const most = Math.max(...[...camps.values()].map(({ length }) => length));
+        const largest = [...camps.values()].filter(({ length }) => length === most);
+        const isMajority = largest.length === 1;
+        for (const camp of camps.values()) {
+          if (isMajority && camp.length === most) continue;
+          for (const slot of camp) {
+            const others = found.get(slot) ?? new Set<OwnerSlot>();
+            for (const { slot: other } of named) {
+              if (!camp.includes(other) && (!isMajority || largest[0]?.includes(other) === true)) others.add(other);
+            }
+            found.set(slot, others);
+          }
+        }
+      }
+    }
+    return new Map([...found].map(([slot, others]) => [slot, [...others].sort((a, b) => a - b)]));
+  }
+}
