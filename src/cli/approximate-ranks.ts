@@ -1,7 +1,7 @@
 // Decides which ranks' caches are estimated: those whose KV events are switched off, named nowhere, silent although the engine computes
 // new blocks, or of no use. What follows for routing is the residency's; that it happens is shown in worker status, log and metrics.
 import type { EventFeed } from '../events/index.ts';
-import type { ApproximateReason, Fleet, Worker } from '../fleet/index.ts';
+import { type ApproximateReason, type Fleet, totalKvBlocksOf, type Worker } from '../fleet/index.ts';
 import type { ApproximateResidency, HashPairs, OwnerSlot, PromptEnd } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
 import type { Logger } from '../plugin/index.ts';
@@ -111,9 +111,9 @@ export class ApproximateRanks implements Beliefs {
     const reason = this.#reasonOf(worker, slot, rank);
     if ((worker.approximate?.get(rank) ?? null) !== reason) this.#change(worker, slot, rank, reason);
     if (reason === null) return;
-    if (worker.capabilities !== null && this.#untold.has(slot)) this.#tellAtLast(slot);
-    const { spec, capabilities } = worker;
-    this.#options.residency.setCapacity(slot, spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null);
+    const answered = worker.capabilities !== null || (worker.engine ?? null) !== null;
+    if (answered && this.#untold.has(slot)) this.#tellAtLast(slot);
+    this.#options.residency.setCapacity(slot, totalKvBlocksOf(worker));
   }
 
   #reasonOf(worker: Worker, slot: OwnerSlot, rank: number): ApproximateReason | null {

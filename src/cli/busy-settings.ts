@@ -9,7 +9,13 @@ import {
   type WrittenThresholds,
   writtenThresholds,
 } from '../config/index.ts';
-import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
+import {
+  type BlockSizes,
+  type Fleet,
+  maxNumBatchedTokensOf,
+  totalKvBlocksOf,
+  type Worker,
+} from '../fleet/index.ts';
 import type { GaugeSample, Metrics } from '../observe/index.ts';
 import type { Logger } from '../plugin/index.ts';
 import type { Scheduler } from '../scheduling/index.ts';
@@ -119,12 +125,8 @@ export class BusySettings {
       if (written[key] !== null && ids.length > 0) untested[key] = ids;
     };
     const written = writtenThresholds(thresholds);
-    look('active_decode_blocks_threshold', ({ spec, capabilities }) => {
-      return (spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null) !== null;
-    });
-    look('active_prefill_tokens_threshold_frac', ({ spec, capabilities }) => {
-      return (spec.maxNumBatchedTokens ?? capabilities?.maxNumBatchedTokens ?? null) !== null;
-    });
+    look('active_decode_blocks_threshold', (worker) => totalKvBlocksOf(worker) !== null);
+    look('active_prefill_tokens_threshold_frac', (worker) => maxNumBatchedTokensOf(worker) !== null);
     return { model, ...written, source: this.#set.has(model) ? 'admin' : 'configuration', untested };
   }
 

@@ -10,7 +10,7 @@ import {
   type ZmqSubscription,
   zmqReplay,
 } from '../events/index.ts';
-import type { Fleet, KvEventEndpoints, Worker } from '../fleet/index.ts';
+import { type Fleet, type KvEventEndpoints, kvEventsOf, type Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { type Clock, errorText, type Logger, type PointsmanError, type WorkerId } from '../plugin/index.ts';
 
@@ -198,16 +198,12 @@ const NOT_CONNECTED =
 
 /** Where a rank publishes: what configuration says wins over what the engine says, and both over what follows from rank 0. */
 export function endpointOf(worker: Worker, rank: number): KvEventEndpoints | null {
-  const said = saidOf(worker, rank);
+  const said = kvEventsOf(worker, rank);
   if (said !== null || rank === 0) return said;
-  const first = saidOf(worker, 0);
+  const first = kvEventsOf(worker, 0);
   const address = first === null ? null : rankEndpoint(first.address, rank);
   if (first === null || address === null) return null;
   return { ...first, address, replay: first.replay === null ? null : rankEndpoint(first.replay, rank) };
-}
-
-function saidOf(worker: Worker, rank: number): KvEventEndpoints | null {
-  return worker.spec.kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
 }
 
 function isSame(a: KvEventEndpoints, b: KvEventEndpoints): boolean {

@@ -2,7 +2,7 @@
 import type { RouterConfig } from '../config/index.ts';
 import { dialectProblem } from '../engines/index.ts';
 import type { EventFeed, RejectReason } from '../events/index.ts';
-import type { Worker, WorkerState } from '../fleet/index.ts';
+import { saidBlockSize, type Worker, type WorkerState } from '../fleet/index.ts';
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
@@ -268,11 +268,13 @@ function feedWarnings(who: string, feed: EventFeed): string[] {
 }
 
 function blockSizeWarnings({ workers, blockSizeOf }: ReadinessFacts): string[] {
-  return workers.flatMap(({ spec, capabilities }) => {
+  return workers.flatMap((worker) => {
+    const { spec } = worker;
     const expected = blockSizeOf(spec.model);
-    if (capabilities === null || expected === null || expected % capabilities.blockSize === 0) return [];
+    const own = saidBlockSize(worker);
+    if (own === null || expected === null || expected % own === 0) return [];
     return [
-      `worker ${spec.id} advertises blocks of ${capabilities.blockSize} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
+      `worker ${spec.id} advertises blocks of ${own} tokens, but model ${spec.model} has ${expected}: nothing it caches is found`,
     ];
   });
 }

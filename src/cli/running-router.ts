@@ -180,7 +180,7 @@ async function start(
   subscriptions?.start();
   onStop(() => subscriptions?.close());
   const asks = (id: bigint): boolean => live.asked.has(fleet.worker(id)?.spec.url ?? '');
-  const probe = createHttpProbe({ asks, log });
+  const probe = createHttpProbe({ asks, clock, log });
   const wanted = (): boolean => live.config.observe.engineLoad || live.config.router.engineLoad === 'blend';
   const heard = reportsInto(core.scheduler.engineLoads, core.blockSizes, clock);
   const reportedLoads = new ReportedLoads({ fleet, wanted, ask: askReportedLoad, heard, clock });

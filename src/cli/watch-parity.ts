@@ -35,7 +35,7 @@ export function watchParity(parts: {
     index,
     blockSizeOf: (slot) => blockSizes.ofSlot(slot),
     pairsOf: (slot) => blockSizes.pairsOfSlot(slot) ?? false,
-    dialectOf: ({ spec }) => spec.dialect,
+    dialectOf: ({ engine, spec }) => engine?.dialect ?? spec.dialect,
     feed: (slot) => events()?.feed(slot) ?? null,
     replayOf: (slot) => events()?.replayOf(slot) ?? null,
     unheard: (id) => unheard.of(id),

@@ -1,5 +1,6 @@
 // Workers as the admin API shows them.
 import { streamState } from '../events/index.ts';
+import type { Worker } from '../fleet/index.ts';
 import { type OwnerSlot, TIERS } from '../kv/index.ts';
 import type { ComposedRouter } from './compose-router.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
@@ -43,6 +44,8 @@ export function workerStatus(
         hash_scheme: capabilities.hashScheme,
         worker_type: capabilities.workerType,
       },
+      /** What the engine says that it is; null = it was not asked, or says nothing. */
+      engine: shownEngine(worker),
       /** By the engine's own account, other routers' requests included; null = it was not asked, or says nothing. */
       reported_load: report && {
         requests_running: report.load.running,
@@ -109,6 +112,25 @@ function parityOf(parity: ComposedRouter['parity'], slot: OwnerSlot): unknown {
       reported_cached_tokens: reportedTokens,
       drift: found?.drift?.kind ?? null,
     },
+  };
+}
+
+function shownEngine({ engine = null }: Worker): unknown {
+  if (engine === null) return null;
+  const { dialect, description: said } = engine;
+  return {
+    dialect,
+    version: said.version,
+    models: said.models,
+    block_size: said.blockSize,
+    total_kv_blocks: said.totalKvBlocks,
+    max_num_batched_tokens: said.maxNumBatchedTokens,
+    max_model_length: said.maxModelLength,
+    ranks: said.ranks,
+    prefix_caching: said.prefixCaching,
+    /** Addresses by rank; null = it does not say whether it publishes any. */
+    kv_events:
+      said.kvEvents && Object.fromEntries([...said.kvEvents].map(([rank, { address }]) => [rank, address])),
   };
 }
 

@@ -220,6 +220,7 @@ function buildWorker(
             enforcement: value.kv_transfer_enforcement,
             weight: value.kv_transfer_preferred_weight,
           },
+    hintForm: value.kv_hint_form,
     capabilities: value.capabilities,
     path: ['workers', index],
   };

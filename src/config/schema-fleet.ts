@@ -141,5 +141,6 @@ export const worker = () =>
     kv_transfer_enforcement: or(word(['required', 'preferred']), 'required'),
     kv_transfer_preferred_weight: or(decimal(0, 1), 1),
     handoff: orNull(handoff()),
+    kv_hint_form: or(word(['envelope', 'legacy']), 'envelope'),
     capabilities: or(capabilities(), 'ask'),
   });

@@ -179,6 +179,8 @@ export interface WorkerConfig {
     readonly enforcement: 'required' | 'preferred';
     readonly weight: number;
   } | null;
+  /** How KV hints are written for the engine; absent = `envelope`. */
+  readonly hintForm?: 'envelope' | 'legacy';
   /** `ask` the engine, `none`, or the advertisement itself as parsed JSON. */
   readonly capabilities: 'ask' | 'none' | Readonly<Record<string, unknown>>;
   readonly path: ConfigPath;

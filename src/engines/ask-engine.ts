@@ -1,9 +1,18 @@
-// Small questions to an engine outside of any request: whether it is alive, and what it says about KV hints. Each opens its own
+// Small questions to an engine outside of any request: whether it is alive, and what it says about KV hints and of
+// itself. Each opens its own
 // short connection, so that an answer says something about new connections too.
 import { request } from 'undici';
-import { type Probe, parseCapabilities, type WorkerCapabilities } from '../fleet/index.ts';
-import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
-import { dialectProblem } from './dialects.ts';
+import {
+  type Probe,
+  parseCapabilities,
+  type RecognizedEngine,
+  type Worker,
+  type WorkerCapabilities,
+} from '../fleet/index.ts';
+import { type Clock, errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import { AUTO, DIALECTS, dialectProblem } from './dialects.ts';
+import type { AskEngine } from './engine-description.ts';
+import { recognizeEngine } from './recognize-engine.ts';
 import { type ReportedLoad, readReportedLoad } from './reported-load.ts';
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -45,30 +54,111 @@ export async function probeHealth(url: string, signal: AbortSignal): Promise<boo
   }
 }
 
-/**
- * A fleet probe over HTTP: health, and capabilities when they are due and `asks` says that this worker is to be asked. An
- * advertisement that cannot be used counts as none and is logged. A worker that no request can be written for is not healthy.
- */
-export function createHttpProbe(options: {
+/** Asks the engine at a base url, until `signal` fires. */
+export function engineAt(url: string, signal: AbortSignal): AskEngine {
+  return async ({ method, path, body }) => {
+    const answer = await ask(url, path, signal, {
+      method,
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    });
+    return { status: answer.status, text: answer.body.toString('utf8') };
+  };
+}
+
+/** What a probe over HTTP needs. */
+export interface HttpProbeOptions {
+  /** Whether a worker's engine is to be asked for its hint capabilities. */
   readonly asks: (workerId: bigint) => boolean;
+  readonly clock: Clock;
   readonly log: Logger;
-}): Probe {
+}
+
+/** What an engine says of itself may come later than this without anything coming of it, in ms. */
+const DESCRIBE_MS = 1_000;
+
+/**
+ * A fleet probe over HTTP: health, and, when they are due, capabilities (where `asks` says that this worker is to be asked) and what the
+ * engine says that it is. An advertisement that cannot be used counts as none and is logged; an engine that does not describe itself is as
+ * healthy as before. A worker that no request can be written for is not healthy.
+ */
+export function createHttpProbe(options: HttpProbeOptions): Probe {
+  const { asks, log } = options;
   return async (worker, { askCapabilities: due, signal }) => {
     const { id, url } = worker.spec;
     if (!(await probeHealth(url, signal))) return { healthy: false };
-    if (!due || !options.asks(id)) return { healthy: true };
-    let capabilities: WorkerCapabilities | null = null;
-    try {
-      capabilities = await askCapabilities(url, signal);
-    } catch (thrown) {
-      if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_CAPABILITIES_INVALID') throw thrown;
-      options.log.warn(thrown.message, { worker: id });
-    }
-    const problem = dialectProblem({ ...worker, capabilities });
-    if (problem === null) return { healthy: true, capabilities };
-    options.log.warn(problem, { worker: id });
+    if (!due) return { healthy: true };
+    const capabilities = asks(id) ? await usableCapabilities(worker, signal, log) : undefined;
+    const known = {
+      ...worker,
+      capabilities: capabilities === undefined ? worker.capabilities : capabilities,
+    };
+    const engine = await describedEngine(known, signal, options);
+    const found = {
+      healthy: true,
+      ...(capabilities === undefined ? {} : { capabilities }),
+      ...(engine === undefined ? {} : { engine }),
+    } as const;
+    const problem = dialectProblem({
+      ...known,
+      engine: engine === undefined ? (worker.engine ?? null) : engine,
+    });
+    if (problem === null) return found;
+    log.warn(problem, { worker: id });
     return { healthy: false };
   };
+}
+
+async function usableCapabilities(
+  { spec: { id, url } }: Worker,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<WorkerCapabilities | null> {
+  try {
+    return await askCapabilities(url, signal);
+  } catch (thrown) {
+    if (!(thrown instanceof PointsmanError) || thrown.code !== 'PM_CAPABILITIES_INVALID') throw thrown;
+    log.warn(thrown.message, { worker: id });
+    return null;
+  }
+}
+
+/** Null = another engine than configured, or none that is known; undefined = nothing was learned. */
+async function describedEngine(
+  worker: Worker,
+  signal: AbortSignal,
+  { clock, log }: HttpProbeOptions,
+): Promise<RecognizedEngine | null | undefined> {
+  const { dialect, id, url } = worker.spec;
+  const limit = new AbortController();
+  const cancel = clock.schedule(DESCRIBE_MS, () => limit.abort());
+  try {
+    const engine = await recognizeEngine(
+      worker,
+      engineAt(url, AbortSignal.any([signal, limit.signal])),
+      DIALECTS,
+    );
+    const before = worker.engine ?? null;
+    if (engine === null && dialect !== AUTO) {
+      log.warn(
+        `worker ${id} has dialect "${dialect}", but its engine does not answer as one: check its url, or name another dialect`,
+        { worker: id },
+      );
+    } else if (
+      engine &&
+      (before?.dialect !== engine.dialect || before.description.version !== engine.description.version)
+    ) {
+      const { version } = engine.description;
+      log.info('a worker says what it is', { worker: id, dialect: engine.dialect, version });
+    }
+    return engine;
+  } catch (thrown) {
+    log.debug(`an engine does not describe itself: ${errorText(thrown)}`, { worker: id });
+    return undefined;
+  } finally {
+    cancel();
+  }
 }
 
 function unusable(problem: string): PointsmanError {
@@ -78,13 +168,28 @@ function unusable(problem: string): PointsmanError {
   );
 }
 
-async function get(
+interface Answer {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+function get(url: string, path: string, signal: AbortSignal): Promise<Answer> {
+  return ask(url, path, signal, { method: 'GET' });
+}
+
+async function ask(
   url: string,
   path: string,
   signal: AbortSignal,
-): Promise<{ status: number; body: Buffer }> {
+  options: {
+    readonly method: 'GET' | 'POST';
+    readonly body?: string;
+    readonly headers?: Record<string, string>;
+  },
+): Promise<Answer> {
   try {
-    const { statusCode, body } = await request(url.replace(/\/$/, '') + path, { reset: true, signal });
+    const whole = url.replace(/\/$/, '') + path;
+    const { statusCode, body } = await request(whole, { ...options, reset: true, signal });
     const parts: Buffer[] = [];
     let size = 0;
     for await (const part of body) {
@@ -97,7 +202,7 @@ async function get(
   } catch (thrown) {
     throw new PointsmanError(
       'PM_ENGINE_UNREACHABLE',
-      `the engine did not answer GET ${path}: ${errorText(thrown)}`,
+      `the engine did not answer ${options.method} ${path}: ${errorText(thrown)}`,
       { cause: thrown },
     );
   }

@@ -1,14 +1,16 @@
-// The table of dialects by the name that configuration uses.
+// The table of dialects by the name that configuration uses, and which of them a worker's engine speaks.
 import type { Worker, WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect } from './dialect.ts';
 import { SIM_DIALECT } from './sim/index.ts';
 
-/** Every dialect that can be used now. */
-export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map([[SIM_DIALECT.name, SIM_DIALECT]]);
+/** Every dialect that can be used now, in the order in which an engine of dialect `auto` is asked whether it speaks it. */
+export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map(
+  [SIM_DIALECT].map((dialect) => [dialect.name, dialect]),
+);
 
 /** Takes the dialect from what the engine says about itself. */
-const AUTO = 'auto';
+export const AUTO = 'auto';
 const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node']);
 
 /**
@@ -19,14 +21,10 @@ const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llama
 export function requireDialect(name: string, advertised: 'ask' | 'none' | WorkerCapabilities = 'ask'): void {
   if (DIALECTS.has(name)) return;
   if (name === AUTO) {
-    if (advertised === 'ask') return;
-    if (advertised === 'none') {
-      const sentence =
-        'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect';
-      throw new PointsmanError('PM_ENGINE_DIALECT', `${sentence}: ${known(DIALECTS)}`);
-    }
-    recognized(advertised, DIALECTS, 'the worker');
-    return;
+    if (advertised !== 'none') return;
+    const sentence =
+      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect';
+    throw new PointsmanError('PM_ENGINE_DIALECT', `${sentence}: ${known(DIALECTS)}`);
   }
   const available = known(DIALECTS);
   throw new PointsmanError(
@@ -41,13 +39,23 @@ export function requireDialect(name: string, advertised: 'ask' | 'none' | Worker
 /** The dialect of a worker now. @throws PointsmanError PM_ENGINE_DIALECT when none of the given ones fits. */
 export function dialectOf(worker: Worker, dialects: ReadonlyMap<string, EngineDialect>): EngineDialect {
   const { dialect: name, id } = worker.spec;
-  if (name === AUTO) return recognized(worker.capabilities, dialects, `worker ${id}`);
+  if (name === AUTO) return recognized(worker, dialects);
   const dialect = dialects.get(name);
   if (dialect !== undefined) return dialect;
   throw new PointsmanError(
     'PM_ENGINE_DIALECT',
     `worker ${id} has dialect "${name}", which is not loaded; loaded: ${known(dialects)}`,
   );
+}
+
+/** The dialect that an advertisement belongs to; null = none of the given ones. */
+export function advertisedDialect(
+  capabilities: WorkerCapabilities | null,
+  dialects: ReadonlyMap<string, EngineDialect>,
+): EngineDialect | null {
+  if (capabilities === null) return null;
+  for (const dialect of dialects.values()) if (dialect.speaks(capabilities.hashScheme)) return dialect;
+  return null;
 }
 
 /** Why requests cannot be written for a worker as things stand, in a sentence; null when they can. */
@@ -60,21 +68,18 @@ export function dialectProblem(worker: Worker): string | null {
   }
 }
 
-function recognized(
-  capabilities: WorkerCapabilities | null,
-  dialects: ReadonlyMap<string, EngineDialect>,
-  who: string,
-): EngineDialect {
-  for (const dialect of dialects.values()) {
-    if (capabilities !== null && dialect.speaks(capabilities.hashScheme)) return dialect;
-  }
+function recognized(worker: Worker, dialects: ReadonlyMap<string, EngineDialect>): EngineDialect {
+  const { capabilities, engine = null } = worker;
+  const dialect =
+    (engine === null ? undefined : dialects.get(engine.dialect)) ?? advertisedDialect(capabilities, dialects);
+  if (dialect !== null) return dialect;
   const why =
     capabilities === null
-      ? 'but its engine does not say what it is (GET /kv_hints/capabilities)'
-      : `but the hash scheme "${capabilities.hashScheme}" belongs to no dialect that is available`;
+      ? 'but its engine does not say what it is'
+      : `but the hash scheme "${capabilities.hashScheme}" belongs to no dialect that is available, and its engine does not say what it is`;
   throw new PointsmanError(
     'PM_ENGINE_DIALECT',
-    `${who} has dialect "auto", ${why}; name its dialect: ${known(dialects)}`,
+    `worker ${worker.spec.id} has dialect "auto", ${why}; name its dialect: ${known(dialects)}`,
   );
 }
 

@@ -1,5 +1,5 @@
-// What a stock engine says of itself when it is asked outside of any request: each dialect knows where its engine says it.
-import type { KvEventEndpoints } from '../fleet/index.ts';
+// How a stock engine is asked what it is: each dialect knows where its engine says it.
+export type { EngineDescription } from '../fleet/index.ts';
 
 /** One question to an engine. */
 export interface EngineQuestion {
@@ -20,21 +20,16 @@ export interface EngineAnswer {
 /** Asks the engine. @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers, or more than a MiB. */
 export type AskEngine = (question: EngineQuestion) => Promise<EngineAnswer>;
 
-/** An engine by its own account. Null members are not said. */
-export interface EngineDescription {
-  readonly version: string | null;
-  /** Names under which it serves. */
-  readonly models: readonly string[] | null;
-  /** Tokens per block of its prefix cache. */
-  readonly blockSize: number | null;
-  /** Of one rank. */
-  readonly totalKvBlocks: number | null;
-  readonly maxNumBatchedTokens: number | null;
-  /** Tokens of prompt and output together. */
-  readonly maxModelLength: number | null;
-  readonly ranks: number | null;
-  readonly prefixCaching: boolean | null;
-  /** Where it publishes KV events, by rank; empty = it publishes none. */
-  readonly kvEvents: ReadonlyMap<number, KvEventEndpoints> | null;
-  readonly chatTemplate: string | null;
-}
+/** A description that says nothing: what a dialect fills in. */
+export const NOTHING_SAID = {
+  version: null,
+  models: null,
+  blockSize: null,
+  totalKvBlocks: null,
+  maxNumBatchedTokens: null,
+  maxModelLength: null,
+  ranks: null,
+  prefixCaching: null,
+  kvEvents: null,
+  chatTemplate: null,
+} as const;

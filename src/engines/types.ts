@@ -45,6 +45,8 @@ export interface EngineRequest {
   readonly hint: KvHint | null;
   /** How important it is, an i32, higher is more; each dialect has its own way round. Null or absent = not said. */
   readonly priority?: number | null;
+  /** Asks the engine for the prompt token ids that it sees, which the client gets to see only if it asked itself; absent = no. */
+  readonly asksPromptTokenIds?: boolean;
   /** Null or absent = the engine serves the request alone. */
   readonly handoff?: EngineHandoff | null;
   /**
@@ -72,6 +74,8 @@ export interface EngineReport {
   readonly finishReason: string | null;
   /** Where the numbers come from. */
   readonly source: 'usage' | 'none';
+  /** Prompt token ids as the engine saw them, where they were asked for; null or absent = not said. */
+  readonly promptTokenIds?: Uint32Array | null;
   /** What the engine says of the blocks it holds for another; null or absent = nothing. */
   readonly handoff?: Readonly<Record<string, unknown>> | null;
 }

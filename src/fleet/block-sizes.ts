@@ -1,7 +1,8 @@
 // Tokens per KV block of each partition, and whether blocks reach one token further (EAGLE): configured for the model, else registered
-// or advertised by a worker (sizes only), else learned from the first BlockStored.
+// or advertised or described by a worker (sizes only), else learned from the first BlockStored.
 import type { OwnerSlot } from '../kv/index.ts';
 import type { WorkerId } from '../plugin/index.ts';
+import { saidBlockSize } from './engine-description.ts';
 import type { Fleet } from './fleet.ts';
 import type { Worker, WorkerSpec } from './types.ts';
 
@@ -133,8 +134,9 @@ export class BlockSizes {
   }
 
   #advertised(model: string, group: string): number | null {
-    for (const { spec, state, capabilities } of this.#fleet.workers()) {
-      const blockSize = spec.blockSize ?? capabilities?.blockSize ?? null;
+    for (const worker of this.#fleet.workers()) {
+      const { spec, state } = worker;
+      const blockSize = saidBlockSize(worker);
       if (spec.model !== model || blockSize === null || state === 'gone') continue;
       if (this.#fleet.groupOf(spec) !== group) continue;
       this.#learned.set(model, group, { value: blockSize, from: spec.id });

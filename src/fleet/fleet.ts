@@ -5,6 +5,7 @@ import type { OwnerSlot } from '../kv/index.ts';
 import { type GaugeSample, type Metrics, NO_METRICS } from '../observe/index.ts';
 import { type Partition, PointsmanError, type Role, type WorkerId } from '../plugin/index.ts';
 import { sameCapabilities } from './capabilities.ts';
+import { type RecognizedEngine, sameEngine } from './engine-description.ts';
 import { type PartitionCandidates, PartitionTable } from './partition-candidates.ts';
 import { SlotTable } from './slot-table.ts';
 import { topologyTaints } from './topology-taints.ts';
@@ -16,6 +17,7 @@ export interface FleetListener {
   /** The worker takes no part in anything any more; its slots stay its own until every listener returned. */
   removed?(worker: Worker): void;
   stateChanged?(worker: Worker, from: WorkerState): void;
+  /** What is known of it has changed: its advertisement, its description of itself, or its record. */
   capabilitiesChanged?(worker: Worker): void;
   /** Another epoch was advertised: the engine restarted and holds none of its former blocks. */
   restarted?(worker: Worker): void;
@@ -34,6 +36,7 @@ interface MutableWorker extends Worker {
   spec: WorkerSpec;
   state: WorkerState;
   capabilities: WorkerCapabilities | null;
+  engine: RecognizedEngine | null;
   taints: readonly string[];
   slots: readonly OwnerSlot[];
   readonly approximate: Map<number, ApproximateReason>;
@@ -76,7 +79,15 @@ export class Fleet {
     }
     const taints = taintsOf(spec);
     const approximate = new Map<number, ApproximateReason>();
-    const worker: MutableWorker = { spec, state: 'ready', capabilities, taints, approximate, slots: [] };
+    const worker: MutableWorker = {
+      spec,
+      state: 'ready',
+      capabilities,
+      engine: null,
+      taints,
+      approximate,
+      slots: [],
+    };
     worker.slots = this.#slots.take(worker, spec.ranks.first, spec.ranks.count);
     this.#workers.set(spec.id, worker);
     this.#version += 1;
@@ -101,6 +112,19 @@ export class Fleet {
       this.#version += 1;
       for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
     }
+  }
+
+  /**
+   * Notes what the engine says that it is; null = it is not what it should be.
+   * @throws PointsmanError PM_WORKER_UNKNOWN
+   */
+  setEngine(id: WorkerId, engine: RecognizedEngine | null): void {
+    const worker = this.#known(id);
+    const same = sameEngine(worker.engine, engine);
+    worker.engine = engine;
+    if (same) return;
+    this.#version += 1;
+    for (const listener of [...this.#listeners]) listener.capabilitiesChanged?.(worker);
   }
 
   /**

@@ -2,6 +2,14 @@
 export { AdapterModels, holdsAdapter } from './adapters.ts';
 export { BlockSizes } from './block-sizes.ts';
 export { parseCapabilities } from './capabilities.ts';
+export {
+  type EngineDescription,
+  kvEventsOf,
+  maxNumBatchedTokensOf,
+  type RecognizedEngine,
+  saidBlockSize,
+  totalKvBlocksOf,
+} from './engine-description.ts';
 export { Fleet, type FleetListener, type FleetOptions } from './fleet.ts';
 export { handoffOf } from './handoff.ts';
 export { WorkerHealth } from './health.ts';

@@ -2,6 +2,7 @@
 // asked (HTTP, nothing at all) is the injected probe's business; what follows from answers is health.ts's.
 import { type Metrics, NO_METRICS } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
+import type { RecognizedEngine } from './engine-description.ts';
 import type { Fleet } from './fleet.ts';
 import type { WorkerHealth } from './health.ts';
 import type { Worker, WorkerCapabilities } from './types.ts';
@@ -12,6 +13,8 @@ export type ProbeResult =
       readonly healthy: true;
       /** The advertisement, null when the engine has none, absent when it was not asked. */
       readonly capabilities?: WorkerCapabilities | null;
+      /** What the engine says that it is, null when it is something else, absent when nothing was learned. */
+      readonly engine?: RecognizedEngine | null;
     }
   | { readonly healthy: false };
 
@@ -157,10 +160,14 @@ export class HealthProber {
     const outdated = !asked && watch.capabilitiesAt === null;
     this.#metrics.count('pointsman_health_checks_total', { result: result.healthy ? 'ok' : 'failed' });
     if (result.healthy) {
+      // First: what follows from an advertisement may ask which dialect the engine speaks.
+      if (result.engine !== undefined) fleet.setEngine(id, result.engine);
+      if (this.#watches.get(id) !== watch) return;
       if (result.capabilities !== undefined) {
         fleet.setCapabilities(id, result.capabilities);
         watch.capabilitiesAt = clock.now();
       }
+      if (result.engine !== undefined) watch.capabilitiesAt = clock.now();
       // A listener may have removed the worker or stopped the loop.
       if (this.#watches.get(id) !== watch) return;
       // A check that began before the trouble says nothing about who answers after it.

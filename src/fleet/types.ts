@@ -1,6 +1,7 @@
 // What is known of workers.
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Role, WorkerId } from '../plugin/index.ts';
+import type { RecognizedEngine } from './engine-description.ts';
 
 /** `ready` takes bookings; `suspect` refused or reset connections; `draining` finishes what it has; `gone` failed its health checks. */
 export type WorkerState = 'ready' | 'suspect' | 'draining' | 'gone';
@@ -105,6 +106,8 @@ export interface WorkerSpec {
   readonly registered?: boolean;
   /** How it hands KV over; null or absent = as its engine says. */
   readonly handoff?: WorkerHandoff | null;
+  /** How hints are written for its engine: the envelope, or the payload of its copy alone as older engines take it. Absent = `envelope`. */
+  readonly hintForm?: 'envelope' | 'legacy';
   /** Null or absent = its blocks may go anywhere. */
   readonly kvTransfer?: KvTransferRule | null;
 }
@@ -121,6 +124,8 @@ export interface Worker {
   readonly spec: WorkerSpec;
   readonly state: WorkerState;
   readonly capabilities: WorkerCapabilities | null;
+  /** What the engine says that it is; null or absent = it was not asked, or did not say. */
+  readonly engine?: RecognizedEngine | null;
   /** Those of its record, and one for each domain of its topology. */
   readonly taints: readonly string[];
   /** Ranks whose cache is estimated, and why; absent = none. */

@@ -37,6 +37,7 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     device: config.device,
     adapters: config.adapters,
     handoff: config.handoff ?? null,
+    hintForm: config.hintForm ?? 'envelope',
     kvTransfer: config.kvTransfer ?? null,
   };
 }

@@ -16,6 +16,7 @@ export interface ClassifierFleet {
     };
     readonly state: string;
     readonly capabilities: { readonly totalKvBlocks?: number | null } | null;
+    readonly engine?: { readonly description: { readonly totalKvBlocks: number | null } } | null;
   }[];
   /** Another one when what `workers` answers may have changed; absent = it has to be looked at. */
   readonly version?: number | undefined;
@@ -61,11 +62,12 @@ export function workersView(fleet: ClassifierFleet, model: string): WorkersView 
 export function workersOf(fleet: ClassifierFleet, model: string): readonly ClassifierWorker[] {
   const of = fleet.workers().filter(({ spec, state }) => spec.model === model && state !== 'gone');
   return Object.freeze(
-    of.map(({ spec, capabilities }) =>
+    of.map(({ spec, capabilities, engine }) =>
       Object.freeze({
         workerId: spec.id,
         ranks: Object.freeze(Array.from({ length: spec.ranks.count }, (_, at) => spec.ranks.first + at)),
-        totalKvBlocks: spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? null,
+        totalKvBlocks:
+          spec.totalKvBlocks ?? capabilities?.totalKvBlocks ?? engine?.description.totalKvBlocks ?? null,
       }),
     ),
   );

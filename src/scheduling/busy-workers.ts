@@ -1,7 +1,14 @@
 // Which workers are too busy for another request: loads against the thresholds of their model. A worker is busy when all its ranks
 // are. Nothing is tested, and nothing measured, while no model has a threshold. Budget: no allocation per worker.
 import { type BusyThresholds, NO_THRESHOLDS, testsNothing } from '../config/index.ts';
-import type { Fleet, PartitionCandidates, Worker } from '../fleet/index.ts';
+import {
+  type Fleet,
+  maxNumBatchedTokensOf,
+  type PartitionCandidates,
+  saidBlockSize,
+  totalKvBlocksOf,
+  type Worker,
+} from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import { LoadDrain, type MeasuredLoads } from './load-drain.ts';
 import type { SlotLoads } from './slot-loads.ts';
@@ -184,13 +191,13 @@ export class BusyWorkers {
 
 /** Loads above which each rank of a worker is busy. A capacity that nobody states makes no limit, and never one of 0. */
 export function rankLimits(
-  { spec, capabilities }: Pick<Worker, 'spec' | 'capabilities'>,
+  worker: Pick<Worker, 'spec' | 'capabilities' | 'engine'>,
   thresholds: BusyThresholds,
   blockSize: number | null,
 ): RankLimits {
   const { activeDecodeBlocks, activePrefillTokens, activePrefillTokensFrac } = thresholds;
-  const blocks = rankBlocks({ spec, capabilities }, blockSize);
-  const perPass = spec.maxNumBatchedTokens ?? capabilities?.maxNumBatchedTokens ?? null;
+  const blocks = rankBlocks(worker, blockSize);
+  const perPass = maxNumBatchedTokensOf(worker);
   const share = (part: number | null, whole: number | null): number =>
     part === null || whole === null ? Number.POSITIVE_INFINITY : part * whole;
   return {
@@ -204,15 +211,12 @@ export function rankLimits(
 
 /** KV blocks of one rank, in the model's block size; null = nobody states them. */
 export function rankBlocks(
-  { spec, capabilities }: Pick<Worker, 'spec' | 'capabilities'>,
+  worker: Pick<Worker, 'spec' | 'capabilities' | 'engine'>,
   blockSize: number | null,
 ): number | null {
-  return spec.totalKvBlocks ?? advertisedBlocks(capabilities, blockSize);
-}
-
-/** An engine counts its own pages, of which the model's blocks may hold several. */
-function advertisedBlocks(capabilities: Worker['capabilities'], blockSize: number | null): number | null {
-  const blocks = capabilities?.totalKvBlocks ?? null;
-  if (blocks === null || capabilities === null || blockSize === null) return blocks;
-  return (blocks * capabilities.blockSize) / blockSize;
+  const blocks = totalKvBlocksOf(worker);
+  if (blocks === null || worker.spec.totalKvBlocks !== null) return blocks;
+  // An engine counts its own pages, of which the model's blocks may hold several.
+  const page = saidBlockSize(worker);
+  return page === null || blockSize === null ? blocks : (blocks * page) / blockSize;
 }

@@ -1,6 +1,6 @@
 // What the queue asks of fleet and loads: whether those that could take a request are busy with prompts, and how much of its prompt any
 // of them has cached. Whether a worker is over a busy threshold of its model is another matter, and not asked here.
-import type { Fleet, PartitionCandidates } from '../fleet/index.ts';
+import { type Fleet, maxNumBatchedTokensOf, type PartitionCandidates } from '../fleet/index.ts';
 import type { RoleRuntime } from '../host/index.ts';
 import type { OwnerSlot, PrefixMatch } from '../kv/index.ts';
 import type { Partition, Role } from '../plugin/index.ts';
@@ -154,8 +154,7 @@ export class QueueGate {
     if (tokens !== null && active > tokens) return true;
     if (share === null) return false;
     const worker = this.#parts.fleet.workerOfSlot(slot);
-    const perPass =
-      worker?.spec.maxNumBatchedTokens ?? worker?.capabilities?.maxNumBatchedTokens ?? UNKNOWN_CAPACITY;
+    const perPass = (worker && maxNumBatchedTokensOf(worker)) ?? UNKNOWN_CAPACITY;
     return active > share * perPass;
   }
 }

@@ -1,6 +1,8 @@
 // Looks at what would be chosen for both legs of a request, booking nothing, and asks the bypass rules. What goes wrong in deciding
 // leaves the request on its usual way.
+
 import type { ConditionalDisaggregation } from '../../config/index.ts';
+import { maxNumBatchedTokensOf, totalKvBlocksOf } from '../../fleet/index.ts';
 import { PointsmanError, type WorkerRank } from '../../plugin/index.ts';
 import type { Placement } from '../../scheduling/index.ts';
 import { placementRequest } from '../placement-request.ts';
@@ -57,7 +59,7 @@ export class BypassProbes {
     const { rank, row, slot, table, workerId } = placement;
     const decodeBlocks = (table.activeDecodeBlocks[row] ?? 0) + (table.additionalBlocks[row] ?? 0);
     const worker = fleet.workerOfSlot(slot);
-    const totalKvBlocks = worker?.spec.totalKvBlocks ?? worker?.capabilities?.totalKvBlocks ?? null;
+    const totalKvBlocks = worker && totalKvBlocksOf(worker);
     const reason = bypassReason(rules, {
       promptTokens: request.tokens.length,
       cachedTokens: table.cachedTokens[row] ?? 0,
@@ -72,7 +74,7 @@ export class BypassProbes {
     try {
       const { row, slot, table } = this.#probe(request);
       const worker = this.#deps.fleet.workerOfSlot(slot);
-      const most = worker?.spec.maxNumBatchedTokens ?? worker?.capabilities?.maxNumBatchedTokens ?? null;
+      const most = worker && maxNumBatchedTokensOf(worker);
       return {
         kind: 'chosen',
         activeTokens: table.activePrefillTokens[row] ?? 0,

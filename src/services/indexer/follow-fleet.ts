@@ -1,5 +1,5 @@
 // Registers a router's own workers with an indexer in the same process, as they come and go.
-import type { BlockSizes, Fleet, Worker } from '../../fleet/index.ts';
+import { type BlockSizes, type Fleet, kvEventsOf, type Worker } from '../../fleet/index.ts';
 import { errorText, type Logger } from '../../plugin/index.ts';
 import type { IndexerRegistry } from './registry.ts';
 
@@ -15,11 +15,11 @@ export function followFleet(registry: IndexerRegistry, followed: FollowedFleet):
   const { blockSizes, fleet, log } = followed;
   const endpoints = new Map<string, string>();
   const take = (worker: Worker): void => {
-    const { id, kvEvents, model, ranks } = worker.spec;
+    const { id, model, ranks } = worker.spec;
     const routingGroup = fleet.groupOf(worker.spec);
     const blockSize = blockSizes.ofModel(model, routingGroup);
     for (let rank = ranks.first; rank < ranks.first + ranks.count; rank++) {
-      const endpoint = kvEvents.get(rank) ?? worker.capabilities?.ranks.get(rank)?.kvEvents ?? null;
+      const endpoint = kvEventsOf(worker, rank);
       const key = `${id}/${rank}`;
       // Where the router listens itself, nobody else can.
       if (
