@@ -7,4 +7,4 @@ export {
   type ParityMonitorOptions,
   type RankStream,
 } from './parity-monitor.ts';
-export { NEEDED_ASKING, NEEDED_LISTENING } from './rank-findings.ts';
+export { type EvidenceNeeded, NEEDED_ASKING, NEEDED_LISTENING } from './rank-findings.ts';
