@@ -65,6 +65,8 @@ export interface SimulatedRequest {
   readonly hint: unknown;
   /** Its part in a handoff; null or absent = none. */
   readonly handoff?: SimulatedHandoff | null;
+  /** Separates its blocks from those of requests with another one; null or absent = none. */
+  readonly cacheSalt?: string | null;
 }
 
 /** One request's part in a handoff of KV between two engines. */

@@ -61,7 +61,7 @@ export class EventCollector {
       blockSize: this.#blockSize,
       tier: 'device',
       loraName: null,
-      cacheSalt: null,
+      cacheSalt: request.cacheSalt,
       sessionId: request.sessionId,
     });
   }

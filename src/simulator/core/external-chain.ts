@@ -2,9 +2,6 @@
 // engine's hash seed. Never equal to the router's hashes, so that mixing the two up is a miss in every test.
 import type { BlockHasher, HashPairs, U64 } from '../../kv/index.ts';
 
-/** Seed of local block hashes without LoRA or salt, as routers use it. */
-const BLOCK_SEED: U64 = { lo: 1337, hi: 0 };
-
 /** Hashes token blocks for one engine. */
 export class ExternalHasher {
   readonly #hasher: BlockHasher;
@@ -19,9 +16,12 @@ export class ExternalHasher {
     this.#seed = { lo: hashSeed >>> 0, hi: Math.floor(hashSeed / 4294967296) >>> 0 };
   }
 
-  /** External and sequence hashes of every full block of a prompt. */
-  prompt(tokens: Uint32Array): { readonly external: HashPairs; readonly sequence: HashPairs } {
-    const { sequence } = this.#hasher.hashPrompt(tokens, this.#blockSize, BLOCK_SEED);
+  /** External and sequence hashes of every full block of a prompt. @param blockSeed that of its local hashes. */
+  prompt(
+    tokens: Uint32Array,
+    blockSeed: U64,
+  ): { readonly external: HashPairs; readonly sequence: HashPairs } {
+    const { sequence } = this.#hasher.hashPrompt(tokens, this.#blockSize, blockSeed);
     return { external: this.#renamed(sequence), sequence };
   }
 
@@ -29,8 +29,8 @@ export class ExternalHasher {
    * Hashes one more block behind a chain and writes its external hash to `external` at `index`.
    * @param parent sequence hash of the block before; null at the root. @returns the block's sequence hash.
    */
-  next(tokens: Uint32Array, parent: U64 | null, external: HashPairs, index: number): U64 {
-    const { local } = this.#hasher.hashPrompt(tokens, this.#blockSize, BLOCK_SEED);
+  next(tokens: Uint32Array, parent: U64 | null, external: HashPairs, index: number, blockSeed: U64): U64 {
+    const { local } = this.#hasher.hashPrompt(tokens, this.#blockSize, blockSeed);
     this.#hasher.chain(parent, local, this.#sequence);
     external.set(this.#renamed(this.#sequence), 2 * index);
     return { lo: this.#sequence[0]!, hi: this.#sequence[1]! };

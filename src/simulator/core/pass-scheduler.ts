@@ -222,7 +222,8 @@ export class PassScheduler {
     const { blockSize } = this.#settings;
     const block = request.hashedBlocks;
     const tokens = request.tokens.subarray(block * blockSize, (block + 1) * blockSize);
-    request.lastSequence = this.#hasher.next(tokens, request.lastSequence, request.external, block);
+    const { blockSeed, external, lastSequence } = request;
+    request.lastSequence = this.#hasher.next(tokens, lastSequence, external, block, blockSeed);
     request.hashedBlocks += 1;
   }
 }

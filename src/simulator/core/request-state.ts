@@ -1,6 +1,6 @@
 // One request inside the engine: its tokens, its place in the pass algorithm, its block table. Plain numbers and typed arrays;
 // nothing per token or block.
-import type { HashPairs, U64 } from '../../kv/index.ts';
+import { blockHashSeed, type HashPairs, type U64 } from '../../kv/index.ts';
 import type { SimulatedHandoff, SimulatedHintOutcome, SimulatedRequest, SimulatedResult } from '../types.ts';
 import type { ExternalHasher } from './external-chain.ts';
 import type { FetchPlan, HintPlan } from './hint-plan.ts';
@@ -15,6 +15,9 @@ export type RequestStatus = 'waiting' | 'parked' | 'running' | 'gone';
 export class RequestState {
   readonly id: string;
   readonly sessionId: string | null;
+  readonly cacheSalt: string | null;
+  /** Of its local block hashes. */
+  readonly blockSeed: U64;
   readonly outputTarget: number;
   readonly outputSeed: number;
   readonly hints: HintPlan;
@@ -60,6 +63,8 @@ export class RequestState {
   constructor(request: SimulatedRequest, outputSeed: number, hints: HintPlan, now: number) {
     this.id = request.id;
     this.sessionId = request.sessionId;
+    this.cacheSalt = request.cacheSalt ?? null;
+    this.blockSeed = blockHashSeed({ cacheSalt: this.cacheSalt });
     this.outputTarget = request.outputTokens;
     this.outputSeed = outputSeed;
     this.hints = hints;
@@ -83,7 +88,7 @@ export class RequestState {
     if (this.#prepared) return;
     this.#prepared = true;
     const prompt = this.tokens;
-    const { external, sequence } = hasher.prompt(prompt);
+    const { external, sequence } = hasher.prompt(prompt, this.blockSeed);
     const total = prompt.length + this.outputTarget;
     const blocks = Math.ceil(total / blockSize);
     this.tokens = new Uint32Array(total);

@@ -1,6 +1,6 @@
 // Publishes one rank's KV events on ZeroMQ the way vLLM does: topic, sequence number (8 bytes, big-endian, from 0), payload; and
 // answers subscribers that missed some out of what it keeps.
-import { encodeEventBatch, type KvEvent, loadZeromq } from '../../events/index.ts';
+import { encodeEventBatch, type KvEvent, type KvEventBatch, loadZeromq } from '../../events/index.ts';
 import type { Clock } from '../../plugin/index.ts';
 import type { EventFaults } from '../core/event-faults.ts';
 import { EventHistory } from '../core/event-history.ts';
@@ -22,10 +22,25 @@ export interface EventPublisherOptions {
   /** null = every batch is sent as it is published. */
   readonly faults: EventFaults<Uint8Array[]> | null;
   readonly clock: Clock;
+  /** Writes the payload; default: as the simulated engine does. */
+  readonly encode?: (batch: KvEventBatch) => Uint8Array;
+  /** Where it publishes; default: it binds any free loopback port. */
+  readonly live?: SocketPlace;
+  /** Where it answers replay requests; default: any free loopback port. */
+  readonly replayAt?: string;
   readonly warn: (problem: string) => void;
 }
 
-/** A bound publisher. */
+/** A ZeroMQ address, and who opens the connection. */
+export interface SocketPlace {
+  readonly address: string;
+  /** It connects to a subscriber that listens there, instead of listening itself. */
+  readonly connects: boolean;
+}
+
+const ANYWHERE: SocketPlace = { address: 'tcp://127.0.0.1:*', connects: false };
+
+/** An open publisher. */
 export interface EventPublisher {
   /** The address subscribers connect to. */
   readonly endpoint: string;
@@ -38,19 +53,21 @@ export interface EventPublisher {
   close(): void;
 }
 
-/** Binds a publisher on free loopback ports. */
+/** Opens a publisher. */
 export async function bindEventPublisher(options: EventPublisherOptions): Promise<EventPublisher> {
-  const { clock, faults, rank } = options;
+  const { clock, encode = encodeEventBatch, faults, live = ANYWHERE, rank } = options;
   const { Publisher } = await loadZeromq();
   const socket = new Publisher({ sendHighWaterMark: SEND_HIGH_WATER_MARK, linger: 0 });
   const history = new EventHistory(options.history);
   const topic = Buffer.from(options.topic);
   let replay: EventReplay | null = null;
   try {
-    await socket.bind('tcp://127.0.0.1:*');
+    if (live.connects) socket.connect(live.address);
+    else await socket.bind(live.address);
     if (options.history > 0) {
       replay = await bindEventReplay({
         topic,
+        address: options.replayAt ?? ANYWHERE.address,
         frames: options.replayFrames,
         history: options.history,
         since: (start) => history.since(start),
@@ -71,11 +88,11 @@ export async function bindEventPublisher(options: EventPublisherOptions): Promis
     cancelNext = next === null ? () => undefined : clock.schedule(next - clock.now(), () => sendDue(from));
   };
   return {
-    endpoint: socket.lastEndpoint ?? '',
+    endpoint: live.connects ? live.address : (socket.lastEndpoint ?? ''),
     replayEndpoint: replay?.endpoint ?? null,
     publish(events, atMs) {
       if (closed) return;
-      const payload = encodeEventBatch({ timestamp: atMs / 1000, events, rank });
+      const payload = encode({ timestamp: atMs / 1000, events, rank });
       const { sequence } = history.append(payload);
       const frames = [topic, sequenceFrame(sequence), payload];
       if (faults === null) {

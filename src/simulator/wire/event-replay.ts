@@ -20,6 +20,8 @@ const END_SEQUENCE = new Uint8Array(8).fill(0xff);
 /** What is served. */
 export interface EventReplayOptions {
   readonly topic: Uint8Array;
+  /** ZeroMQ address to bind. */
+  readonly address: string;
   readonly frames: ReplayFrames;
   /** Batches the history holds at most. */
   readonly history: number;
@@ -36,12 +38,17 @@ export interface EventReplay {
   close(): void;
 }
 
-/** Binds the replay socket on a free loopback port. */
+/** Binds the replay socket. */
 export async function bindEventReplay(options: EventReplayOptions): Promise<EventReplay> {
   const { Router } = await loadZeromq();
   const queue = ANSWERS_IN_FLIGHT * (options.history + 1);
   const socket = new Router({ linger: 0, maxMessageSize: MAX_REQUEST_BYTES, sendHighWaterMark: queue });
-  await socket.bind('tcp://127.0.0.1:*');
+  try {
+    await socket.bind(options.address);
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
   const endpoint = socket.lastEndpoint ?? '';
   const sender = new SerialSender(socket, queue);
   let closed = false;

@@ -12,7 +12,14 @@ const MAX_DEPTH = 128;
  * @throws PointsmanError PM_SIM_TOO_LARGE, or PM_SIM_INVALID when it is not JSON or the client left.
  */
 export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
-  const text = await readText(request, maxBytes);
+  const body = await readBody(request, maxBytes);
+  if (body === null) {
+    throw new PointsmanError(
+      'PM_SIM_TOO_LARGE',
+      `the body is larger than the ${maxBytes} bytes this engine accepts`,
+    );
+  }
+  const text = body.toString('utf8');
   if (nestsDeeperThan(text, MAX_DEPTH)) {
     throw new PointsmanError('PM_SIM_INVALID', `the body nests deeper than ${MAX_DEPTH} levels`);
   }
@@ -24,18 +31,17 @@ export async function readJsonBody(request: IncomingMessage, maxBytes: number): 
   }
 }
 
-// Listeners rather than iteration: leaving an iteration early destroys the connection before the refusal is written.
-function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+/**
+ * The bytes of a body; null = it is larger than `maxBytes`, and was not read to the end. Listeners rather than iteration: leaving an
+ * iteration early destroys the connection before the refusal is written.
+ * @throws PointsmanError PM_SIM_INVALID when the client left.
+ */
+export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     const tooLarge = (): void => {
       request.removeAllListeners('data');
       request.pause();
-      reject(
-        new PointsmanError(
-          'PM_SIM_TOO_LARGE',
-          `the body is larger than the ${maxBytes} bytes this engine accepts`,
-        ),
-      );
+      resolve(null);
     };
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
       tooLarge();
@@ -48,7 +54,7 @@ function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
       if (size > maxBytes) tooLarge();
       else chunks.push(chunk);
     });
-    request.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    request.on('end', () => resolve(Buffer.concat(chunks)));
     request.on('error', (cause) => {
       reject(new PointsmanError('PM_SIM_INVALID', 'the client left before its body was complete', { cause }));
     });

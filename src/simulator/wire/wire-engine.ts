@@ -1,9 +1,7 @@
 // One simulated engine on loopback: an HTTP server, an event publisher and a control channel around one machine, which a restart
 // replaces while the sockets stay.
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import { type Clock, errorText, PointsmanError } from '../../plugin/index.ts';
+import { errorText, PointsmanError } from '../../plugin/index.ts';
 import { type TextTokenizer, TINY_WORDS } from '../../tokens/index.ts';
 import { advertisedActions, createSimulatedEngine } from '../core/create-engine.ts';
 import { EventFaults, eventFaultRng } from '../core/event-faults.ts';
@@ -16,6 +14,7 @@ import { EngineDriver } from './engine-driver.ts';
 import { createEngineMetrics } from './engine-metrics.ts';
 import { createEngineServer } from './engine-server.ts';
 import { bindEventPublisher, type EventPublisher } from './event-publisher.ts';
+import { drain, listen } from './listening.ts';
 import type { SimulatorAddress, StartSimulatorsOptions } from './start-simulators.ts';
 
 /** Default cap of a request body, bytes. */
@@ -160,37 +159,6 @@ function addressOf(endpoint: string): { readonly host: string; readonly port: nu
 
 function newEpoch(): string {
   return randomBytes(4).toString('hex');
-}
-
-async function listen(server: Server, port: number): Promise<void> {
-  try {
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-  } catch (cause) {
-    throw new PointsmanError(
-      'PM_SIM_START',
-      `a simulated engine cannot listen on 127.0.0.1:${port}: ${portTaken(cause) ? 'another process uses that port' : errorText(cause)}`,
-      { cause },
-    );
-  }
-}
-
-function portTaken(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
-}
-
-/** Closes a server: idle connections at once, busy ones when their answer is out or the time is over. */
-async function drain(server: Server, clock: Clock, graceMs: number): Promise<void> {
-  if (!server.listening) return;
-  // An answer that goes out now is the last one on its connection.
-  server.keepAliveTimeout = 1;
-  const closed = once(server, 'close');
-  server.close();
-  server.closeIdleConnections();
-  if (graceMs <= 0) server.closeAllConnections();
-  const cancel = clock.schedule(graceMs, () => server.closeAllConnections());
-  await closed;
-  cancel();
 }
 
 function capabilitiesOf(
