@@ -89,7 +89,7 @@ async function probeWorker(
     const again = await send({ tokens: ids, isUnique: false });
     if (again === 0) found(findingOf('prefix_caching_off', subject));
     const cacheSalt = `pointsman-doctor-${seed.toString(36)}`;
-    const salted = dialectOf(worker) === 'sim' ? null : await send({ tokens: ids, cacheSalt, isUnique: true });
+    const salted = await send({ tokens: ids, cacheSalt, isUnique: true });
     if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
     for (const adapter of adaptersOf(worker).slice(0, 1)) await send({ tokens: ids, adapter, isUnique: true });
     const messages = probeMessages(PROBE_BLOCKS * blockSize, seed ^ slot);

@@ -9,6 +9,8 @@ interface Named {
   readonly slot: OwnerSlot;
   readonly low: number;
   readonly high: number;
+  /** It has named the block by several hashes: adapters or salts that it does not tell apart in its events. */
+  readonly isMixed: boolean;
 }
 
 /** Names of first blocks by engines that should agree. */
@@ -27,8 +29,11 @@ export class RootHashes {
       blocks = new Map();
       this.#groups.set(group, blocks);
     }
-    const named = (blocks.get(block) ?? []).filter((one) => one.slot !== slot);
-    named.push({ slot, low, high });
+    const before = blocks.get(block) ?? [];
+    const own = before.find((one) => one.slot === slot);
+    const isMixed = own !== undefined && (own.isMixed || own.low !== low || own.high !== high);
+    const named = before.filter((one) => one.slot !== slot);
+    named.push({ slot, low, high, isMixed });
     // The one named last is the last to go.
     blocks.delete(block);
     blocks.set(block, named);
@@ -56,7 +61,8 @@ export class RootHashes {
   disagreeing(): ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> {
     const found = new Map<OwnerSlot, Set<OwnerSlot>>();
     for (const blocks of this.#groups.values()) {
-      for (const named of blocks.values()) {
+      for (const all of blocks.values()) {
+        const named = all.filter(({ isMixed }) => !isMixed);
         const camps = new Map<string, OwnerSlot[]>();
         for (const { high, low, slot } of named) {
           const key = `${low} ${high}`;
