@@ -24,6 +24,50 @@ const NAMED: Readonly<Record<Fault, readonly [FindingCode, string]>> = {
   'prefix caching off': ['prefix_caching_off', '--enable-prefix-caching'],
 };
 
+/** Nothing of these is announced, so that no other fault of what is announced exists beside them. */
+const MUTE: readonly Fault[] = ['events off', 'literal bind address', 'prefix caching off'];
+/** What shows without any event. */
+const UNSAID: readonly Fault[] = ['other template'];
+/** Pairs of which one leaves nothing of the other: sizes that cannot both be, hashes that nobody else has blocks for. */
+const EXCLUSIVE: readonly (readonly [Fault, Fault])[] = [
+  ['wrong block size', 'page size 1'],
+  ['wrong block size', 'random hash seed'],
+  ['page size 1', 'random hash seed'],
+  ['page size 1', 'LoRA mismatch'],
+  ['old replay', 'no replay'],
+];
+
+/** Whether two faults can be in one engine and both show. */
+function fitTogether(a: Fault, b: Fault): boolean {
+  if (EXCLUSIVE.some((pair) => pair.includes(a) && pair.includes(b))) return false;
+  const mute = MUTE.filter((fault) => fault === a || fault === b);
+  if (mute.length === 0) return true;
+  if (mute.length === 2) return !(mute.includes('events off') && mute.includes('literal bind address'));
+  const other = mute[0] === a ? b : a;
+  return UNSAID.includes(other) || (other === 'salt ignored' && mute[0] !== 'prefix caching off');
+}
+
+const PAIRS = FAULTS.flatMap((a, at) => FAULTS.slice(at + 1).map((b) => [a, b] as const));
+
+/** As many pairs in one fleet as a doctor sees in a moment. */
+const PAIRS_AT_ONCE = 10;
+
+/** Plants each pair in one engine, or in two where they cannot share one, beside two healthy ones; every fault must be named. */
+async function expectPairs(pairs: typeof PAIRS): Promise<void> {
+  const fleet: (readonly Fault[])[] = [[], []];
+  const planted = pairs.map(([a, b]) => {
+    const engines = fitTogether(a, b) ? [[a, b]] : [[a], [b]];
+    const first = fleet.push(...engines) - engines.length + 1;
+    return { a, b, at: BigInt(first), bt: BigInt(first + engines.length - 1) };
+  });
+  const findings = await examined(fleet);
+  for (const { a, b, at, bt } of planted) {
+    expectNamed(findings, at, a, `${a} with ${b}`);
+    expectNamed(findings, bt, b, `${b} with ${a}`);
+  }
+  for (const healthy of [1n, 2n]) expect(codesOf(findings, healthy)).toEqual([]);
+}
+
 const running: FaultyEngine[] = [];
 afterEach(() => {
   for (const engine of running.splice(0)) engine.close();
@@ -39,10 +83,10 @@ async function examined(fleet: readonly (readonly Fault[])[]): Promise<Finding[]
 const codesOf = (findings: readonly Finding[], worker: bigint): string[] =>
   [...new Set(findings.filter((one) => one.worker === worker).map(({ code }) => code))].sort();
 
-function expectNamed(findings: readonly Finding[], worker: bigint, fault: Fault): void {
+function expectNamed(findings: readonly Finding[], worker: bigint, fault: Fault, where: string = fault): void {
   const [code, remedy] = NAMED[fault];
   const found = findings.find((one) => one.worker === worker && one.code === code);
-  expect(found?.remedy, `${fault}: ${JSON.stringify(codesOf(findings, worker))}`).toContain(remedy);
+  expect.soft(found?.remedy, `${where}: ${JSON.stringify(codesOf(findings, worker))}`).toContain(remedy);
 }
 
 describe('doctor', () => {
@@ -57,4 +101,26 @@ describe('doctor', () => {
     for (const [at, fault] of FAULTS.entries()) expectNamed(findings, BigInt(at + 1), fault);
     for (const healthy of [16n, 17n]) expect(codesOf(findings, healthy)).toEqual([]);
   });
+
+  test('names both faults and both remedies of random pairs', async () => {
+    let state = Number(process.env.POINTSMAN_PAIR_SEED ?? 7) >>> 0;
+    const left = [...PAIRS];
+    const chosen = Array.from({ length: PAIRS_AT_ONCE }, () => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return left.splice((state >>> 8) % left.length, 1);
+    }).flat();
+    await expectPairs(chosen);
+  });
+
+  test.runIf(process.env.POINTSMAN_ALL_PAIRS === '1')(
+    'names both faults and both remedies of all 105 pairs',
+    async () => {
+      expect(PAIRS.length).toBe(105);
+      for (let from = 0; from < PAIRS.length; from += PAIRS_AT_ONCE) {
+        await expectPairs(PAIRS.slice(from, from + PAIRS_AT_ONCE));
+        for (const engine of running.splice(0)) engine.close();
+      }
+    },
+    600_000,
+  );
 });

@@ -60,7 +60,11 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
   await until(doctor, SETTLED_MS, () => !monitor.isBusy);
   const heard = monitor.findings();
   const endpoints = await endpointFindings(doctor, workers, heard);
-  return merged([...heard, ...own, ...endpoints]);
+  // A cache that is off has nothing to announce: its silence is no fault of its own.
+  const isOff = ({ rank, worker }: Finding): boolean =>
+    own.some((one) => one.code === 'prefix_caching_off' && one.worker === worker && one.rank === rank);
+  const told = heard.filter((finding) => finding.code !== 'events_off' || !isOff(finding));
+  return merged([...told, ...own, ...endpoints]);
 }
 
 async function probeWorker(
@@ -133,7 +137,7 @@ async function endpointFindings(
 const EXPLAINED: ReadonlyMap<FindingCode, readonly FindingCode[]> = new Map<FindingCode, readonly FindingCode[]>([
   ['literal_bind_address', ['not_connected', 'events_off']],
   ['events_off', ['not_connected', 'no_replay']],
-  ['prefix_caching_off', ['not_connected', 'events_off', 'no_replay']],
+  ['prefix_caching_off', ['no_replay']],
 ]);
 
 function merged(findings: readonly Finding[]): Finding[] {

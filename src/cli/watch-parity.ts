@@ -13,7 +13,7 @@ import type { UnheardBlocks } from './unheard-blocks.ts';
 export type ParityPorts = Pick<ParityMonitorOptions, 'answers' | 'stream'>;
 
 /** Events of an answer come with it or moments later, ms. */
-const SETTLE_MS = 500;
+const SETTLE_MS = 250;
 
 /** A monitor that only listens; findings of a rank change whether its cache is estimated. */
 export function watchParity(parts: {

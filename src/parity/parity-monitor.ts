@@ -73,8 +73,10 @@ interface Rank {
   readonly evidence: RankEvidence;
   readonly verdicts: VerdictCounts;
   readonly audit: PredictionAudit;
-  /** Prompts that wait to be judged. */
-  waiting: number;
+  /** Prompts that wait to be judged: plain ones, salted ones, those of adapters. */
+  readonly waiting: [number, number, number];
+  /** Whether most of what it announces is not of the prompts that it is sent. */
+  misleads: boolean;
   replay: ReplayVerdict | null;
   /** Live batches at which the replay endpoint is asked next. */
   replayDue: number;
@@ -82,15 +84,13 @@ interface Rank {
   codes: readonly FindingCode[];
 }
 
-/** Prompts of a rank that wait to be judged at a time: others are not looked at. */
+/** Prompts of a rank and a kind that wait to be judged at a time: others are not looked at. */
 const MOST_WAITING = 4;
 /** The replay endpoint is asked after so many live batches, and again after 64 times as many. */
 const REPLAY_AFTER = 4;
 const REPLAY_AGAIN = 64;
 
 const NO_CODES: readonly FindingCode[] = [];
-/** Findings after which what a rank announces is not what it is sent: its cache is estimated. */
-const MISLEADING: ReadonlySet<FindingCode> = new Set<FindingCode>(['template', 'hash_chain']);
 
 /** Watches a fleet. */
 export class ParityMonitor {
@@ -163,12 +163,13 @@ export class ParityMonitor {
     const { slot, blockSize, cachedTokens, predictedTokens } = request;
     const rank = this.#rankOf(slot);
     if (predictedTokens !== null && cachedTokens !== null) rank.audit.add(predictedTokens, cachedTokens, blockSize);
-    if (!request.isExact || this.#closed || rank.waiting >= MOST_WAITING) return;
-    rank.waiting += 1;
+    const kind = request.loraName !== null ? 2 : request.cacheSalt !== null ? 1 : 0;
+    if (!request.isExact || this.#closed || rank.waiting[kind] >= MOST_WAITING) return;
+    rank.waiting[kind] += 1;
     const { clock, settleMs } = this.#options;
     const cancel = clock.schedule(settleMs, () => {
       this.#timers.delete(cancel);
-      rank.waiting -= 1;
+      rank.waiting[kind] -= 1;
       this.#judge(request, rank);
     });
     this.#timers.add(cancel);
@@ -202,7 +203,7 @@ export class ParityMonitor {
 
   /** Whether what a rank announces is not what it is sent. */
   misleads(slot: OwnerSlot): boolean {
-    return this.codes(slot).some((code) => MISLEADING.has(code));
+    return this.#ranks.get(slot)?.misleads ?? false;
   }
 
   /** What predictions of a rank come to; null = none was compared. */
@@ -213,7 +214,7 @@ export class ParityMonitor {
 
   /** Everything found, by worker and rank; looks at all ranks anew. */
   findings(): Finding[] {
-    const seeds = this.#roots.disagreeing();
+    const seeds = this.#roots.disagreeing(this.#options.needed.roots);
     return this.#options.fleet
       .workers()
       .flatMap((worker) => worker.slots.flatMap((slot, nth) => this.#look(worker, slot, nth, seeds)));
@@ -238,7 +239,9 @@ export class ParityMonitor {
     const findings = rankFindings(facts);
     const { subject } = facts;
     const others = seeds.get(slot);
-    if (others !== undefined)
+    // Adapters that events do not name look like other hashes.
+    const isMixed = findings.some(({ code }) => code === 'lora_mismatch') && this.#options.needed.roots > 1;
+    if (others !== undefined && !isMixed)
       findings.push(findingOf('hash_seed', subject, { others: this.#namesOf(others) }));
     if (rank.replay?.kind === 'old') {
       const { problem } = rank.replay;
@@ -248,8 +251,12 @@ export class ParityMonitor {
     }
     findings.push(...this.#driftFindings(worker, slot, facts, rank, findings));
     const codes = findings.map(({ code }) => code);
-    if (codes.join() !== rank.codes.join()) {
+    // Where only chats are affected, the events of other prompts are still worth hearing.
+    const wrong = rank.verdicts.of('tokens');
+    const misleads = codes.includes('hash_chain') || (codes.includes('template') && wrong > rank.verdicts.of('agreed'));
+    if (codes.join() !== rank.codes.join() || misleads !== rank.misleads) {
       rank.codes = codes;
+      rank.misleads = misleads;
       this.#options.changed?.(worker);
     }
     return findings;
@@ -340,7 +347,7 @@ export class ParityMonitor {
 
   #review(slot: OwnerSlot): void {
     const worker = this.#options.fleet.workerOfSlot(slot);
-    if (worker !== null) this.#look(worker, slot, worker.slots.indexOf(slot), this.#roots.disagreeing());
+    if (worker !== null) this.#look(worker, slot, worker.slots.indexOf(slot), this.#roots.disagreeing(this.#options.needed.roots));
   }
 
   #nameRoots(owner: OwnerSlot, { events }: KvEventBatch): void {
@@ -371,7 +378,8 @@ export class ParityMonitor {
         evidence: new RankEvidence(),
         verdicts: new VerdictCounts(),
         audit: new PredictionAudit(),
-        waiting: 0,
+        waiting: [0, 0, 0],
+        misleads: false,
         replay: null,
         replayDue: REPLAY_AFTER,
         cancelReplay: null,

@@ -14,15 +14,17 @@ export interface EvidenceNeeded {
   readonly batches: number;
   /** Blocks that must be announced twice. */
   readonly duplicateBlocks: number;
+  /** First blocks of prompts that must have other hashes than elsewhere. */
+  readonly roots: number;
   /** Single-token pages. */
   readonly pages: number;
 }
 
 /** A router that listens to traffic. */
-export const NEEDED_LISTENING: EvidenceNeeded = { prompts: 3, batches: 3, duplicateBlocks: 16, pages: 16 };
+export const NEEDED_LISTENING: EvidenceNeeded = { prompts: 3, batches: 3, duplicateBlocks: 16, roots: 2, pages: 16 };
 
 /** A doctor whose prompts are made to show it. */
-export const NEEDED_ASKING: EvidenceNeeded = { prompts: 1, batches: 1, duplicateBlocks: 2, pages: 2 };
+export const NEEDED_ASKING: EvidenceNeeded = { prompts: 1, batches: 1, duplicateBlocks: 2, roots: 1, pages: 2 };
 
 /** Share of stored blocks that engines announce again although they hold them, by which it is a habit and no coincidence. */
 const DUPLICATE_SHARE = 0.4;
@@ -104,7 +106,7 @@ function promptFindings({ evidence, feed, needed, subject, verdicts }: RankFacts
   // Blocks of another size make every prompt disagree: that is told as what it is.
   const isExplained = (feed?.mismatchedBlockSize ?? null) !== null;
   const { chain, lora, tokens } = verdicts.newest;
-  if (isMany('tokens') && !isExplained) findings.push(findingOf('template', subject, { problem: tokens ?? '' }));
+  if (verdicts.of('tokens') >= needed.prompts && !isExplained) findings.push(findingOf('template', subject, { problem: tokens ?? '' }));
   if (isMany('chain') && evidence.otherGroups.size === 0)
     findings.push(findingOf('hash_chain', subject, { found: chain?.found ?? 0, expected: chain?.of ?? 0 }));
   if (verdicts.of('lora') >= needed.prompts)

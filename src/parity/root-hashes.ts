@@ -9,8 +9,6 @@ interface Named {
   readonly slot: OwnerSlot;
   readonly low: number;
   readonly high: number;
-  /** It has named the block by several hashes: adapters or salts that it does not tell apart in its events. */
-  readonly isMixed: boolean;
 }
 
 /** Names of first blocks by engines that should agree. */
@@ -29,11 +27,9 @@ export class RootHashes {
       blocks = new Map();
       this.#groups.set(group, blocks);
     }
-    const before = blocks.get(block) ?? [];
-    const own = before.find((one) => one.slot === slot);
-    const isMixed = own !== undefined && (own.isMixed || own.low !== low || own.high !== high);
-    const named = before.filter((one) => one.slot !== slot);
-    named.push({ slot, low, high, isMixed });
+    const named = blocks.get(block) ?? [];
+    // Its first word counts: a second one is of an adapter or salt that its events do not name.
+    if (!named.some((one) => one.slot === slot)) named.push({ slot, low, high });
     // The one named last is the last to go.
     blocks.delete(block);
     blocks.set(block, named);
@@ -57,12 +53,13 @@ export class RootHashes {
   /**
    * Who disagrees with whom: for each slot that is in the minority, slots that agree among each other and not with it. Where as many
    * say the one as the other, all are named.
+   * @param least blocks on which a slot must disagree.
    */
-  disagreeing(): ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> {
+  disagreeing(least: number): ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> {
     const found = new Map<OwnerSlot, Set<OwnerSlot>>();
+    const times = new Map<OwnerSlot, number>();
     for (const blocks of this.#groups.values()) {
-      for (const all of blocks.values()) {
-        const named = all.filter(({ isMixed }) => !isMixed);
+      for (const named of blocks.values()) {
         const camps = new Map<string, OwnerSlot[]>();
         for (const { high, low, slot } of named) {
           const key = `${low} ${high}`;
@@ -82,10 +79,15 @@ export class RootHashes {
               if (!camp.includes(other) && (!isMajority || largest[0]?.includes(other) === true)) others.add(other);
             }
             found.set(slot, others);
+            times.set(slot, (times.get(slot) ?? 0) + 1);
           }
         }
       }
     }
-    return new Map([...found].map(([slot, others]) => [slot, [...others].sort((a, b) => a - b)]));
+    return new Map(
+      [...found]
+        .filter(([slot]) => (times.get(slot) ?? 0) >= least)
+        .map(([slot, others]) => [slot, [...others].sort((a, b) => a - b)]),
+    );
   }
 }

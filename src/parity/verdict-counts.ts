@@ -2,7 +2,7 @@
 import type { PromptVerdict } from './prompt-verdict.ts';
 
 /** Verdicts remembered. What was cured is forgotten after as many prompts. */
-const WINDOW = 16;
+const WINDOW = 32;
 
 /** Verdicts that say something. */
 export type CountedVerdict = Exclude<PromptVerdict['kind'], 'unclear'>;
