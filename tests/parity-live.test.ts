@@ -72,10 +72,14 @@ test('flags each of the 15 faults within 100 requests, and nothing on healthy wo
   const seen = Object.fromEntries(FAULTS.map((fault, at) => [fault, codes(at + 1)]));
   for (const fault of FAULTS) expect.soft(seen[fault], fault).toContain(FLAGGED[fault]);
   expect([codes(16), codes(17)]).toEqual([[], []]);
+  // Blocks of another size are of no use at all: that cache is estimated.
+  expect(on.core.fleet.worker(1n)?.approximate?.get(0)).toBe('other_block_size');
   // The same is told wherever people look.
   const { warnings } = on.readiness();
-  const status: { parity: { findings: string[] } }[] = await (await fetch(`${on.adminUrl}/workers`)).json();
-  expect(status.length).toBe(17);
+  const workers = await (await fetch(`${on.adminUrl}/workers`)).text();
+  expect(workers).toMatch(/"findings":\s*\[\s*"hybrid_groups"/);
+  const decision = on.core.decisions?.list(1, { workerId: BigInt(1 + FAULTS.indexOf('hybrid groups')) })[0];
+  expect(decision?.parity?.findings).toContain('hybrid_groups');
   expect(warnings.join('\n')).toContain('--disable-hybrid-kv-cache-manager');
   const metrics = await (await fetch(`${on.adminUrl}/metrics`)).text();
   for (const code of new Set(Object.values(FLAGGED))) {

@@ -361,7 +361,8 @@ export class ParityMonitor {
       if (worker === null) continue;
       const { local } = hasher.hashPrompt(tokenIds.subarray(0, blockSize), blockSize, blockHashSeed({}));
       const group = `${worker.spec.model} ${this.#options.dialectOf(worker)} ${worker.capabilities?.hashScheme ?? ''}`;
-      this.#roots.named(group, `${local[0]} ${local[1]}`, owner, external[0] ?? 0, external[1] ?? 0);
+      const engine = { slot: owner, worker: worker.spec.id };
+      this.#roots.named(group, `${local[0]} ${local[1]}`, engine, external[0] ?? 0, external[1] ?? 0);
     }
   }
 

@@ -1,12 +1,14 @@
 // Compares what engines call the same block. Engines of one hash scheme with one seed agree; with a random seed per process they do
 // not, and then KV cannot be fetched by hash between them. Only first blocks of prompts are compared: those are shared most.
 import type { OwnerSlot } from '../kv/index.ts';
+import type { WorkerId } from '../plugin/index.ts';
 
 /** Blocks remembered per group of engines. */
 const MOST_BLOCKS = 256;
 
 interface Named {
   readonly slot: OwnerSlot;
+  readonly worker: WorkerId;
   readonly low: number;
   readonly high: number;
 }
@@ -20,8 +22,10 @@ export class RootHashes {
    * An engine named a block.
    * @param group engines that should agree: model, routing group and hash scheme.
    * @param block the router's hash of it.
+   * @param engine whose hash it is.
    */
-  named(group: string, block: string, slot: OwnerSlot, low: number, high: number): void {
+  named(group: string, block: string, engine: Pick<Named, 'slot' | 'worker'>, low: number, high: number): void {
+    const { slot, worker } = engine;
     let blocks = this.#groups.get(group);
     if (blocks === undefined) {
       blocks = new Map();
@@ -29,7 +33,7 @@ export class RootHashes {
     }
     const named = blocks.get(block) ?? [];
     // Its first word counts: a second one is of an adapter or salt that its events do not name.
-    if (!named.some((one) => one.slot === slot)) named.push({ slot, low, high });
+    if (!named.some((one) => one.slot === slot)) named.push({ slot, worker, low, high });
     // The one named last is the last to go.
     blocks.delete(block);
     blocks.set(block, named);
@@ -60,23 +64,24 @@ export class RootHashes {
     const times = new Map<OwnerSlot, number>();
     for (const blocks of this.#groups.values()) {
       for (const named of blocks.values()) {
-        const camps = new Map<string, OwnerSlot[]>();
-        for (const { high, low, slot } of named) {
-          const key = `${low} ${high}`;
+        const camps = new Map<string, Named[]>();
+        for (const one of named) {
+          const key = `${one.low} ${one.high}`;
           const camp = camps.get(key);
-          if (camp === undefined) camps.set(key, [slot]);
-          else camp.push(slot);
+          if (camp === undefined) camps.set(key, [one]);
+          else camp.push(one);
         }
         if (camps.size < 2) continue;
-        const most = Math.max(...[...camps.values()].map(({ length }) => length));
-        const largest = [...camps.values()].filter(({ length }) => length === most);
+        // Ranks of one worker are one voice.
+        const most = Math.max(...[...camps.values()].map(voices));
+        const largest = [...camps.values()].filter((camp) => voices(camp) === most);
         const isMajority = largest.length === 1;
         for (const camp of camps.values()) {
-          if (isMajority && camp.length === most) continue;
-          for (const slot of camp) {
+          if (isMajority && voices(camp) === most) continue;
+          for (const { slot } of camp) {
             const others = found.get(slot) ?? new Set<OwnerSlot>();
-            for (const { slot: other } of named) {
-              if (!camp.includes(other) && (!isMajority || largest[0]?.includes(other) === true)) others.add(other);
+            for (const other of isMajority ? (largest[0] ?? []) : named) {
+              if (!camp.includes(other)) others.add(other.slot);
             }
             found.set(slot, others);
             times.set(slot, (times.get(slot) ?? 0) + 1);
@@ -90,4 +95,8 @@ export class RootHashes {
         .map(([slot, others]) => [slot, [...others].sort((a, b) => a - b)]),
     );
   }
+}
+
+function voices(camp: readonly Named[]): number {
+  return new Set(camp.map(({ worker }) => worker)).size;
 }
