@@ -1,101 +1,29 @@
 // Watches what engines do against what the router believes: hears events and answers, samples prompts, and says what differs. It
 // sends nothing but questions to replay endpoints; the doctor feeds it with prompts of its own.
-import type { EventFeed, KvEventBatch, KvEventReplay } from '../events/index.ts';
-import type { Fleet, Worker } from '../fleet/index.ts';
-import {
-  type BlockHasher,
-  blockHashSeed,
-  deviceDepth,
-  hashBlocks,
-  type OwnerSlot,
-  type PrefixIndex,
-  TIERS,
-} from '../kv/index.ts';
-import type { Metrics } from '../observe/index.ts';
-import type { Clock, WorkerId } from '../plugin/index.ts';
+import type { KvEventBatch } from '../events/index.ts';
+import type { Worker } from '../fleet/index.ts';
+import { blockHashSeed, deviceDepth, hashBlocks, type OwnerSlot, TIERS } from '../kv/index.ts';
 import { driftCause } from './drift-cause.ts';
 import { type Finding, type FindingSubject, findingOf } from './finding.ts';
 import type { FindingCode } from './finding-table.ts';
-import { type Drift, PredictionAudit } from './prediction-audit.ts';
-import { type AnsweredPrompt, judgePrompt, type PromptDepths } from './prompt-verdict.ts';
-import { RankEvidence } from './rank-evidence.ts';
-import { type EvidenceNeeded, type RankFacts, rankFindings } from './rank-findings.ts';
-import { checkReplay, type ReplayVerdict } from './replay-check.ts';
+import type { AnsweredRequest, ParityMonitorOptions } from './parity-types.ts';
+import type { Drift, PredictionAudit } from './prediction-audit.ts';
+import { judgePrompt, type PromptDepths } from './prompt-verdict.ts';
+import { type RankFacts, rankFindings } from './rank-findings.ts';
+import { checkReplay } from './replay-check.ts';
 import { RootHashes } from './root-hashes.ts';
-import { VerdictCounts } from './verdict-counts.ts';
-
-/** Where a rank's events come from. */
-export interface RankStream {
-  readonly endpoint: string | null;
-  readonly replay: string | null;
-  readonly connected: boolean;
-}
-
-/** What is watched. */
-export interface ParityMonitorOptions {
-  readonly fleet: Fleet;
-  readonly hasher: BlockHasher;
-  readonly index: Pick<PrefixIndex, 'find'>;
-  readonly blockSizeOf: (slot: OwnerSlot) => number | null;
-  readonly pairsOf: (slot: OwnerSlot) => boolean;
-  /** The dialect that a worker speaks, for flags in its words. */
-  readonly dialectOf: (worker: Worker) => string;
-  /** Null = KV events are not read. */
-  readonly stream: (worker: WorkerId, rank: number) => RankStream | null;
-  readonly feed: (slot: OwnerSlot) => EventFeed | null;
-  /** Where a rank is asked for batches that were heard; null = nowhere. */
-  readonly replayOf: (slot: OwnerSlot) => KvEventReplay | null;
-  /** Whether a worker answers requests. */
-  readonly answers: (worker: WorkerId) => boolean;
-  /** Requests of a worker for which it computed new blocks that no event told of. */
-  readonly unheard: (worker: WorkerId) => number;
-  readonly needed: EvidenceNeeded;
-  /** How long events may take after an answer before it is judged, ms. */
-  readonly settleMs: number;
-  /** Told when the codes of a rank changed. */
-  readonly changed?: (worker: Worker) => void;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-}
-
-/** An answer as the road hands it over. */
-export interface AnsweredRequest extends AnsweredPrompt {
-  readonly slot: OwnerSlot;
-  /** Cached tokens that were expected; null = no prediction. */
-  readonly predictedTokens: number | null;
-  /** When it was booked, ms. */
-  readonly sentAt: number;
-  /** Whether its tokens are those that the engine is to see; an estimate says nothing of blocks. */
-  readonly isExact: boolean;
-}
-
-interface Rank {
-  readonly evidence: RankEvidence;
-  readonly verdicts: VerdictCounts;
-  readonly audit: PredictionAudit;
-  /** Prompts that wait to be judged: plain ones, salted ones, those of adapters. */
-  readonly waiting: [number, number, number];
-  /** Whether most of what it announces is not of the prompts that it is sent. */
-  misleads: boolean;
-  replay: ReplayVerdict | null;
-  /** Live batches at which the replay endpoint is asked next. */
-  replayDue: number;
-  cancelReplay: (() => void) | null;
-  codes: readonly FindingCode[];
-}
+import { NO_CODES, newWatchedRank, REPLAY_AFTER, type WatchedRank } from './watched-rank.ts';
 
 /** Prompts of a rank and a kind that wait to be judged at a time: others are not looked at. */
 const MOST_WAITING = 4;
-/** The replay endpoint is asked after so many live batches, and again after 64 times as many. */
-const REPLAY_AFTER = 4;
+/** A replay endpoint is asked again after so many times as many live batches. */
 const REPLAY_AGAIN = 64;
 
-const NO_CODES: readonly FindingCode[] = [];
 
 /** Watches a fleet. */
 export class ParityMonitor {
   readonly #options: ParityMonitorOptions;
-  readonly #ranks = new Map<OwnerSlot, Rank>();
+  readonly #ranks = new Map<OwnerSlot, WatchedRank>();
   readonly #roots = new RootHashes();
   readonly #timers = new Set<() => void>();
   #closed = false;
@@ -266,7 +194,7 @@ export class ParityMonitor {
     worker: Worker,
     slot: OwnerSlot,
     { feed, rank: number, subject }: RankFacts,
-    { audit, evidence, verdicts }: Rank,
+    { audit, evidence, verdicts }: WatchedRank,
     before: readonly Finding[],
   ): Finding[] {
     const drift = audit.drift();
@@ -287,7 +215,7 @@ export class ParityMonitor {
     return [findingOf(code, subject, { found: drift.requests, expected: drift.of, problem })];
   }
 
-  #factsOf(worker: Worker, slot: OwnerSlot, number: number, { evidence, verdicts }: Rank): RankFacts {
+  #factsOf(worker: Worker, slot: OwnerSlot, number: number, { evidence, verdicts }: WatchedRank): RankFacts {
     const { answers, blockSizeOf, dialectOf, feed, needed, stream, unheard } = this.#options;
     const { id, model } = worker.spec;
     const subject: FindingSubject = { worker: id, rank: number, model, dialect: dialectOf(worker) };
@@ -309,7 +237,7 @@ export class ParityMonitor {
     };
   }
 
-  #judge(request: AnsweredRequest, rank: Rank): void {
+  #judge(request: AnsweredRequest, rank: WatchedRank): void {
     const { fleet, feed, metrics } = this.#options;
     const { slot } = request;
     const worker = fleet.workerOfSlot(slot);
@@ -372,20 +300,10 @@ export class ParityMonitor {
     return names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
   }
 
-  #rankOf(slot: OwnerSlot): Rank {
+  #rankOf(slot: OwnerSlot): WatchedRank {
     let rank = this.#ranks.get(slot);
     if (rank === undefined) {
-      rank = {
-        evidence: new RankEvidence(),
-        verdicts: new VerdictCounts(),
-        audit: new PredictionAudit(),
-        waiting: [0, 0, 0],
-        misleads: false,
-        replay: null,
-        replayDue: REPLAY_AFTER,
-        cancelReplay: null,
-        codes: NO_CODES,
-      };
+      rank = newWatchedRank();
       this.#ranks.set(slot, rank);
     }
     return rank;
