@@ -3,7 +3,13 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { diagnose } from '../src/cli/doctor.ts';
 import { parseConfig } from '../src/config/index.ts';
 import type { Finding, FindingCode } from '../src/parity/index.ts';
-import { FAULTS, type Fault, type FaultyEngine, faultyEngine, faultyFleetYaml } from './support/faulty-engine.ts';
+import {
+  FAULTS,
+  type Fault,
+  type FaultyEngine,
+  faultyEngine,
+  faultyFleetYaml,
+} from './support/faulty-engine.ts';
 
 /** What each fault is called, and a part of the remedy that must be named. */
 const NAMED: Readonly<Record<Fault, readonly [FindingCode, string]>> = {
@@ -83,7 +89,12 @@ async function examined(fleet: readonly (readonly Fault[])[]): Promise<Finding[]
 const codesOf = (findings: readonly Finding[], worker: bigint): string[] =>
   [...new Set(findings.filter((one) => one.worker === worker).map(({ code }) => code))].sort();
 
-function expectNamed(findings: readonly Finding[], worker: bigint, fault: Fault, where: string = fault): void {
+function expectNamed(
+  findings: readonly Finding[],
+  worker: bigint,
+  fault: Fault,
+  where: string = fault,
+): void {
   const [code, remedy] = NAMED[fault];
   const found = findings.find((one) => one.worker === worker && one.code === code);
   expect.soft(found?.remedy, `${where}: ${JSON.stringify(codesOf(findings, worker))}`).toContain(remedy);

@@ -2,7 +2,14 @@
 import { afterEach, expect, test } from 'vitest';
 import type { FindingCode } from '../src/parity/index.ts';
 import { router, until, words } from './live-support.ts';
-import { ADAPTER, FAULTS, type Fault, type FaultyEngine, faultyEngine, faultyFleetYaml } from './support/faulty-engine.ts';
+import {
+  ADAPTER,
+  FAULTS,
+  type Fault,
+  type FaultyEngine,
+  faultyEngine,
+  faultyFleetYaml,
+} from './support/faulty-engine.ts';
 
 const FLAGGED: Readonly<Record<Fault, FindingCode>> = {
   'wrong block size': 'block_size',
@@ -32,17 +39,24 @@ afterEach(() => {
 function requestOf(nth: number): { path: string; body: object } {
   const text = words(90, 1 + Math.floor(nth / 2));
   const common = { max_tokens: 1, model: nth % 5 === 4 ? ADAPTER : 'tiny' };
-  if (nth % 5 === 3) return { path: '/v1/chat/completions', body: { ...common, messages: [{ role: 'user', content: text }] } };
+  if (nth % 5 === 3)
+    return { path: '/v1/chat/completions', body: { ...common, messages: [{ role: 'user', content: text }] } };
   const salt = nth % 5 === 2 ? { cache_salt: `tenant-${nth % 2}` } : null;
-  return { path: '/v1/completions', body: { ...common, prompt: words(90, 1 + Math.floor(nth / 10)), ...salt } };
+  return {
+    path: '/v1/completions',
+    body: { ...common, prompt: words(90, 1 + Math.floor(nth / 10)), ...salt },
+  };
 }
 
 test('flags each of the 15 faults within 100 requests, and nothing on healthy workers', async () => {
-  for (const faults of [...FAULTS.map((fault) => [fault]), [], []] as Fault[][]) running.push(await faultyEngine(faults));
+  for (const faults of [...FAULTS.map((fault) => [fault]), [], []] as Fault[][])
+    running.push(await faultyEngine(faults));
   const on = await router(faultyFleetYaml(running, 'router: { trust_routing_fields_from: ["127.0.0.0/8"] }'));
   const { parity } = on.core;
   const codes = (worker: number): string[] => [
-    ...new Set((parity?.findings() ?? []).filter((one) => one.worker === BigInt(worker)).map(({ code }) => code)),
+    ...new Set(
+      (parity?.findings() ?? []).filter((one) => one.worker === BigInt(worker)).map(({ code }) => code),
+    ),
   ];
   const sent = new Map<number, number>();
   const flagged = new Map<number, number>();
@@ -65,7 +79,8 @@ test('flags each of the 15 faults within 100 requests, and nothing on healthy wo
   await until('all faults are flagged', () => {
     for (const worker of faulty) {
       const fault = FAULTS[worker - 1];
-      if (fault !== undefined && codes(worker).includes(FLAGGED[fault])) flagged.set(worker, sent.get(worker) ?? 0);
+      if (fault !== undefined && codes(worker).includes(FLAGGED[fault]))
+        flagged.set(worker, sent.get(worker) ?? 0);
     }
     return flagged.size === FAULTS.length;
   }).catch(() => undefined);

@@ -35,10 +35,10 @@ import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
 import { keylessSessions } from './keyless-sessions.ts';
 import { pluginModules } from './plugin-modules.ts';
-import { type ParityPorts, watchParity } from './watch-parity.ts';
 import { SessionFeeds } from './session-feeds.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
+import { type ParityPorts, watchParity } from './watch-parity.ts';
 
 /** What a block believed in takes in the index and in the table of beliefs, about. */
 const BYTES_PER_BELIEF = 128;

@@ -8,6 +8,7 @@ import { type DoctorFleet, dialectOf } from './doctor-fleet.ts';
 import {
   engineIds,
   localIds,
+  PROBE_BLOCKS,
   type ProbePrompt,
   probeIds,
   probeMessages,
@@ -20,8 +21,6 @@ const CONNECT_MS = 2_000;
 /** Longest wait for judgements and replay answers, ms: a replay endpoint that is silent is given up after 5 s. */
 const SETTLED_MS = 8_000;
 const POLL_MS = 20;
-/** Blocks of a probe prompt. */
-const PROBE_BLOCKS = 4;
 const MOST_WORKERS_AT_ONCE = 8;
 
 /** How the examination is made. */
@@ -95,11 +94,14 @@ async function probeWorker(
     const cacheSalt = `pointsman-doctor-${seed.toString(36)}`;
     const salted = await send({ tokens: ids, cacheSalt, isUnique: true });
     if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
-    for (const adapter of adaptersOf(worker).slice(0, 1)) await send({ tokens: ids, adapter, isUnique: true });
+    for (const adapter of adaptersOf(worker).slice(0, 1))
+      await send({ tokens: ids, adapter, isUnique: true });
     const messages = probeMessages(PROBE_BLOCKS * blockSize, seed ^ slot);
     const local = await localIds(tokens(spec.model), messages, log);
     if (local === null) {
-      log.info(`worker ${spec.id}: its chat template is not tested, as model ${spec.model} has no tokenizer here`);
+      log.info(
+        `worker ${spec.id}: its chat template is not tested, as model ${spec.model} has no tokenizer here`,
+      );
       continue;
     }
     await send({ tokens: local, messages, isUnique: true });
@@ -128,13 +130,18 @@ async function endpointFindings(
     const facts = { endpoint: endpoint.address, port: endpoint.address.split(':').at(-1) ?? '' };
     if (verdict === 'engine_connects') findings.push(findingOf('literal_bind_address', subject, facts));
     else if (verdict === 'nobody')
-      findings.push(findingOf('events_off', subject, { problem: `nothing publishes at ${endpoint.address}` }));
+      findings.push(
+        findingOf('events_off', subject, { problem: `nothing publishes at ${endpoint.address}` }),
+      );
   }
   return findings;
 }
 
 /** What is known better replaces what it explains. */
-const EXPLAINED: ReadonlyMap<FindingCode, readonly FindingCode[]> = new Map<FindingCode, readonly FindingCode[]>([
+const EXPLAINED: ReadonlyMap<FindingCode, readonly FindingCode[]> = new Map<
+  FindingCode,
+  readonly FindingCode[]
+>([
   ['literal_bind_address', ['not_connected', 'events_off']],
   ['events_off', ['not_connected', 'no_replay']],
   ['prefix_caching_off', ['no_replay']],
@@ -171,7 +178,13 @@ function subjectOf({ engine = null, spec }: Worker, rank: number | null): Findin
   return { worker: spec.id, rank, model: spec.model, dialect: dialectOf({ engine, spec }) };
 }
 
-function isConnectedOrUnknown({ connected, endpoint }: { connected: boolean; endpoint: string | null }): boolean {
+function isConnectedOrUnknown({
+  connected,
+  endpoint,
+}: {
+  connected: boolean;
+  endpoint: string | null;
+}): boolean {
   return connected || endpoint === null;
 }
 

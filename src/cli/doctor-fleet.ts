@@ -7,6 +7,7 @@ import { type BlockHasher, blockHashSeed, createBlockHasher, createPrefixIndex }
 import { NO_METRICS } from '../observe/index.ts';
 import { type EvidenceNeeded, ParityMonitor } from '../parity/index.ts';
 import { type Clock, errorText, NO_LOG, type WorkerId } from '../plugin/index.ts';
+import type { ProbeSender } from './doctor-prompts.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
 import { streamOf } from './watch-parity.ts';
 
@@ -17,7 +18,7 @@ const INDEX_BYTES = 64 * 1024 * 1024;
 const ASK_MS = 5_000;
 
 /** What the doctor works with. */
-export interface DoctorFleet {
+export interface DoctorFleet extends ProbeSender {
   readonly config: RouterConfig;
   readonly fleet: Fleet;
   readonly hasher: BlockHasher;
@@ -29,8 +30,6 @@ export interface DoctorFleet {
   readonly clock: Clock;
   /** Workers that do not answer, and why. */
   readonly silent: ReadonlyMap<WorkerId, string>;
-  /** Prompts of a worker of which it computed whole blocks. */
-  readonly computed: Map<WorkerId, number>;
   close(): void;
 }
 
@@ -42,7 +41,11 @@ export function dialectOf({ engine = null, spec }: Pick<Worker, 'engine' | 'spec
 /** Takes in the workers of a configuration, asks them what they are, and subscribes to their events. */
 export async function doctorFleet(
   config: RouterConfig,
-  { clock, needed, settleMs }: { readonly clock: Clock; readonly needed: EvidenceNeeded; readonly settleMs: number },
+  {
+    clock,
+    needed,
+    settleMs,
+  }: { readonly clock: Clock; readonly needed: EvidenceNeeded; readonly settleMs: number },
 ): Promise<DoctorFleet> {
   const hasher = createBlockHasher();
   const fleet = new Fleet({ routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default' });
@@ -107,7 +110,19 @@ export async function doctorFleet(
   await Promise.all(config.workers.map((worker) => admit(fleet, worker, hasher, silent, clock)));
   subscriptions.start();
   return {
-    ...{ config, fleet, hasher, blockSizes, events, subscriptions, monitor, transport, clock, silent, computed },
+    ...{
+      config,
+      fleet,
+      hasher,
+      blockSizes,
+      events,
+      subscriptions,
+      monitor,
+      transport,
+      clock,
+      silent,
+    },
+    computed: (id) => void computed.set(id, (computed.get(id) ?? 0) + 1),
     close() {
       subscriptions.close();
       monitor.close();

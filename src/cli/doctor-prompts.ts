@@ -1,9 +1,13 @@
 // The probe prompts of `doctor`: made of random token ids or words, so that nobody has them cached and they say nothing.
-import type { EngineReport } from '../engines/index.ts';
-import type { Worker } from '../fleet/index.ts';
-import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import type { RouterConfig } from '../config/index.ts';
+import type { EngineReport, EngineTransport } from '../engines/index.ts';
+import type { BlockSizes, Fleet, Worker } from '../fleet/index.ts';
+import type { ParityMonitor } from '../parity/index.ts';
+import { type Clock, errorText, type Logger, PointsmanError, type WorkerId } from '../plugin/index.ts';
 import type { TokenSource } from '../tokens/index.ts';
-import type { DoctorFleet } from './doctor-fleet.ts';
+
+/** Blocks of a probe prompt. */
+export const PROBE_BLOCKS = 4;
 
 /** How long one answer may take, ms. */
 const ANSWER_MS = 15_000;
@@ -23,6 +27,18 @@ export interface ProbePrompt {
   readonly isUnique: boolean;
 }
 
+/** Who sends probes, and hears of them. */
+export interface ProbeSender {
+  readonly blockSizes: BlockSizes;
+  readonly clock: Clock;
+  readonly config: Pick<RouterConfig, 'models'>;
+  readonly fleet: Pick<Fleet, 'groupOf'>;
+  readonly monitor: Pick<ParityMonitor, 'answered'>;
+  readonly transport: EngineTransport;
+  /** Told of prompts of which a worker computed whole blocks. */
+  computed(worker: WorkerId, blocks: number): void;
+}
+
 /** What came of it. */
 export type ProbeResult =
   | { readonly kind: 'answered'; readonly report: EngineReport }
@@ -31,15 +47,20 @@ export type ProbeResult =
 let probes = 0;
 
 /** Sends a probe as the router would send a request, and hands the answer to the monitor. */
-export async function sendProbe(doctor: DoctorFleet, prompt: ProbePrompt): Promise<ProbeResult> {
-  const { blockSizes, clock, computed, config, fleet, monitor, transport } = doctor;
+export async function sendProbe(sender: ProbeSender, prompt: ProbePrompt): Promise<ProbeResult> {
+  const { blockSizes, clock, computed, config, fleet, monitor, transport } = sender;
   const { worker, rank, tokens, messages, cacheSalt = null, adapter = null } = prompt;
   const { id, model, role } = worker.spec;
   const partition = { model, routingGroup: fleet.groupOf(worker.spec) };
   const sentAt = clock.now();
   probes += 1;
-  const common = { max_tokens: 1, temperature: 0, ...(cacheSalt === null ? null : { cache_salt: cacheSalt }) };
-  const body = messages === undefined ? { model, ...common, prompt: [...tokens] } : { model, ...common, messages };
+  const common = {
+    max_tokens: 1,
+    temperature: 0,
+    ...(cacheSalt === null ? null : { cache_salt: cacheSalt }),
+  };
+  const body =
+    messages === undefined ? { model, ...common, prompt: [...tokens] } : { model, ...common, messages };
   const request = {
     requestId: `doctor-${process.pid}-${probes}`,
     ...{ partition, role, worker, rank, body },
@@ -62,7 +83,9 @@ export async function sendProbe(doctor: DoctorFleet, prompt: ProbePrompt): Promi
       tokens: () => undefined,
       finished(report) {
         cancel();
-        resolve(status < 400 ? { kind: 'answered', report } : { kind: 'failed', problem: refusal(status, text) });
+        resolve(
+          status < 400 ? { kind: 'answered', report } : { kind: 'failed', problem: refusal(status, text) },
+        );
       },
       failed(error) {
         cancel();
@@ -81,7 +104,7 @@ export async function sendProbe(doctor: DoctorFleet, prompt: ProbePrompt): Promi
   const slot = worker.slots[rank - worker.spec.ranks.first] ?? -1;
   const blockSize = blockSizes.ofSlot(slot) ?? 16;
   if (tokens.length - (cachedTokens ?? 0) >= 2 * blockSize && prompt.isUnique)
-    computed.set(id, (computed.get(id) ?? 0) + 1);
+    computed(id, Math.floor(tokens.length / blockSize));
   monitor.answered({
     ...{ slot, tokens, blockSize, cacheSalt, promptTokens, cachedTokens, sentAt },
     loraName: adapter,
@@ -103,7 +126,7 @@ export function probeIds(count: number, seed: number): Uint32Array {
   let state = seed >>> 0;
   return Uint32Array.from({ length: count }, () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return 10 + (state >>> 8) % 200;
+    return 10 + ((state >>> 8) % 200);
   });
 }
 
@@ -111,7 +134,7 @@ export function probeIds(count: number, seed: number): Uint32Array {
  * What the engine makes of a chat, where it has an endpoint that says so (vLLM's `POST /tokenize`); null = it has none.
  */
 export async function engineIds(
-  { clock, config }: DoctorFleet,
+  { clock, config }: Pick<ProbeSender, 'clock' | 'config'>,
   { spec }: Worker,
   messages: readonly object[],
 ): Promise<readonly number[] | null> {
@@ -126,7 +149,8 @@ export async function engineIds(
       signal: limit.signal,
     });
     const body: unknown = answer.ok ? await answer.json() : null;
-    if (typeof body !== 'object' || body === null || !('tokens' in body) || !Array.isArray(body.tokens)) return null;
+    if (typeof body !== 'object' || body === null || !('tokens' in body) || !Array.isArray(body.tokens))
+      return null;
     const ids: unknown[] = body.tokens;
     return ids.every((id) => typeof id === 'number') ? ids : null;
   } catch {

@@ -1,7 +1,8 @@
 // Which workers `doctor` asks when no file names them: those of a running router, or urls alone. Both become a configuration by the one
 // schema, so that what they say is checked like any file.
-import { exactJsonStringify, PointsmanError } from '../plugin/index.ts';
+
 import { parseConfig, type RouterConfig } from '../config/index.ts';
+import { exactJsonStringify, PointsmanError } from '../plugin/index.ts';
 import { adminGet } from './admin-client.ts';
 
 const ASK_MS = 5_000;
@@ -10,7 +11,10 @@ type Json = Readonly<Record<string, unknown>>;
 
 /** The workers that a running router has, with its models. @throws PointsmanError PM_ADMIN_ANSWER. */
 export async function configOfRouter(admin: string, token: string | undefined): Promise<RouterConfig> {
-  const [config, workers] = [await adminGet(admin, '/config', token), await adminGet(admin, '/workers', token)];
+  const [config, workers] = [
+    await adminGet(admin, '/config', token),
+    await adminGet(admin, '/workers', token),
+  ];
   if (!isObject(config) || !Array.isArray(workers)) {
     throw new PointsmanError(
       'PM_ADMIN_ANSWER',
@@ -38,15 +42,22 @@ export async function configOfUrls(urls: readonly string[]): Promise<RouterConfi
 
 async function servedModel(url: string): Promise<string> {
   if (!URL.canParse(url))
-    throw new PointsmanError('PM_USAGE', `--worker takes urls such as http://127.0.0.1:8000, not "${url.slice(0, 80)}"`);
+    throw new PointsmanError(
+      'PM_USAGE',
+      `--worker takes urls such as http://127.0.0.1:8000, not "${url.slice(0, 80)}"`,
+    );
   try {
-    const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/models`, { signal: AbortSignal.timeout(ASK_MS) });
+    const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/models`, {
+      signal: AbortSignal.timeout(ASK_MS),
+    });
     const body: unknown = await answer.json();
     const list: unknown[] = isObject(body) && Array.isArray(body.data) ? body.data : [];
     const [first] = list;
     if (isObject(first) && typeof first.id === 'string') return first.id;
   } catch (cause) {
-    throw new PointsmanError('PM_ENGINE_UNREACHABLE', `no engine answers GET /v1/models at ${url}`, { cause });
+    throw new PointsmanError('PM_ENGINE_UNREACHABLE', `no engine answers GET /v1/models at ${url}`, {
+      cause,
+    });
   }
   throw new PointsmanError('PM_ENGINE_UNREACHABLE', `GET /v1/models at ${url} names no model`);
 }

@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import type { Command } from 'commander';
 import type { RouterConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
-import { type Finding, FINDINGS, NEEDED_ASKING } from '../parity/index.ts';
+import { FINDINGS, type Finding, NEEDED_ASKING } from '../parity/index.ts';
 import { type Logger, NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { examine } from './doctor-examine.ts';
 import { doctorFleet } from './doctor-fleet.ts';
@@ -65,7 +65,11 @@ async function run(io: CliIo, options: DoctorOptions): Promise<void> {
 /** What is found of the workers of a configuration. */
 export async function diagnose(config: RouterConfig, log: Logger = NO_LOG): Promise<Finding[]> {
   const clock = systemClock();
-  const { problems, started: tokens } = await startTokenSources(config, { metrics: NO_METRICS, clock, threads: 1 });
+  const { problems, started: tokens } = await startTokenSources(config, {
+    metrics: NO_METRICS,
+    clock,
+    threads: 1,
+  });
   try {
     for (const { message, path } of problems) log.warn(`${path.join('.')}: ${message}`);
     const doctor = await doctorFleet(config, { clock, needed: NEEDED_ASKING, settleMs: SETTLE_MS });

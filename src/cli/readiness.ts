@@ -290,7 +290,9 @@ const TOLD: ReadonlySet<FindingCode> = new Set<FindingCode>([
 function parityWarnings({ parity, subscriptions }: ReadinessFacts): string[] {
   if (subscriptions === null) return [];
   const findings = parity?.() ?? [];
-  return findings.filter(({ code }) => !TOLD.has(code)).map(({ remedy, sentence }) => `${sentence}; ${remedy}`);
+  return findings
+    .filter(({ code }) => !TOLD.has(code))
+    .map(({ remedy, sentence }) => `${sentence}; ${remedy}`);
 }
 
 /** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */

@@ -19,14 +19,15 @@ import { fleetLog } from './fleet-log.ts';
 import { snapshotsOf } from './index-snapshots.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
+import { sendParityProbes } from './parity-probes.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
-import { WorkerChanges } from './worker-changes.ts';
 import { streamOf } from './watch-parity.ts';
+import { WorkerChanges } from './worker-changes.ts';
 import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
@@ -194,6 +195,12 @@ async function start(
     heard: (worker) => subscriptions?.hears(worker) ?? true,
     ...options.healthChecks,
   });
+  const { parity } = core;
+  if (parity !== null) {
+    const computed = (id: bigint, blocks: number): void => core.unheard.computed(id, blocks);
+    const settings = () => live.config.parity;
+    onStop(sendParityProbes({ ...core, monitor: parity, transport, config, computed, settings, clock }));
+  }
   prober.start();
   onStop(() => prober.stop());
 

@@ -3,7 +3,12 @@ import type { KvEventApplier } from '../events/index.ts';
 import type { BlockSizes, Fleet } from '../fleet/index.ts';
 import type { BlockHasher, PrefixIndex } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import { NEEDED_LISTENING, ParityMonitor, type ParityMonitorOptions, type RankStream } from '../parity/index.ts';
+import {
+  NEEDED_LISTENING,
+  ParityMonitor,
+  type ParityMonitorOptions,
+  type RankStream,
+} from '../parity/index.ts';
 import type { Clock, WorkerId } from '../plugin/index.ts';
 import type { ApproximateRanks } from './approximate-ranks.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';

@@ -117,7 +117,12 @@ export interface WorkerSpec {
  * it publishes none although it computes new blocks, they are of another block size than its model's, or they failed a parity check: they
  * are not of the prompts that it is sent.
  */
-export type ApproximateReason = 'kv_events_off' | 'not_announced' | 'not_heard' | 'other_block_size' | 'parity_failed';
+export type ApproximateReason =
+  | 'kv_events_off'
+  | 'not_announced'
+  | 'not_heard'
+  | 'other_block_size'
+  | 'parity_failed';
 
 /** A worker of the fleet. */
 export interface Worker {

@@ -67,7 +67,9 @@ export const FINDINGS = {
   hash_chain: {
     effect: 'unusable',
     says: 'chains blocks to other parents than their prompt has: of {expected} blocks of a prompt {found} are found',
-    remedy: { any: 'an engine whose KV events name the right parent block; until then router.use_kv_events: false' },
+    remedy: {
+      any: 'an engine whose KV events name the right parent block; until then router.use_kv_events: false',
+    },
   },
   events_off: {
     effect: 'unusable',
@@ -95,7 +97,9 @@ export const FINDINGS = {
   topic: {
     effect: 'unusable',
     says: 'publishes under another topic than "{expected}"',
-    remedy: { any: 'workers[].kv_events.{rank}.topic: "{found}", or "topic":"{expected}" in --kv-events-config' },
+    remedy: {
+      any: 'workers[].kv_events.{rank}.topic: "{found}", or "topic":"{expected}" in --kv-events-config',
+    },
   },
   swapped_ranks: {
     effect: 'degraded',
@@ -129,7 +133,8 @@ export const FINDINGS = {
     says: 'stores blocks of adapter {expected} under {found}: prompts of the adapter are never found',
     remedy: {
       vllm: 'a version whose KV events carry lora_name, and --lora-modules {expected}=PATH under the name that clients use',
-      sglang: '"format":"dynamo" in --kv-events-config, which adds lora_name, and --lora-paths {expected}=PATH',
+      sglang:
+        '"format":"dynamo" in --kv-events-config, which adds lora_name, and --lora-paths {expected}=PATH',
       any: 'an engine whose KV events carry lora_name, the adapter loaded under the name that clients use (vLLM: --lora-modules {expected}=PATH)',
     },
   },
@@ -150,7 +155,9 @@ export const FINDINGS = {
   event_clock: {
     effect: 'degraded',
     says: 'the time stamps of its KV events jumped by {found} s against the clock here: a restart may be taken for a repetition',
-    remedy: { any: 'run a time service (chrony, ntpd with slew) on the host of the engine, so that its clock never steps' },
+    remedy: {
+      any: 'run a time service (chrony, ntpd with slew) on the host of the engine, so that its clock never steps',
+    },
   },
   duplicate_stores: {
     effect: 'degraded',
@@ -181,7 +188,9 @@ export const FINDINGS = {
   under_predicted: {
     effect: 'degraded',
     says: 'has more cached than predicted in {found} of {expected} requests: {problem}',
-    remedy: { any: 'pointsman doctor names what differs; events that were published before the router listened need a replay_endpoint' },
+    remedy: {
+      any: 'pointsman doctor names what differs; events that were published before the router listened need a replay_endpoint',
+    },
   },
 } as const satisfies Readonly<Record<string, FindingRow>>;
 

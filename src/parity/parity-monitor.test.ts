@@ -6,7 +6,8 @@ import { BLOCK, monitored, stored } from './monitor.fixtures.ts';
 const prompt = (number: number, blocks = 4): number[] =>
   Array.from({ length: blocks * BLOCK + 1 }, (_, at) => 100 * number + at);
 
-const hashes = (number: number, blocks = 4): number[] => Array.from({ length: blocks }, (_, at) => 1000 * number + at + 1);
+const hashes = (number: number, blocks = 4): number[] =>
+  Array.from({ length: blocks }, (_, at) => 1000 * number + at + 1);
 
 describe('what engines do otherwise than the router believes', () => {
   it('says nothing of an engine whose blocks are those of its prompts', () => {
@@ -77,7 +78,9 @@ describe('what engines do otherwise than the router believes', () => {
     const { answered, monitor } = monitored();
     for (let nth = 1; nth <= 3; nth += 1) answered(1, prompt(nth));
     const [finding] = monitor.findings();
-    expect(finding?.sentence).toBe('worker 1 rank 0: computes blocks and announces none: tcp://e:1 is connected and silent');
+    expect(finding?.sentence).toBe(
+      'worker 1 rank 0: computes blocks and announces none: tcp://e:1 is connected and silent',
+    );
     expect(finding?.remedy).toContain('"enable_kv_cache_events":true');
   });
 
@@ -162,7 +165,13 @@ describe('what engines do otherwise than the router believes', () => {
     expect(codes()).toEqual(['template']);
     const [worker] = fleet.workers();
     if (worker !== undefined) {
-      const said = { model: 'm', workerType: 'aggregated', blockSize: BLOCK, hashScheme: 'x', reportsOutcomes: false };
+      const said = {
+        model: 'm',
+        workerType: 'aggregated',
+        blockSize: BLOCK,
+        hashScheme: 'x',
+        reportsOutcomes: false,
+      };
       fleet.setCapabilities(worker.spec.id, { ...said, epoch: 'a', ranks: new Map() });
       fleet.setCapabilities(worker.spec.id, { ...said, epoch: 'b', ranks: new Map() });
     }
@@ -171,7 +180,8 @@ describe('what engines do otherwise than the router believes', () => {
 
   it('takes a clock that steps for a clock that steps, and one that is merely wrong for nothing', () => {
     const { clock, codes, monitor, slotOf, says } = monitored();
-    for (let sequence = 0; sequence < 5; sequence += 1) monitor.arrived(slotOf(1), sequence, clock.now() / 1000 - 7200);
+    for (let sequence = 0; sequence < 5; sequence += 1)
+      monitor.arrived(slotOf(1), sequence, clock.now() / 1000 - 7200);
     expect(codes()).toEqual([]);
     says(1, stored(hashes(1), prompt(1).slice(0, 16)));
     expect(codes()).toEqual(['event_clock']);

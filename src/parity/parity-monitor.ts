@@ -19,7 +19,6 @@ const MOST_WAITING = 4;
 /** A replay endpoint is asked again after so many times as many live batches. */
 const REPLAY_AGAIN = 64;
 
-
 /** Watches a fleet. */
 export class ParityMonitor {
   readonly #options: ParityMonitorOptions;
@@ -90,7 +89,8 @@ export class ParityMonitor {
   answered(request: AnsweredRequest): void {
     const { slot, blockSize, cachedTokens, predictedTokens } = request;
     const rank = this.#rankOf(slot);
-    if (predictedTokens !== null && cachedTokens !== null) rank.audit.add(predictedTokens, cachedTokens, blockSize);
+    if (predictedTokens !== null && cachedTokens !== null)
+      rank.audit.add(predictedTokens, cachedTokens, blockSize);
     const kind = request.loraName !== null ? 2 : request.cacheSalt !== null ? 1 : 0;
     if (!request.isExact || this.#closed || rank.waiting[kind] >= MOST_WAITING) return;
     rank.waiting[kind] += 1;
@@ -181,7 +181,8 @@ export class ParityMonitor {
     const codes = findings.map(({ code }) => code);
     // Where only chats are affected, the events of other prompts are still worth hearing.
     const wrong = rank.verdicts.of('tokens');
-    const misleads = codes.includes('hash_chain') || (codes.includes('template') && wrong > rank.verdicts.of('agreed'));
+    const misleads =
+      codes.includes('hash_chain') || (codes.includes('template') && wrong > rank.verdicts.of('agreed'));
     if (codes.join() !== rank.codes.join() || misleads !== rank.misleads) {
       rank.codes = codes;
       rank.misleads = misleads;
@@ -275,7 +276,13 @@ export class ParityMonitor {
 
   #review(slot: OwnerSlot): void {
     const worker = this.#options.fleet.workerOfSlot(slot);
-    if (worker !== null) this.#look(worker, slot, worker.slots.indexOf(slot), this.#roots.disagreeing(this.#options.needed.roots));
+    if (worker !== null)
+      this.#look(
+        worker,
+        slot,
+        worker.slots.indexOf(slot),
+        this.#roots.disagreeing(this.#options.needed.roots),
+      );
   }
 
   #nameRoots(owner: OwnerSlot, { events }: KvEventBatch): void {
@@ -297,7 +304,9 @@ export class ParityMonitor {
   #namesOf(slots: readonly OwnerSlot[]): string {
     const ids = slots.flatMap((slot) => this.#options.fleet.slotWorkerId(slot) ?? []);
     const names = [...new Set(ids)].map((id) => `worker ${id}`);
-    return names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
+    return names.length > 3
+      ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`
+      : names.join(', ');
   }
 
   #rankOf(slot: OwnerSlot): WatchedRank {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { driftCause, type DriftEvidence } from './drift-cause.ts';
+import { type DriftEvidence, driftCause } from './drift-cause.ts';
 import { AUDIT_LEAST, AUDIT_WINDOW, type Drift, PredictionAudit } from './prediction-audit.ts';
 
 const BLOCK = 16;
@@ -53,7 +53,11 @@ describe('the prediction audit', () => {
     const over = fc.integer({ min: 64, max: 4096 }).map((count) => [count, Math.floor(count / 4)] as const);
     const never = fc.integer({ min: 64, max: 4096 }).map((count) => [count, 0] as const);
     const under = fc.integer({ min: 64, max: 4096 }).map((count) => [Math.floor(count / 4), count] as const);
-    for (const [kind, drifting] of [['over_predicted', over], ['never_hits', never], ['under_predicted', under]] as const) {
+    for (const [kind, drifting] of [
+      ['over_predicted', over],
+      ['never_hits', never],
+      ['under_predicted', under],
+    ] as const) {
       fc.assert(
         fc.property(
           fc.array(fc.tuple(tokens, tokens), { maxLength: 100 }),
@@ -106,7 +110,11 @@ describe('the cause of a drift', () => {
     ['over_predicted', { lostEvents: true }, 'events of evictions were lost'],
     ['over_predicted', { hybrid: true }, 'not all of its KV cache groups hold the blocks'],
     ['over_predicted', { disagrees: true }, 'its block hashes are of other tokens than the router’s'],
-    ['over_predicted', {}, 'events of evictions are missing, or its prefix cache is cleared without an event'],
+    [
+      'over_predicted',
+      {},
+      'events of evictions are missing, or its prefix cache is cleared without an event',
+    ],
     ['never_hits', { estimated: true }, 'its prefix cache seems to be off'],
     ['never_hits', {}, 'its block hashes are not those of the prompts, or its prefix cache is off'],
     ['under_predicted', { ignoresSalt: true }, 'it ignores cache_salt'],

@@ -88,7 +88,8 @@ export class PredictionAudit {
       const tolerance = this.#tolerance[at] ?? 0;
       if (predicted > 0) expecting += 1;
       if (reported > 0) hitting += 1;
-      if (predicted - reported > tolerance || (predicted > 0 && reported === 0)) over.push(reported - predicted);
+      if (predicted - reported > tolerance || (predicted > 0 && reported === 0))
+        over.push(reported - predicted);
       else if (reported - predicted > tolerance || (reported > 0 && predicted === 0))
         under.push(reported - predicted);
       if (predicted > 0 && reported === 0) missed += 1;

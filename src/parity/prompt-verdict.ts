@@ -65,7 +65,10 @@ export function judgePrompt(
 ): PromptVerdict {
   const { blockSize, cachedTokens, cacheSalt, loraName, promptTokens, tokens } = prompt;
   if (promptTokens !== null && promptTokens !== tokens.length)
-    return { kind: 'tokens', problem: `it counts ${promptTokens} tokens where the router has ${tokens.length}` };
+    return {
+      kind: 'tokens',
+      problem: `it counts ${promptTokens} tokens where the router has ${tokens.length}`,
+    };
   const blocks = Math.floor(tokens.length / blockSize);
   if (blocks < 2) return UNCLEAR;
   const own = depths?.own ?? 0;
@@ -98,11 +101,15 @@ export function judgePrompt(
   }
   if (hits) {
     if (!isExact || evicted) return UNCLEAR;
-    return { kind: 'tokens', problem: `it has ${cachedTokens} tokens of a prompt cached of which it announced no block` };
+    return {
+      kind: 'tokens',
+      problem: `it has ${cachedTokens} tokens of a prompt cached of which it announced no block`,
+    };
   }
   // Without a word on what was cached, it may all have been.
   if (cachedTokens === null && prompt.isUnique !== true) return UNCLEAR;
-  if (isNew) return { kind: 'tokens', problem: `its blocks differ from the router’s tokens at position ${most}` };
+  if (isNew)
+    return { kind: 'tokens', problem: `its blocks differ from the router’s tokens at position ${most}` };
   return evicted ? UNCLEAR : { kind: 'silent' };
 }
 

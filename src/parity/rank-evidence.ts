@@ -122,7 +122,8 @@ export class RankEvidence {
         const { attentionKind = null, groupIndex = null } = event.scope ?? {};
         const isOther = attentionKind === null ? (groupIndex ?? 0) > 0 : !isMain(attentionKind);
         if (isOther) {
-          if (this.otherGroups.size < MOST_KINDS) this.otherGroups.add(attentionKind ?? `group ${groupIndex}`);
+          if (this.otherGroups.size < MOST_KINDS)
+            this.otherGroups.add(attentionKind ?? `group ${groupIndex}`);
           return;
         }
         if (event.blockSize === 1) this.singleTokenStores += 1;

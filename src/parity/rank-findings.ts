@@ -21,10 +21,22 @@ export interface EvidenceNeeded {
 }
 
 /** A router that listens to traffic. */
-export const NEEDED_LISTENING: EvidenceNeeded = { prompts: 3, batches: 3, duplicateBlocks: 16, roots: 2, pages: 16 };
+export const NEEDED_LISTENING: EvidenceNeeded = {
+  prompts: 3,
+  batches: 3,
+  duplicateBlocks: 16,
+  roots: 2,
+  pages: 16,
+};
 
 /** A doctor whose prompts are made to show it. */
-export const NEEDED_ASKING: EvidenceNeeded = { prompts: 1, batches: 1, duplicateBlocks: 2, roots: 1, pages: 2 };
+export const NEEDED_ASKING: EvidenceNeeded = {
+  prompts: 1,
+  batches: 1,
+  duplicateBlocks: 2,
+  roots: 1,
+  pages: 2,
+};
 
 /** Share of stored blocks that engines announce again although they hold them, by which it is a habit and no coincidence. */
 const DUPLICATE_SHARE = 0.4;
@@ -61,12 +73,16 @@ function streamFindings(facts: RankFacts): Finding[] {
   const { answers, connected, endpoint, feed, needed, replay, subject, unheard } = facts;
   if (connected === null || !answers) return [];
   if (endpoint === null) {
-    return unheard < needed.prompts ? [] : [findingOf('events_off', subject, { problem: 'nobody says where' })];
+    return unheard < needed.prompts
+      ? []
+      : [findingOf('events_off', subject, { problem: 'nobody says where' })];
   }
   if (!connected && feed === null) return [findingOf('not_connected', subject, { endpoint })];
   if (feed === null) {
     const isSilent = facts.verdicts.of('silent') >= needed.prompts || unheard >= needed.prompts;
-    return isSilent ? [findingOf('events_off', subject, { problem: `${endpoint} is connected and silent` })] : [];
+    return isSilent
+      ? [findingOf('events_off', subject, { problem: `${endpoint} is connected and silent` })]
+      : [];
   }
   const findings: Finding[] = [];
   if (replay === null) findings.push(findingOf('no_replay', subject, { problem: 'nobody says where' }));
@@ -90,7 +106,9 @@ function eventFindings({ blockSize, evidence, feed, needed, rank, subject }: Ran
   if (count >= needed.batches && count > (evidence.ranks.get(rank) ?? 0))
     findings.push(findingOf('swapped_ranks', subject, { found: other }));
   if (evidence.otherGroups.size > 0)
-    findings.push(findingOf('hybrid_groups', subject, { found: [...evidence.otherGroups].sort().join(', ') }));
+    findings.push(
+      findingOf('hybrid_groups', subject, { found: [...evidence.otherGroups].sort().join(', ') }),
+    );
   const { duplicateBlocks, storedBlocks } = evidence;
   if (duplicateBlocks >= needed.duplicateBlocks && duplicateBlocks >= DUPLICATE_SHARE * storedBlocks)
     findings.push(findingOf('duplicate_stores', subject, { found: duplicateBlocks, expected: storedBlocks }));
@@ -106,7 +124,8 @@ function promptFindings({ evidence, feed, needed, subject, verdicts }: RankFacts
   // Blocks of another size make every prompt disagree: that is told as what it is.
   const isExplained = (feed?.mismatchedBlockSize ?? null) !== null;
   const { chain, lora, tokens } = verdicts.newest;
-  if (verdicts.of('tokens') >= needed.prompts && !isExplained) findings.push(findingOf('template', subject, { problem: tokens ?? '' }));
+  if (verdicts.of('tokens') >= needed.prompts && !isExplained)
+    findings.push(findingOf('template', subject, { problem: tokens ?? '' }));
   if (isMany('chain') && evidence.otherGroups.size === 0)
     findings.push(findingOf('hash_chain', subject, { found: chain?.found ?? 0, expected: chain?.of ?? 0 }));
   if (verdicts.of('lora') >= needed.prompts)

@@ -45,7 +45,8 @@ export function checkReplay(
     ended() {
       if (isKept) answer({ kind: 'kept' });
       else if (problem !== null) answer({ kind: 'old', problem });
-      else if (batches === 0) answer({ kind: 'old', problem: `it has none of batches ${from} to ${sequence}` });
+      else if (batches === 0)
+        answer({ kind: 'old', problem: `it has none of batches ${from} to ${sequence}` });
       else answer({ kind: 'old', problem: `its newest batch is ${newest}, and ${sequence} was heard` });
     },
     failed: () => answer({ kind: 'none' }),

@@ -34,7 +34,9 @@ describe('what engines call the same block', () => {
   it('never names engines of one seed, in whatever order they speak and however many blocks there are', () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.integer({ min: 0, max: 9 }), fc.integer({ min: 0, max: 2000 })), { maxLength: 1500 }),
+        fc.array(fc.tuple(fc.integer({ min: 0, max: 9 }), fc.integer({ min: 0, max: 2000 })), {
+          maxLength: 1500,
+        }),
         (said) => {
           const roots = new RootHashes();
           for (const [slot, block] of said) roots.named('g', String(block), engine(slot), block * 7, block);

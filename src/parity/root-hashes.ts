@@ -24,7 +24,13 @@ export class RootHashes {
    * @param block the router's hash of it.
    * @param engine whose hash it is.
    */
-  named(group: string, block: string, engine: Pick<Named, 'slot' | 'worker'>, low: number, high: number): void {
+  named(
+    group: string,
+    block: string,
+    engine: Pick<Named, 'slot' | 'worker'>,
+    low: number,
+    high: number,
+  ): void {
     const { slot, worker } = engine;
     let blocks = this.#groups.get(group);
     if (blocks === undefined) {

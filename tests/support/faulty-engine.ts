@@ -84,7 +84,10 @@ export async function faultyEngine(faults: readonly Fault[]): Promise<FaultyEngi
   });
   await listening(server);
   const address = server.address();
-  const places = ranks.map(({ endpoint, replay }) => ({ connect: endpoint, replay: replay?.endpoint ?? null }));
+  const places = ranks.map(({ endpoint, replay }) => ({
+    connect: endpoint,
+    replay: replay?.endpoint ?? null,
+  }));
   return {
     url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
     // Whoever reads ranks by their ports meets the other one.
@@ -120,7 +123,16 @@ async function startRank(
   const publisher = silent
     ? null
     : await bindEventPublisher({
-        ...{ topic: '', rank, history: 0, replayFrames: 4, faults: null, clock, encode, warn: () => undefined },
+        ...{
+          topic: '',
+          rank,
+          history: 0,
+          replayFrames: 4,
+          faults: null,
+          clock,
+          encode,
+          warn: () => undefined,
+        },
         ...(literal ? { live: { address: free, connects: true } } : null),
       });
   const replay =
@@ -129,7 +141,8 @@ async function startRank(
       : await bindEventReplay({
           ...{ topic: new Uint8Array(0), frames: 4, history: 10_000, address: 'tcp://127.0.0.1:*' },
           // It stopped keeping what it publishes, or another process answers here.
-          since: (from) => kept.filter(({ sequence }) => sequence >= from && !(has('old replay') && sequence > 0)),
+          since: (from) =>
+            kept.filter(({ sequence }) => sequence >= from && !(has('old replay') && sequence > 0)),
           warn: () => undefined,
         });
   const publish = (events: readonly KvEvent[], at: number): void => {
@@ -147,7 +160,10 @@ function planted(events: readonly KvEvent[], has: (fault: Fault) => boolean): Kv
     const other = { ...scope, groupIndex: 1, attentionKind: 'sliding_window' };
     const grouped = (one: KvEvent): KvEvent[] =>
       has('hybrid groups') && (one.kind === 'stored' || one.kind === 'removed')
-        ? [{ ...one, scope }, { ...one, scope: other }]
+        ? [
+            { ...one, scope },
+            { ...one, scope: other },
+          ]
         : [one];
     if (event.kind === 'removed') return grouped(event);
     const { cacheSalt, loraName } = namespaceOf(event.cacheSalt);
@@ -168,7 +184,9 @@ function singleTokens(event: Extract<KvEvent, { kind: 'stored' }>): KvEvent[] {
     const high = external[2 * block + 1] ?? 0;
     for (let at = 0; at < blockSize; at += 1) {
       const isLast = at === blockSize - 1;
-      const hash: U64 = isLast ? { lo: low, hi: high } : { lo: (low ^ (at + 1)) >>> 0, hi: (high ^ 0x5a5a5a5a) >>> 0 };
+      const hash: U64 = isLast
+        ? { lo: low, hi: high }
+        : { lo: (low ^ (at + 1)) >>> 0, hi: (high ^ 0x5a5a5a5a) >>> 0 };
       const token = block * blockSize + at;
       pages.push({
         ...event,
