@@ -101,3 +101,13 @@ test('flags each of the 15 faults within 100 requests, and nothing on healthy wo
     expect(metrics).toMatch(new RegExp(`pointsman_parity_findings\\{finding="${code}"\\} [1-9]`));
   }
 });
+
+test('sends probe prompts of its own where it is told to, and judges them', async () => {
+  running.push(await faultyEngine(['hybrid groups']), await faultyEngine([]));
+  const on = await router(faultyFleetYaml(running, 'parity: { probe_prompts: true, probe_every: 1s }'));
+  const codes = (): (readonly [bigint, string])[] =>
+    (on.core.parity?.findings() ?? []).map(({ code, worker }) => [worker, code] as const);
+  await until('a fault shows without any traffic', () => codes().length > 0);
+  expect(codes()).toEqual([[1n, 'hybrid_groups']]);
+  expect(on.core.decisions?.list(1, {})).toEqual([]);
+});
