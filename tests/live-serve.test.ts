@@ -242,14 +242,14 @@ describe('pointsman serve', () => {
         '  a: { tokens: { source: engine } }',
         '  b: { tokens: { source: local, tokenizer: ./none.json } }',
         'workers:',
-        '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: vllm }',
+        '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: trtllm }',
       ].join('\n'),
     );
     const serving = serve(['--config', file, '--port', '0', '--admin-port', '0']);
     expect(await serving.ended).toEqual({ code: 2 });
     const log = serving.log();
     expect(log).toContain(
-      `${file}:5:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim`,
+      `${file}:5:60: workers[0].dialect: dialect "trtllm" is not available yet; available: sim, vllm`,
     );
     expect(log).toContain(
       `${file}:2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate`,

@@ -253,7 +253,7 @@ test.each<[Partial<ReadinessFacts>, string]>([
   ],
   [
     { workers: [workerFixture(), workerFixture({ id: 2n, dialect: 'auto' })] },
-    'worker 2 has dialect "auto", but its engine does not say what it is; name its dialect: sim',
+    'worker 2 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm',
   ],
 ])('is ready but says what works worse than configured (%#)', (over, warning) => {
   expect(readinessOf(facts(over))).toEqual({ reasons: [], warnings: [warning] });

@@ -339,7 +339,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   const path = file('start.yaml', [
     'models: { tiny: { tokens: { tokenizer: none.json } } }',
     'workers:',
-    '  - { url: "http://127.0.0.1:9001", dialect: vllm }',
+    '  - { url: "http://127.0.0.1:9001", dialect: trtllm }',
     '  - { url: "http://127.0.0.1:9002", dialect: sim, capabilities: { epoch: a } }',
     'worker_selection: { encode: random }',
   ]);
@@ -348,7 +348,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   const { problems } = JSON.parse(out) as { problems: { line: number; path: string; message: string }[] };
   expect(problems.map(({ line, path: at, message }) => `${line} ${at}: ${message}`).sort()).toEqual([
     `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    '3 workers[0].dialect: dialect "vllm" is not available yet; available: sim',
+    '3 workers[0].dialect: dialect "trtllm" is not available yet; available: sim, vllm',
     '4 workers[1].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     '5 worker_selection.encode: no worker has role encode, so this section decides nothing',
   ]);
@@ -416,7 +416,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     '  b: { tokens: { source: local, tokenizer: ./none.json } }',
     '  c: {}',
     'workers:',
-    '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: vllm }',
+    '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: trtllm }',
     '  - { id: 2, model: a, url: "http://127.0.0.1:8", capabilities: none }',
     '  - { id: 3, model: a, url: "http://127.0.0.1:7", capabilities: { epoch: e } }',
     '  - { id: 4, model: a, url: "http://127.0.0.1:6" }',
@@ -426,8 +426,8 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
   expect([code, out]).toEqual([2, '']);
   const lines = err.split('\n').filter((line) => line.startsWith(path));
   expect(lines.map((line) => line.slice(path.length))).toEqual([
-    ':6:60: workers[0].dialect: dialect "vllm" is not available yet; available: sim',
-    ':7:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
+    ':6:60: workers[0].dialect: dialect "trtllm" is not available yet; available: sim, vllm',
+    ':7:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm',
     ':8:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     ':2:16: models.a.tokens: token source "engine" of model a is not available yet; use local with a tokenizer.json, or estimate',
     ':4:3: models.c.tokens: token source "engine" of model c is not available yet; use local with a tokenizer.json, or estimate',

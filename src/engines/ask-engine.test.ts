@@ -138,8 +138,8 @@ describe('a worker of dialect auto', () => {
     status = 404;
     expect(await run()).toEqual({ healthy: false });
     expect(warned).toEqual([
-      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim',
-      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim',
+      'worker 1 has dialect "auto", but the hash scheme "sha256_cbor" belongs to no dialect that is available, and its engine does not say what it is; name its dialect: sim, vllm',
+      'worker 1 has dialect "auto", but its engine does not say what it is; name its dialect: sim, vllm',
     ]);
   });
 });
@@ -152,7 +152,7 @@ describe('requireDialect', () => {
     requireDialect('auto', { ...advertised, hashScheme: 'sim-xxh3/seed=0' });
     requireDialect('sim', 'none');
     expect(() => requireDialect('auto', 'none')).toThrow(
-      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim',
+      'dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm',
     );
     // Its engine may still say what it is.
     requireDialect('auto', advertised);
@@ -160,7 +160,9 @@ describe('requireDialect', () => {
 
   it('tells a dialect that is not available yet from one that does not exist', () => {
     requireDialect('sim');
-    expect(() => requireDialect('vllm')).toThrow('dialect "vllm" is not available yet; available: sim');
-    expect(() => requireDialect('vlm')).toThrow('there is no dialect "vlm"; available: sim');
+    expect(() => requireDialect('trtllm')).toThrow(
+      'dialect "trtllm" is not available yet; available: sim, vllm',
+    );
+    expect(() => requireDialect('vlm')).toThrow('there is no dialect "vlm"; available: sim, vllm');
   });
 });

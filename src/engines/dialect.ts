@@ -37,8 +37,15 @@ export interface EngineDialect {
   /** Throws PointsmanError PM_ENGINE_REQUEST when the request cannot be written. */
   call(request: EngineRequest): EngineCall;
   read(request: EngineRequest, sink: AnswerSink): AnswerReader;
-  /** Outcomes of hints that came with the response head, by lower-case header name. */
-  outcomes(headers: Readonly<Record<string, string>>): readonly ReportedHintOutcome[];
+  /**
+   * Outcomes of hints that are known with the response head: those in its headers, by lower-case name, and those that the dialect
+   * itself decided, as an engine has no words for every action.
+   */
+  outcomes(headers: Readonly<Record<string, string>>, request: EngineRequest): readonly ReportedHintOutcome[];
+  /** Whether the answer is written anew for the client, so that the length it announces is not the client's. Absent = no. */
+  rewrites?(request: EngineRequest): boolean;
+  /** What to say behind the engine's message when it refuses a request (4xx); null = it speaks for itself. Absent = always. */
+  explain?(message: string, request: EngineRequest): string | null;
   /** Response headers that only the router may see, lower case. */
   readonly privateHeaders: ReadonlySet<string>;
   /** What an engine of this dialect says of itself; null = the engine that answers is not one. Absent = it is not asked. */

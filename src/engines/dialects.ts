@@ -3,15 +3,16 @@ import type { Worker, WorkerCapabilities } from '../fleet/index.ts';
 import { errorText, PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect } from './dialect.ts';
 import { SIM_DIALECT } from './sim/index.ts';
+import { VLLM_DIALECT } from './vllm/index.ts';
 
 /** Every dialect that can be used now, in the order in which an engine of dialect `auto` is asked whether it speaks it. */
 export const DIALECTS: ReadonlyMap<string, EngineDialect> = new Map(
-  [SIM_DIALECT].map((dialect) => [dialect.name, dialect]),
+  [SIM_DIALECT, VLLM_DIALECT].map((dialect) => [dialect.name, dialect]),
 );
 
 /** Takes the dialect from what the engine says about itself. */
 export const AUTO = 'auto';
-const NOT_YET: ReadonlySet<string> = new Set(['vllm', 'sglang', 'trtllm', 'llamacpp', 'llamacpp-node']);
+const NOT_YET: ReadonlySet<string> = new Set(['sglang', 'trtllm', 'llamacpp', 'llamacpp-node']);
 
 /**
  * Checks a worker's dialect before it joins the fleet.

@@ -9,11 +9,13 @@ const MAX_MESSAGE = 2_000;
 
 /**
  * The error for a status ≥ 300. `details.engine_status` is the engine's status; `details.retry_after` its Retry-After header.
+ * @param explain what to say behind a refusal's message; null = nothing.
  */
 export function engineError(
   status: number,
   headers: Readonly<Record<string, string>>,
   body: Buffer,
+  explain: (message: string) => string | null = () => null,
 ): PointsmanError {
   const retryAfter = headers['retry-after'];
   const details = { engine_status: status, ...(retryAfter === undefined ? {} : { retry_after: retryAfter }) };
@@ -24,7 +26,9 @@ export function engineError(
   if (status >= 500) {
     return new PointsmanError('PM_ENGINE_FAILED', `the engine failed with status ${status}`, { details });
   }
-  const message = engineMessage(body.toString('utf8'));
+  const said = engineMessage(body.toString('utf8'));
+  const more = said === null ? null : explain(said);
+  const message = more === null ? said : `${said} (${more})`;
   return new PointsmanError(
     'PM_ENGINE_REFUSED',
     message ?? `the engine refused the request with status ${status}`,

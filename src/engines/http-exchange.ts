@@ -98,7 +98,9 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     }
     const dialect = this.#dialect;
     // What is taken out of the answer of one leg of a handoff makes it shorter than it says.
-    const anyLength = this.#request.stream || (this.#request.handoff ?? null) !== null;
+    const request = this.#request;
+    const anyLength =
+      request.stream || (request.handoff ?? null) !== null || dialect.rewrites?.(request) === true;
     this.#reader = dialect.read(this.#request, {
       relay: (bytes) => {
         if (!this.#over) this.#sink.data(bytes);
@@ -110,7 +112,7 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
     this.#sink.head(
       status,
       relayedHeaders(headers, dialect.privateHeaders, anyLength),
-      dialect.outcomes(headers),
+      dialect.outcomes(headers, request),
     );
   }
 
@@ -128,7 +130,9 @@ export class HttpExchange implements EngineExchange, Dispatcher.DispatchHandler 
   /** Fails with the error answer so far; `unread` ends a connection that may have more to say than anyone wants to hear. */
   #failWithStatus(unread: Dispatcher.DispatchController | null): void {
     if (this.#over || this.#errorStatus === null) return;
-    const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody));
+    const explain = (message: string): string | null =>
+      this.#dialect?.explain?.(message, this.#request) ?? null;
+    const error = engineError(this.#errorStatus, this.#errorHeaders, Buffer.concat(this.#errorBody), explain);
     this.#end(() => this.#sink.failed(error));
     unread?.abort(error);
   }

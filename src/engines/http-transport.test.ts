@@ -357,6 +357,6 @@ describe('createHttpTransport', () => {
     const { heard, sink, done } = listen();
     transport().dispatch(engineRequestFixture({ worker: workerFixture({ dialect: 'vllm' }) }), sink);
     await done;
-    expect(heard.error?.message).toBe('worker 1 has dialect "vllm", which is not loaded; loaded: sim');
+    expect(heard.error?.message).toBe('worker 1 has dialect "trtllm", which is not loaded; loaded: sim');
   });
 });

@@ -1,6 +1,7 @@
 // From engines to the prefix index: sources, decoding, application.
 export { decodeEventBatch } from './decode-batch.ts';
 export { encodeEventBatch } from './encode-batch.ts';
+export { encodeVllmBatch, type VllmWire } from './encode-vllm-batch.ts';
 export type { SessionStore } from './event-application-options.ts';
 export {
   countsCopies,

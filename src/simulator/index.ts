@@ -12,6 +12,15 @@ export {
   NO_EVENT_FAULTS,
 } from './core/event-faults.ts';
 export { DEFAULT_EVENT_HISTORY, MAX_EVENT_HISTORY } from './core/event-history.ts';
+export { DOUBLE_FAULT_NAMES, type DoubleFaults, readDoubleFault } from './doubles/double-faults.ts';
+export type { DoubleRequest } from './doubles/double-server.ts';
+export {
+  type DoubleHints,
+  startVllmDouble,
+  type VllmDouble,
+  type VllmDoubleOptions,
+} from './doubles/vllm-double.ts';
+export { readVllmServe, VLLM_SERVE_DEFAULTS, type VllmServe } from './doubles/vllm-serve.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,

@@ -2,10 +2,16 @@
 // usage-only chunk that the router asked for and the client did not.
 import type { AnswerReader, AnswerSink } from '../dialect.ts';
 import { SseSplitter, sseData } from '../sse-splitter.ts';
+import { askedForUsage } from '../stream-usage.ts';
 import type { EngineReport } from '../types.ts';
 import { readChunk, type UsageNumbers } from './chunk.ts';
-import { askedForUsage } from './engine-call.ts';
-import { type AnsweredRequest, isHandedOver, publicAnswer, transferParams } from './handoff-answer.ts';
+import {
+  type AnsweredRequest,
+  isHandedOver,
+  isRewritten,
+  publicAnswer,
+  transferParams,
+} from './public-answer.ts';
 
 /** A JSON answer beyond this size is relayed but not read. */
 const MAX_READ_BYTES = 8 * 1024 * 1024;
@@ -15,12 +21,13 @@ const MAX_HELD_BYTES = 32 * 1024 * 1024;
 /** The reader for a request's answer: streaming or whole. */
 export function readAnswer(request: AnsweredRequest, sink: AnswerSink): AnswerReader {
   if (request.stream) return streamReader(sink, request);
-  return isHandedOver(request) ? heldReader(sink, request) : wholeReader(sink);
+  return isRewritten(request) ? heldReader(sink, request) : wholeReader(sink);
 }
 
 function streamReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader {
   const relayUsage = askedForUsage(request.body);
-  const handedOver = isHandedOver(request);
+  const rewritten = isRewritten(request);
+  let promptTokenIds: Uint32Array | null = null;
   let usage: UsageNumbers | null = null;
   let finishReason: string | null = null;
   let counted = 0;
@@ -59,9 +66,10 @@ function streamReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader 
       if (chunk === null) return keep(bytes);
       if (chunk.usage !== null) usage = chunk.usage;
       finishReason = chunk.finishReason ?? finishReason;
+      promptTokenIds ??= chunk.promptTokenIds;
       arrived += chunk.tokens;
       if (chunk.usageOnly && !relayUsage) return;
-      const shown = handedOver && data !== null ? publicAnswer(data, request) : null;
+      const shown = rewritten && data !== null ? publicAnswer(data, request) : null;
       keep(shown === null ? bytes : Buffer.from(`data: ${shown}\n\n`));
     },
   });
@@ -73,7 +81,7 @@ function streamReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader 
     end() {
       splitter.end();
       settle();
-      return answerReport(usage, finishReason, counted, request);
+      return withPromptIds(answerReport(usage, finishReason, counted, request), promptTokenIds);
     },
     lost() {
       // Half of a too long event is already with the client: a blank line closes it, so that what follows is read.
@@ -95,13 +103,14 @@ function wholeReader(sink: AnswerSink): AnswerReader {
     },
     end() {
       const chunk = size <= MAX_READ_BYTES ? readChunk(Buffer.concat(parts).toString('utf8')) : null;
-      return report(chunk?.usage ?? null, chunk?.finishReason ?? null, 0);
+      const told = report(chunk?.usage ?? null, chunk?.finishReason ?? null, 0);
+      return withPromptIds(told, chunk?.promptTokenIds ?? null);
     },
     lost() {},
   };
 }
 
-/** Of a leg of a handoff the client sees nothing before the end, as what concerns the router must be taken out first. */
+/** Of an answer that concerns the router the client sees nothing before the end, as that must be taken out first. */
 function heldReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader {
   let parts: Uint8Array[] | null = [];
   let size = 0;
@@ -122,10 +131,9 @@ function heldReader(sink: AnswerSink, request: AnsweredRequest): AnswerReader {
       const chunk = readChunk(text);
       const shown = publicAnswer(text, request);
       sink.relay(shown === null ? bytes : Buffer.from(shown));
-      return {
-        ...answerReport(chunk?.usage ?? null, chunk?.finishReason ?? null, 0, request),
-        handoff: transferParams(text),
-      };
+      const told = answerReport(chunk?.usage ?? null, chunk?.finishReason ?? null, 0, request);
+      const handoff = isHandedOver(request) ? { handoff: transferParams(text) } : null;
+      return withPromptIds({ ...told, ...handoff }, chunk?.promptTokenIds ?? null);
     },
     lost() {},
   };
@@ -140,6 +148,10 @@ function answerReport(
   const told = report(usage, finishReason, counted);
   const cachedTokens = request.prefilledCachedTokens?.() ?? null;
   return cachedTokens === null ? told : { ...told, cachedTokens };
+}
+
+function withPromptIds(told: EngineReport, promptTokenIds: Uint32Array | null): EngineReport {
+  return promptTokenIds === null ? told : { ...told, promptTokenIds };
 }
 
 function report(usage: UsageNumbers | null, finishReason: string | null, counted: number): EngineReport {

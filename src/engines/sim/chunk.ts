@@ -14,6 +14,8 @@ export interface ChunkFacts {
   readonly tokens: number;
   readonly usage: UsageNumbers | null;
   readonly finishReason: string | null;
+  /** Ids of the prompt, where the engine was asked for them; null = it tells none. */
+  readonly promptTokenIds: Uint32Array | null;
   /** `choices` is empty and usage is there: the chunk exists only because usage was asked for. */
   readonly usageOnly: boolean;
 }
@@ -31,12 +33,26 @@ export function readChunk(text: string): ChunkFacts | null {
   const usage = readUsage(parsed.usage);
   let tokens = 0;
   let finishReason: string | null = null;
+  let promptTokenIds = tokenIds(parsed.prompt_token_ids);
   for (const choice of choices ?? []) {
     if (!isJsonObject(choice)) continue;
     tokens += tokensOf(choice);
     if (typeof choice.finish_reason === 'string') finishReason = choice.finish_reason;
+    promptTokenIds ??= tokenIds(choice.prompt_token_ids);
   }
-  return { tokens, usage, finishReason, usageOnly: choices?.length === 0 && usage !== null };
+  return { tokens, usage, finishReason, promptTokenIds, usageOnly: choices?.length === 0 && usage !== null };
+}
+
+/** Chat answers name the ids once, completions in each choice. */
+function tokenIds(value: unknown): Uint32Array | null {
+  if (!Array.isArray(value)) return null;
+  const ids = new Uint32Array(value.length);
+  for (let at = 0; at < value.length; at += 1) {
+    const id: unknown = value[at];
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > 0xffffffff) return null;
+    ids[at] = id;
+  }
+  return ids;
 }
 
 function tokensOf(choice: JsonObject): number {

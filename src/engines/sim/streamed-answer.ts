@@ -3,8 +3,8 @@
 import { parseExactJson } from '../../config/index.ts';
 import { exactJsonStringify } from '../../plugin/index.ts';
 import { isJsonObject, type JsonObject } from '../json-value.ts';
+import { askedForUsage } from '../stream-usage.ts';
 import type { EngineRequest } from '../types.ts';
-import { askedForUsage } from './engine-call.ts';
 
 /** Server-sent events with the same contents; null when the answer cannot be read. */
 export function streamedAnswer(

@@ -1,5 +1,5 @@
-// What an answer says of a handoff is the router's alone: it is read here and taken out of what the client gets, and the cached tokens
-// of a prompt are those that the engine which computed it reported.
+// What an answer says of a handoff is the router's alone, and so are token ids that it asked for itself: they are read here and taken
+// out of what the client gets, and the cached tokens of a prompt are those that the engine which computed it reported.
 
 import { parseExactJson } from '../../config/index.ts';
 import { exactJsonStringify } from '../../plugin/index.ts';
@@ -7,11 +7,24 @@ import { isJsonObject, type JsonObject } from '../json-value.ts';
 import type { EngineRequest } from '../types.ts';
 
 /** What the reader of an answer needs to know of its request. */
-export type AnsweredRequest = Pick<EngineRequest, 'stream' | 'body' | 'handoff' | 'prefilledCachedTokens'>;
+export type AnsweredRequest = Pick<
+  EngineRequest,
+  'stream' | 'body' | 'handoff' | 'prefilledCachedTokens' | 'asksPromptTokenIds'
+>;
 
 /** Whether the answer belongs to a leg of a handoff, so that it must be looked into. */
 export function isHandedOver({ handoff = null }: AnsweredRequest): boolean {
   return handoff !== null;
+}
+
+/** Whether the client gets to see another answer than the engine's. */
+export function isRewritten(request: AnsweredRequest): boolean {
+  return isHandedOver(request) || hidesIds(request);
+}
+
+/** Token ids were asked for by the router alone. */
+function hidesIds({ asksPromptTokenIds, body }: AnsweredRequest): boolean {
+  return asksPromptTokenIds === true && body?.return_token_ids !== true;
 }
 
 /** `kv_transfer_params` of an answer, with every digit of its numbers; null = it has none. */
@@ -26,17 +39,31 @@ export function publicAnswer(text: string, request: AnsweredRequest): string | n
   const cached = request.prefilledCachedTokens?.() ?? null;
   const tells = text.includes('"kv_transfer_params"');
   const counts = cached !== null && text.includes('"usage"');
-  if (!tells && !counts) return null;
+  const hides = hidesIds(request) && text.includes('token_ids"');
+  if (!tells && !counts && !hides) return null;
   const object = parsed(text);
   if (object === null) return null;
-  const { kv_transfer_params: _, ...rest } = object;
+  const { kv_transfer_params: _, ...all } = object;
+  const rest = hides ? withoutIds(all) : all;
   const usage = isJsonObject(rest.usage) ? rest.usage : null;
-  if (cached === null || usage === null) return tells ? exactJsonStringify(rest) : null;
+  if (cached === null || usage === null) return tells || hides ? exactJsonStringify(rest) : null;
   const details = isJsonObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {};
   return exactJsonStringify({
     ...rest,
     usage: { ...usage, prompt_tokens_details: { ...details, cached_tokens: cached } },
   });
+}
+
+function withoutIds({ prompt_token_ids: _, ...answer }: JsonObject): JsonObject {
+  const { choices } = answer;
+  if (!Array.isArray(choices)) return answer;
+  return { ...answer, choices: choices.map(withoutOwnIds) };
+}
+
+function withoutOwnIds(choice: unknown): unknown {
+  if (!isJsonObject(choice)) return choice;
+  const { prompt_token_ids: _, token_ids: __, ...rest } = choice;
+  return rest;
 }
 
 function parsed(text: string): JsonObject | null {
