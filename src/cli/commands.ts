@@ -47,7 +47,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'doctor',
-    summary: 'ask every worker whether it does what the router believes, and print what to change',
+    summary: 'ask every worker whether it does what the router believes',
     load: () => import('./doctor.ts'),
   },
   {

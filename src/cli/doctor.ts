@@ -27,7 +27,7 @@ const SETTLE_MS = 400;
 export function register(program: Command, io: CliIo): void {
   program
     .command('doctor')
-    .description('ask every worker whether it does what the router believes, and print what to change')
+    .description('ask every worker whether it does what the router believes')
     .option('--config <file>', 'router.yaml whose workers are asked (default: POINTSMAN_CONFIG)')
     .option('--admin <address>', 'admin API of a running router whose workers are asked: a url or host:port')
     .option('--worker <url...>', 'urls of engines to ask, without any configuration')
