@@ -2,8 +2,8 @@
 // sends nothing but questions to replay endpoints; the doctor feeds it with prompts of its own.
 import type { KvEventBatch } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
-import { blockHashSeed, deviceDepth, hashBlocks, type OwnerSlot, TIERS } from '../kv/index.ts';
-import { driftCause } from './drift-cause.ts';
+import { blockHashSeed, hashBlocks, matchedRow, type OwnerSlot, TIERS } from '../kv/index.ts';
+import { driftFindings } from './drift-findings.ts';
 import { type Finding, type FindingSubject, findingOf } from './finding.ts';
 import type { FindingCode } from './finding-table.ts';
 import type { AnsweredRequest, ParityMonitorOptions } from './parity-types.ts';
@@ -16,6 +16,13 @@ import { NO_CODES, newWatchedRank, REPLAY_AFTER, type WatchedRank } from './watc
 
 /** Prompts of a rank and a kind that wait to be judged at a time: others are not looked at. */
 const MOST_WAITING = 4;
+/** The same over all ranks: judging one takes about as long as a decision. */
+const MOST_WAITING_OVER_ALL = 256;
+/** A rank that has agreed so often is looked at seldom, until something else shows. */
+const TRUSTED_AFTER = 64;
+const TRUSTED_SKIP = 63;
+/** Hashes of engines are compared at most so often, ms. */
+const COMPARE_MS = 1000;
 /** A replay endpoint is asked again after so many times as many live batches. */
 const REPLAY_AGAIN = 64;
 
@@ -25,6 +32,8 @@ export class ParityMonitor {
   readonly #ranks = new Map<OwnerSlot, WatchedRank>();
   readonly #roots = new RootHashes();
   readonly #timers = new Set<() => void>();
+  #seeds: ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> = new Map();
+  #seedsAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(options: ParityMonitorOptions) {
@@ -92,13 +101,19 @@ export class ParityMonitor {
     if (predictedTokens !== null && cachedTokens !== null)
       rank.audit.add(predictedTokens, cachedTokens, blockSize);
     const kind = request.loraName !== null ? 2 : request.cacheSalt !== null ? 1 : 0;
-    if (!request.isExact || this.#closed || rank.waiting[kind] >= MOST_WAITING) return;
+    if (!request.isExact || this.#closed) return;
+    if (rank.toSkip[kind] > 0) {
+      rank.toSkip[kind] -= 1;
+      return;
+    }
+    if (rank.waiting[kind] >= MOST_WAITING || this.#timers.size >= MOST_WAITING_OVER_ALL) return;
     rank.waiting[kind] += 1;
+    rank.toSkip[kind] = rank.skip[kind];
     const { clock, settleMs } = this.#options;
     const cancel = clock.schedule(settleMs, () => {
       this.#timers.delete(cancel);
       rank.waiting[kind] -= 1;
-      this.#judge(request, rank);
+      this.#judge(request, rank, kind);
     });
     this.#timers.add(cancel);
   }
@@ -142,7 +157,7 @@ export class ParityMonitor {
 
   /** Everything found, by worker and rank; looks at all ranks anew. */
   findings(): Finding[] {
-    const seeds = this.#roots.disagreeing(this.#options.needed.roots);
+    const seeds = this.#compared(0);
     return this.#options.fleet
       .workers()
       .flatMap((worker) => worker.slots.flatMap((slot, nth) => this.#look(worker, slot, nth, seeds)));
@@ -177,7 +192,8 @@ export class ParityMonitor {
     } else if (rank.replay?.kind === 'none' && !findings.some(({ code }) => code === 'no_replay')) {
       findings.push(findingOf('no_replay', subject, { problem: `${facts.replay} does not answer` }));
     }
-    findings.push(...this.#driftFindings(worker, slot, facts, rank, findings));
+    const estimated = worker.approximate?.has(facts.rank) === true;
+    findings.push(...driftFindings(facts, rank.audit, estimated, findings));
     const codes = findings.map(({ code }) => code);
     // Where only chats are affected, the events of other prompts are still worth hearing.
     const wrong = rank.verdicts.of('tokens');
@@ -189,31 +205,6 @@ export class ParityMonitor {
       this.#options.changed?.(worker);
     }
     return findings;
-  }
-
-  #driftFindings(
-    worker: Worker,
-    slot: OwnerSlot,
-    { feed, rank: number, subject }: RankFacts,
-    { audit, evidence, verdicts }: WatchedRank,
-    before: readonly Finding[],
-  ): Finding[] {
-    const drift = audit.drift();
-    if (drift === null) return [];
-    const estimated = worker.approximate?.has(number) === true;
-    if (drift.kind === 'never_hits' && estimated && this.#options.feed(slot) === null)
-      return [findingOf('prefix_caching_off', subject)];
-    const has = (code: FindingCode): boolean => before.some((finding) => finding.code === code);
-    const problem = driftCause(drift, {
-      lostEvents: feed?.stale === true || (feed?.missedBatches ?? 0) > 0,
-      partial: feed?.partial === true,
-      disagrees: has('template') || has('hash_chain') || has('block_size'),
-      hybrid: evidence.otherGroups.size > 0,
-      estimated,
-      ignoresSalt: verdicts.of('salt') > 0,
-    });
-    const code = drift.kind === 'under_predicted' ? 'under_predicted' : 'over_predicted';
-    return [findingOf(code, subject, { found: drift.requests, expected: drift.of, problem })];
   }
 
   #factsOf(worker: Worker, slot: OwnerSlot, number: number, { evidence, verdicts }: WatchedRank): RankFacts {
@@ -238,8 +229,8 @@ export class ParityMonitor {
     };
   }
 
-  #judge(request: AnsweredRequest, rank: WatchedRank): void {
-    const { fleet, feed, metrics } = this.#options;
+  #judge(request: AnsweredRequest, rank: WatchedRank, kind: 0 | 1 | 2): void {
+    const { fleet, feed, index, metrics } = this.#options;
     const { slot } = request;
     const worker = fleet.workerOfSlot(slot);
     if (worker === null || this.#ranks.get(slot) !== rank) return;
@@ -250,11 +241,19 @@ export class ParityMonitor {
       depths: isEstimated ? null : this.#depthsOf(request),
       roots: rank.evidence.roots,
       since: request.sentAt,
-      evicted: rank.evidence.removedAt >= request.sentAt,
+      // Where the router's own index is full, it forgot blocks itself.
+      evicted: rank.evidence.removedAt >= request.sentAt || index.lacksRoomFor(slot),
       isExact,
     });
     metrics.count('pointsman_parity_prompts_total', { verdict: verdict.kind });
     rank.verdicts.add(verdict, request.loraName);
+    if (verdict.kind !== 'agreed') {
+      rank.agreed = 0;
+      rank.skip[kind] = 0;
+    } else {
+      rank.agreed += 1;
+      rank.skip[kind] = rank.agreed < TRUSTED_AFTER ? 1 : TRUSTED_SKIP;
+    }
     this.#review(slot);
   }
 
@@ -271,18 +270,26 @@ export class ParityMonitor {
     if (blockSize === null) return 0;
     const seed = blockHashSeed({ loraName, cacheSalt });
     const { local, sequence } = hashBlocks(hasher, tokens, blockSize, seed, { bigrams: pairsOf(slot) });
-    return deviceDepth(index.find(local, sequence, TIERS), slot);
+    const match = index.find(local, sequence, TIERS);
+    const row = matchedRow(match, slot);
+    let depth = 0;
+    if (row >= 0) for (const tier of match.depthPerTier) depth += tier[row] ?? 0;
+    return depth;
   }
 
   #review(slot: OwnerSlot): void {
     const worker = this.#options.fleet.workerOfSlot(slot);
-    if (worker !== null)
-      this.#look(
-        worker,
-        slot,
-        worker.slots.indexOf(slot),
-        this.#roots.disagreeing(this.#options.needed.roots),
-      );
+    if (worker !== null) this.#look(worker, slot, worker.slots.indexOf(slot), this.#compared(COMPARE_MS));
+  }
+
+  /** Whose hashes disagree; as it was found at most `withinMs` ago. */
+  #compared(withinMs: number): ReadonlyMap<OwnerSlot, readonly OwnerSlot[]> {
+    const { clock, needed } = this.#options;
+    if (clock.now() - this.#seedsAt >= withinMs) {
+      this.#seeds = this.#roots.disagreeing(needed.roots);
+      this.#seedsAt = clock.now();
+    }
+    return this.#seeds;
   }
 
   #nameRoots(owner: OwnerSlot, { events }: KvEventBatch): void {

@@ -18,7 +18,7 @@ export interface RankStream {
 export interface ParityMonitorOptions {
   readonly fleet: Fleet;
   readonly hasher: BlockHasher;
-  readonly index: Pick<PrefixIndex, 'find'>;
+  readonly index: Pick<PrefixIndex, 'find' | 'lacksRoomFor'>;
   readonly blockSizeOf: (slot: OwnerSlot) => number | null;
   readonly pairsOf: (slot: OwnerSlot) => boolean;
   /** The dialect that a worker speaks, for flags in its words. */

@@ -73,7 +73,7 @@ export function judgePrompt(
   if (blocks < 2) return UNCLEAR;
   const own = depths?.own ?? 0;
   if (own >= blocks - 1) return { kind: 'agreed' };
-  if (own > 0) return evicted ? UNCLEAR : { kind: 'chain', found: own, of: blocks };
+  if (own > 0) return evicted || !isExact ? UNCLEAR : { kind: 'chain', found: own, of: blocks };
   let isNew = false;
   let most = 0;
   // Newest first: a prompt may have been stored before under another scope.

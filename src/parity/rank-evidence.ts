@@ -62,6 +62,7 @@ export class RankEvidence {
   /** The newest step of the engine's clock against the one here, ms; 0 = none. */
   clockJumpMs = 0;
   #skewMs = Number.NaN;
+  #jumpedAt = 0;
   readonly #held = new Uint32Array(2 * REMEMBERED);
 
   /** A live message came. @param timestamp of its batch, seconds by the engine's clock; null = none that can be used. */
@@ -72,7 +73,10 @@ export class RankEvidence {
     if (timestamp === null) return;
     const skew = nowMs - timestamp * 1000;
     const jump = skew - this.#skewMs;
-    if (Math.abs(jump) > CLOCK_JUMP_MS) this.clockJumpMs = -jump;
+    if (Math.abs(jump) > CLOCK_JUMP_MS) {
+      this.clockJumpMs = -jump;
+      this.#jumpedAt = this.batches;
+    } else if (this.batches - this.#jumpedAt > WINDOW_BATCHES) this.clockJumpMs = 0;
     this.#skewMs = skew;
   }
 

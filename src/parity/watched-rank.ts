@@ -18,6 +18,11 @@ export interface WatchedRank {
   readonly audit: PredictionAudit;
   /** Prompts that wait to be judged: plain ones, salted ones, those of adapters. */
   readonly waiting: [number, number, number];
+  /** Prompts of each kind to let pass before the next one is judged, and those still to pass. */
+  readonly skip: [number, number, number];
+  readonly toSkip: [number, number, number];
+  /** Prompts that agreed in a row. */
+  agreed: number;
   /** Whether most of what it announces is not of the prompts that it is sent. */
   misleads: boolean;
   replay: ReplayVerdict | null;
@@ -34,6 +39,9 @@ export function newWatchedRank(): WatchedRank {
     verdicts: new VerdictCounts(),
     audit: new PredictionAudit(),
     waiting: [0, 0, 0],
+    skip: [0, 0, 0],
+    toSkip: [0, 0, 0],
+    agreed: 0,
     misleads: false,
     replay: null,
     replayDue: REPLAY_AFTER,
