@@ -244,6 +244,7 @@ export class ParityMonitor {
       // Where the router's own index is full, it forgot blocks itself.
       evicted: rank.evidence.removedAt >= request.sentAt || index.lacksRoomFor(slot),
       isExact,
+      hasUnsupported: (stream?.rejected.extra_keys ?? 0) > 0,
     });
     metrics.count('pointsman_parity_prompts_total', { verdict: verdict.kind });
     rank.verdicts.add(verdict, request.loraName);

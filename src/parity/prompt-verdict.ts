@@ -1,5 +1,5 @@
 // Judges one answered prompt: does what the engine announced since make the blocks that the router hashes for it?
-import type { StoredRoot } from './rank-evidence.ts';
+import { MOST_ROOTS, type StoredRoot } from './rank-evidence.ts';
 
 /** A prompt that was answered, with what the engine said of it. */
 export interface AnsweredPrompt {
@@ -56,12 +56,14 @@ export interface PromptContext {
   readonly evicted: boolean;
   /** Whether its events were heard from the first, so that what it has cached was announced. */
   readonly isExact: boolean;
+  /** Whether it names keys of blocks that are not understood, salts maybe: such blocks are left out. */
+  readonly hasUnsupported?: boolean;
 }
 
 /** Judges a prompt. */
 export function judgePrompt(
   prompt: AnsweredPrompt,
-  { depths, evicted, isExact, roots, since }: PromptContext,
+  { depths, evicted, hasUnsupported = false, isExact, roots, since }: PromptContext,
 ): PromptVerdict {
   const { blockSize, cachedTokens, cacheSalt, loraName, promptTokens, tokens } = prompt;
   if (promptTokens !== null && promptTokens !== tokens.length)
@@ -76,6 +78,7 @@ export function judgePrompt(
   if (own > 0) return evicted || !isExact ? UNCLEAR : { kind: 'chain', found: own, of: blocks };
   let isNew = false;
   let most = 0;
+  let foreign: StoredRoot | null = null;
   // Newest first: a prompt may have been stored before under another scope.
   for (let at = roots.length - 1; at >= 0; at -= 1) {
     const root = roots[at];
@@ -89,22 +92,28 @@ export function judgePrompt(
       continue;
     }
     if (root.isUnsupported) return UNCLEAR;
-    if (root.loraName !== loraName && root.at >= since) return { kind: 'lora', found: root.loraName };
     if (root.cacheSalt === cacheSalt && root.loraName === loraName)
       return depths === null ? { kind: 'agreed' } : UNCLEAR;
-    if (cacheSalt !== null && root.cacheSalt === null && root.loraName === loraName) return { kind: 'salt' };
+    if (root.at >= since) foreign ??= root;
   }
   const hits = (cachedTokens ?? 0) >= blockSize;
-  if (hits && (depths?.plain ?? 0) > 0) {
+  if (hits && (depths?.plain ?? 0) > 0 && !hasUnsupported) {
     if (cacheSalt !== null) return { kind: 'salt' };
     if (loraName !== null) return { kind: 'lora', found: null };
   }
   if (hits) {
-    if (!isExact || evicted) return UNCLEAR;
+    if (!isExact || evicted || hasUnsupported) return UNCLEAR;
     return {
       kind: 'tokens',
       problem: `it has ${cachedTokens} tokens of a prompt cached of which it announced no block`,
     };
+  }
+  // It computed the prompt anew, and everything that was stored since is at hand: nothing of it has the prompt's own scope.
+  if (foreign !== null) {
+    const isWhole = roots.length < MOST_ROOTS || (roots[0]?.at ?? since) < since;
+    if (!isWhole) return UNCLEAR;
+    if (foreign.loraName !== loraName) return { kind: 'lora', found: foreign.loraName };
+    return cacheSalt !== null && foreign.cacheSalt === null ? { kind: 'salt' } : UNCLEAR;
   }
   // Without a word on what was cached, it may all have been.
   if (cachedTokens === null && prompt.isUnique !== true) return UNCLEAR;

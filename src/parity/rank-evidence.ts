@@ -18,7 +18,7 @@ export const CLOCK_JUMP_MS = 30_000;
 const MOST_KINDS = 8;
 
 /** Root blocks remembered per rank. */
-const ROOTS = 32;
+export const MOST_ROOTS = 64;
 
 /** Tokens of a root block remembered at most. */
 export const ROOT_TOKENS = 64;
@@ -190,7 +190,7 @@ export class RankEvidence {
       hashHigh: event.external[1] ?? 0,
       at,
     });
-    if (this.roots.length > ROOTS) this.roots.shift();
+    if (this.roots.length > MOST_ROOTS) this.roots.shift();
   }
 }
 
