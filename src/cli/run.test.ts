@@ -375,7 +375,7 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
     'models: { m: { tokens: { source: engine } }, n: { tokens: { source: estimate } } }',
     'workers:',
     '  - { id: 1, model: n, url: "http://127.0.0.1:1", dialect: sim, capabilities: { epoch: 5 } }',
-    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: vllm, capabilities: none }',
+    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: trtllm, capabilities: none }',
     ...Array.from(
       { length: 16 },
       (_, at) => `  - { model: n, url: "http://127.0.0.2:${at}", dialect: sim, ranks: { count: 4096 } }`,
@@ -394,7 +394,7 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
     ),
   ).toEqual([
     '3:79: workers[0].capabilities: the capability',
-    '4:60: workers[1].dialect: dialect "vllm"',
+    '4:60: workers[1].dialect: dialect "trtllm"',
     expect.stringMatching(/^20:5: workers\[17\]: worker \d+$/),
     '1:24: models.m.tokens: token source',
   ]);

@@ -1,17 +1,22 @@
 // `pointsman sim`: simulated engines in a process of their own. The first line on stdout tells their addresses as JSON.
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { applyOverrides, defaultConfig, overridesFromEnv } from '../config/index.ts';
 import { createBlockHasher } from '../kv/index.ts';
+import { PointsmanError } from '../plugin/index.ts';
 import {
   DEFAULT_ENGINE_SETTINGS,
   DEFAULT_EVENT_HISTORY,
   DEFAULT_SIM_BODY_BYTES,
+  DOUBLE_FAULT_NAMES,
+  type DoubleFaults,
+  type DoubleHints,
   type EngineRestart,
   type EventFaultSettings,
   HANDOFF_KINDS,
   type HandoffKind,
   MAX_EVENT_HISTORY,
   MAX_SIMULATORS,
+  type RunningSimulators,
   type SimulatedRole,
   startSimulators,
 } from '../simulator/index.ts';
@@ -19,6 +24,15 @@ import { EVENT_FAULTS_HELP, engineRestarts, eventFaults, RESTART_HELP } from './
 import { createJsonLog } from './json-log.ts';
 import { actionNames, notNegative, oneOf, positive, shareOfWhole, wholeNumber } from './option-values.ts';
 import type { CliIo } from './output.ts';
+import {
+  doubleFaults,
+  HINT_FORMS,
+  refuseForeignOptions,
+  SIM_SHAPES,
+  type SimShape,
+  startDouble,
+  WIRES,
+} from './sim-doubles.ts';
 import { stopSignal } from './stop-signal.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -54,6 +68,10 @@ interface SimOptions {
   readonly bodyBytes: number;
   readonly graceMs: number;
   readonly exitWithParent?: true;
+  readonly shape: SimShape;
+  readonly hints: DoubleHints;
+  readonly eventWire: 'map' | 'array';
+  readonly doubleFault?: DoubleFaults;
 }
 
 const DEFAULTS = DEFAULT_ENGINE_SETTINGS;
@@ -159,8 +177,27 @@ export function register(program: Command, io: CliIo): void {
       DEFAULT_SIM_BODY_BYTES,
     )
     .option('--grace-ms <ms>', 'time for running requests at SIGTERM', wholeNumber(0, 3_600_000), 30_000)
+    .option(
+      '--shape <name>',
+      'the server that is played: sim, or vllm as it is, which takes the arguments of vllm serve behind --',
+      oneOf(SIM_SHAPES),
+      'sim',
+    )
+    .option(
+      '--hints <form>',
+      'vllm: hints that its tier reads: none, envelope or legacy',
+      oneOf(HINT_FORMS),
+      'none',
+    )
+    .option('--event-wire <form>', 'vllm: events as maps (current) or arrays (older)', oneOf(WIRES), 'map')
+    .addOption(
+      new Option('--double-fault <name>', `one of ${DOUBLE_FAULT_NAMES.join(', ')}; may be given again`)
+        .argParser(doubleFaults)
+        .hideHelp(),
+    )
     .option('--json', 'the address line is JSON with or without it')
     .option('--exit-with-parent', 'end as soon as standard input closes')
+    .argument('[serve-arguments...]', 'of the server that is played')
     .addHelpText(
       'after',
       `
@@ -173,55 +210,26 @@ Examples:
   $ pointsman sim --speed 10 --hash-seed 7 --no-action-set
   $ pointsman sim --accept-action acme.pin@1.0
   $ pointsman sim --role prefill --handoff bootstrap
+  $ pointsman sim --shape vllm -- tiny-sim --port 8000 --block-size 16 --enable-prompt-tokens-details
   $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
-    .action(async (options: SimOptions) => run(io, options));
+    .action(async (serve: readonly string[], options: SimOptions, command: Command) => {
+      const given = Object.keys(options).filter((name) => command.getOptionValueSource(name) === 'cli');
+      refuseForeignOptions(options.shape, given);
+      return run(io, serve, options);
+    });
 }
 
-async function run(io: CliIo, options: SimOptions): Promise<void> {
+async function run(io: CliIo, serve: readonly string[], options: SimOptions): Promise<void> {
   const { observe } = applyOverrides(defaultConfig().config, overridesFromEnv(io.env));
   const log = createJsonLog(observe.logLevel, { write: (line) => io.err(line) });
   const stop = stopSignal({ exitWithParent: options.exitWithParent === true });
   try {
-    const simulators = await startSimulators({
-      count: options.count,
-      port: options.port,
-      hasher: createBlockHasher(),
-      clock: systemClock(),
-      maxBodyBytes: options.bodyBytes,
-      eventHistory: options.eventHistory,
-      eventReplayFrames: options.eventReplayFrames,
-      eventFaults: options.eventFaults ?? null,
-      restarts: options.restartEngine ?? [],
-      warn: (problem) => log.warn(problem),
-      settings: {
-        ...DEFAULTS,
-        model: options.model,
-        blockSize: options.blockSize,
-        kvBlocks: options.kvBlocks,
-        hostKvBlocks: options.hostKvBlocks,
-        hostGbps: options.hostGbps,
-        retainedShare: options.retainedShare,
-        hashSeed: options.hashSeed,
-        seed: options.seed,
-        speedup: options.speed,
-        timing: options.timing,
-        maxNumSeqs: options.maxNumSeqs,
-        maxNumBatchedTokens: options.maxNumBatchedTokens,
-        kvBytesPerToken: options.kvBytesPerToken,
-        nicGbps: options.nicGbps,
-        fetchLatencyMs: options.fetchLatencyMs,
-        fetchReserveTimeoutMs: options.fetchReserveTimeoutMs,
-        fetchTimeoutMs: options.fetchTimeoutMs,
-        role: options.role,
-        handoff: options.handoff,
-        handoffTimeoutMs: options.handoffTimeoutMs,
-        actions: options.actionSet ? DEFAULTS.actions : null,
-        acceptedActions: options.acceptAction ?? [],
-      },
-    });
+    const simulators = await (options.shape === 'vllm'
+      ? startDouble(serve, { ...options, warn: (problem) => log.warn(problem) })
+      : startEngines(serve, options, (problem) => log.warn(problem)));
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
-    log.info('simulated engines are up', { engines: options.count, model: options.model });
+    log.info('simulated engines are up', { engines: simulators.engines.length, shape: options.shape });
     const reason = await stop.reason;
     // A parent says so itself, and both lines would stand in one log.
     const level = options.exitWithParent === true ? 'debug' : 'info';
@@ -230,6 +238,56 @@ async function run(io: CliIo, options: SimOptions): Promise<void> {
   } finally {
     stop.dispose();
   }
+}
+
+async function startEngines(
+  serve: readonly string[],
+  options: SimOptions,
+  warn: (problem: string) => void,
+): Promise<RunningSimulators> {
+  if (serve.length > 0) {
+    throw new PointsmanError(
+      'PM_SIM_SETTINGS',
+      `arguments behind -- are those of a played server; give --shape vllm, or leave out ${serve[0]}`,
+    );
+  }
+  return startSimulators({
+    count: options.count,
+    port: options.port,
+    hasher: createBlockHasher(),
+    clock: systemClock(),
+    maxBodyBytes: options.bodyBytes,
+    eventHistory: options.eventHistory,
+    eventReplayFrames: options.eventReplayFrames,
+    eventFaults: options.eventFaults ?? null,
+    restarts: options.restartEngine ?? [],
+    warn,
+    settings: {
+      ...DEFAULTS,
+      model: options.model,
+      blockSize: options.blockSize,
+      kvBlocks: options.kvBlocks,
+      hostKvBlocks: options.hostKvBlocks,
+      hostGbps: options.hostGbps,
+      retainedShare: options.retainedShare,
+      hashSeed: options.hashSeed,
+      seed: options.seed,
+      speedup: options.speed,
+      timing: options.timing,
+      maxNumSeqs: options.maxNumSeqs,
+      maxNumBatchedTokens: options.maxNumBatchedTokens,
+      kvBytesPerToken: options.kvBytesPerToken,
+      nicGbps: options.nicGbps,
+      fetchLatencyMs: options.fetchLatencyMs,
+      fetchReserveTimeoutMs: options.fetchReserveTimeoutMs,
+      fetchTimeoutMs: options.fetchTimeoutMs,
+      role: options.role,
+      handoff: options.handoff,
+      handoffTimeoutMs: options.handoffTimeoutMs,
+      actions: options.actionSet ? DEFAULTS.actions : null,
+      acceptedActions: options.acceptAction ?? [],
+    },
+  });
 }
 
 function blocks(text: string): number | null {

@@ -144,6 +144,54 @@ describe('a worker of dialect auto', () => {
   });
 });
 
+describe('an engine that is asked what it is', () => {
+  const probeOf = (clock: Clock, warned: string[] = []) =>
+    createHttpProbe({
+      asks: () => false,
+      clock,
+      log: { ...NO_LOG, warn: (message) => warned.push(message) },
+    });
+  const due = () => ({ askCapabilities: true, signal: forever() });
+
+  it('is healthy all the same when it does not say so in time, fails to, or is another one', async () => {
+    let version: 'silent' | 'broken' | 'other' = 'silent';
+    const url = await engine((req, res) => {
+      if (req.url === '/health') res.end();
+      else if (version === 'broken') res.destroy();
+      else if (version === 'other') res.writeHead(404).end();
+    });
+    const worker = workerFixture({ url, dialect: 'vllm' });
+    // The limit is over as soon as the question is on its way.
+    const hasty: Clock = {
+      now: () => 0,
+      schedule(_, callback) {
+        setImmediate(callback);
+        return () => undefined;
+      },
+    };
+    expect(await probeOf(hasty)(worker, due())).toEqual({ healthy: true });
+    version = 'broken';
+    expect(await probeOf(STANDING)(worker, due())).toEqual({ healthy: true });
+    version = 'other';
+    const warned: string[] = [];
+    expect(await probeOf(STANDING, warned)(worker, due())).toEqual({ healthy: true, engine: null });
+    expect(warned).toEqual([
+      'worker 1 has dialect "vllm", but its engine does not answer as one: check its url, or name another dialect',
+    ]);
+  });
+
+  it('is not asked when nothing is due', async () => {
+    const asked: (string | undefined)[] = [];
+    const url = await engine((req, res) => {
+      asked.push(req.url);
+      res.end('{"version":"1"}');
+    });
+    const worker = workerFixture({ url, dialect: 'vllm' });
+    await probeOf(STANDING)(worker, { askCapabilities: false, signal: forever() });
+    expect(asked).toEqual(['/health']);
+  });
+});
+
 describe('requireDialect', () => {
   it('lets auto stand unless the file itself says that the engine will not be recognized', () => {
     const advertised = parseCapabilities(ANSWER);

@@ -355,8 +355,10 @@ describe('createHttpTransport', () => {
 
   it('fails a request for a dialect that is not loaded, naming those that are', async () => {
     const { heard, sink, done } = listen();
-    transport().dispatch(engineRequestFixture({ worker: workerFixture({ dialect: 'vllm' }) }), sink);
+    transport().dispatch(engineRequestFixture({ worker: workerFixture({ dialect: 'trtllm' }) }), sink);
     await done;
-    expect(heard.error?.message).toBe('worker 1 has dialect "trtllm", which is not loaded; loaded: sim');
+    expect(heard.error?.message).toBe(
+      'worker 1 has dialect "trtllm", which is not loaded; loaded: sim, vllm',
+    );
   });
 });

@@ -20,7 +20,7 @@ export {
   type VllmDouble,
   type VllmDoubleOptions,
 } from './doubles/vllm-double.ts';
-export { readVllmServe, VLLM_SERVE_DEFAULTS, type VllmServe } from './doubles/vllm-serve.ts';
+export { readVllmServe } from './doubles/vllm-serve.ts';
 export { advertisedHandoff } from './handoff-fields.ts';
 export type {
   EngineRestart,

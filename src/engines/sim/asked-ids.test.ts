@@ -1,7 +1,9 @@
 // Prompt token ids that the router asks for on its own account: read, and kept from clients who did not ask.
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { EngineReport, EngineRequest } from '../types.ts';
 import { readAnswer } from './answer-reader.ts';
+import { readChunk } from './chunk.ts';
 
 function read(answer: string, over: Partial<EngineRequest>): { shown: string; report: EngineReport } {
   const shown: string[] = [];
@@ -69,4 +71,28 @@ it('stay in the answer of a client who asked for them, and are nobody’s where 
   expect(report.promptTokenIds).toEqual(Uint32Array.of(7, 8, 4294967295));
   expect(read(answer.replace('4294967295', '4294967296'), {}).report.promptTokenIds).toBeUndefined();
   expect(read(answer, { asksPromptTokenIds: false }).shown).toBe(answer);
+});
+
+it('are ids or nothing, whatever an engine sends', () => {
+  const list = fc.oneof(
+    fc.array(fc.oneof(fc.nat(), fc.integer(), fc.double(), fc.string(), fc.constant(null))),
+    fc.anything(),
+  );
+  fc.assert(
+    fc.property(list, list, (own, ofChoice) => {
+      const text = JSON.stringify({
+        prompt_token_ids: own,
+        choices: [{ prompt_token_ids: ofChoice }, null, 5],
+      });
+      const ids = readChunk(text ?? '')?.promptTokenIds ?? null;
+      const isIds = (value: unknown): boolean =>
+        Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0 && id <= 0xffffffff);
+      // What JSON cannot write it leaves out or writes as null.
+      const [first, second] = [own, ofChoice].map(
+        (value) => JSON.parse(JSON.stringify({ value }))?.value as unknown,
+      );
+      const expected = isIds(first) ? first : isIds(second) ? second : null;
+      expect(ids === null ? null : Array.from(ids)).toEqual(expected);
+    }),
+  );
 });

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { ask, EVENTS, stopDoubles, vllm } from '../../../tests/support/vllm-doubles.ts';
 import { decodeEventBatch, type KvEvent, subscribeZmq, zmqReplay } from '../../events/index.ts';
 import { realClock } from '../wire/wire.fixtures.ts';
-import { ask, EVENTS, stopDoubles, vllm } from './vllm.fixtures.ts';
+import type { DoubleFaults } from './double-faults.ts';
 
 afterEach(stopDoubles);
 
@@ -314,5 +315,30 @@ describe('its KV events', () => {
     expect(await (await fetch(`${off.url}/metrics`)).text()).toContain(
       'vllm:prefix_cache_hits_total{engine="0",model_name="tiny-sim"} 0.0',
     );
+  });
+
+  it('and the rest are as its faults have it, seen through the wires alone', async () => {
+    const events = ['--kv-events-config', EVENTS];
+    const ask12 = (double: Parameters<typeof ask>[0]) =>
+      ask(double, '/v1/completions', { prompt: IDS, max_tokens: 1 });
+    const hashesOf = async (faults: DoubleFaults) => {
+      const double = await vllm(events, { faults });
+      await ask12(double);
+      const batches = (await replayOf(double.kvEvents[0]?.replay ?? '')).map(decodeEventBatch);
+      return batches.flatMap((batch) =>
+        batch.events.map((event) => (event.kind === 'stored' ? event.external.join() : event.kind)),
+      );
+    };
+    const well = await hashesOf({});
+    expect(well).toHaveLength(1);
+    expect(await hashesOf({})).toEqual(well);
+    expect(await hashesOf({ randomHashSeed: true })).not.toEqual(well);
+    expect(await hashesOf({ eventsOff: true })).toEqual([]);
+    const lying = await vllm([], { faults: { announcedBlockSize: 32, prefixCachingOff: true } });
+    await ask12(lying);
+    await ask12(lying);
+    const page = await (await fetch(`${lying.url}/metrics`)).text();
+    expect(page).toContain('block_size="32",cache_dtype="auto",enable_prefix_caching="False"');
+    expect(page).toContain('vllm:prefix_cache_hits_total{engine="0",model_name="tiny-sim"} 0.0');
   });
 });

@@ -1,8 +1,12 @@
 // Starts doubles of vLLM for tests, from the arguments of `vllm serve`, and reads what they answer.
-import { createBlockHasher } from '../../kv/index.ts';
-import { realClock } from '../wire/wire.fixtures.ts';
-import { startVllmDouble, type VllmDouble, type VllmDoubleOptions } from './vllm-double.ts';
-import { readVllmServe } from './vllm-serve.ts';
+import { systemClock } from '../../src/cli/system-clock.ts';
+import { createBlockHasher } from '../../src/kv/index.ts';
+import {
+  readVllmServe,
+  startVllmDouble,
+  type VllmDouble,
+  type VllmDoubleOptions,
+} from '../../src/simulator/index.ts';
 
 const running: VllmDouble[] = [];
 
@@ -10,15 +14,19 @@ const running: VllmDouble[] = [];
 export const EVENTS =
   '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0","topic":"kv"}';
 
-/** A double that `stopDoubles` ends. */
-export async function vllm(
-  args: readonly string[] = [],
-  more: Partial<Omit<VllmDoubleOptions, 'serve' | 'hasher' | 'clock'>> = {},
-): Promise<VllmDouble> {
+type More = Partial<Omit<VllmDoubleOptions, 'serve' | 'hasher' | 'clock'>>;
+
+/** A double with blocks of 4 tokens on any free port, that `stopDoubles` ends. */
+export function vllm(args: readonly string[] = [], more: More = {}): Promise<VllmDouble> {
+  return vllmOf(['--port', '0', '--block-size', '4', ...args], more);
+}
+
+/** A double by its arguments alone, that `stopDoubles` ends. */
+export async function vllmOf(args: readonly string[], more: More = {}): Promise<VllmDouble> {
   const double = await startVllmDouble({
-    serve: readVllmServe(['--port', '0', '--block-size', '4', ...args]),
+    serve: readVllmServe(args),
     hasher: createBlockHasher(),
-    clock: realClock,
+    clock: systemClock(),
     speedup: 1000,
     ...more,
   });
