@@ -2,10 +2,9 @@
 import { afterEach, expect, test } from 'vitest';
 import { diagnose } from '../src/cli/doctor.ts';
 import { parseConfig } from '../src/config/index.ts';
-import type { DoubleFaults } from '../src/simulator/doubles/double-faults.ts';
-import type { VllmDouble } from '../src/simulator/doubles/vllm-double.ts';
-import { EVENTS, stopDoubles, vllm } from '../src/simulator/doubles/vllm.fixtures.ts';
+import type { DoubleFaults, VllmDouble } from '../src/simulator/index.ts';
 import { TINY_TOKENIZER } from '../src/tokens/index.ts';
+import { EVENTS, stopDoubles, vllm } from './support/vllm-doubles.ts';
 
 afterEach(stopDoubles);
 
@@ -41,7 +40,12 @@ test('has nothing to say of healthy servers, one of them of two ranks', async ()
 });
 
 test('names what is wrong with others', async () => {
-  const doubles = [await start(), await start(), await start({ randomHashSeed: true }), await start({ prefixCachingOff: true })];
+  const doubles = [
+    await start(),
+    await start(),
+    await start({ randomHashSeed: true }),
+    await start({ prefixCachingOff: true }),
+  ];
   doubles.push(await start({}, '--block-size', '24'));
   expect(await found(doubles)).toEqual([
     [3n, 0, 'hash_seed'],

@@ -6,13 +6,15 @@ import { systemClock } from '../../src/cli/system-clock.ts';
 import { encodeEventBatch, type KvEvent, type KvEventBatch } from '../../src/events/index.ts';
 import { createBlockHasher, type U64 } from '../../src/kv/index.ts';
 import {
+  bindEventPublisher,
+  bindEventReplay,
   createSimulatedEngine,
   DEFAULT_ENGINE_SETTINGS,
+  EngineDriver,
+  type EventPublisher,
+  type EventReplay,
   type SimulatedEngineSettings,
 } from '../../src/simulator/index.ts';
-import { EngineDriver } from '../../src/simulator/wire/engine-driver.ts';
-import { bindEventPublisher, type EventPublisher } from '../../src/simulator/wire/event-publisher.ts';
-import { bindEventReplay, type EventReplay } from '../../src/simulator/wire/event-replay.ts';
 import { loadTextTokenizer, TINY_TOKENIZER, TINY_WORDS } from '../../src/tokens/index.ts';
 
 /** The faults of engines and their operators. */
