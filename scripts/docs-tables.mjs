@@ -9,14 +9,21 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
  * The tables, read from the sources, so that no build has to come first.
- * @returns {Promise<Record<'errors' | 'wireCodes' | 'streamEndCodes' | 'metrics', Record<string, any>>>}
+ * @returns {Promise<Record<'errors' | 'wireCodes' | 'streamEndCodes' | 'metrics' | 'findings', Record<string, any>>>}
  */
 export async function readTables() {
   const jiti = createJiti(import.meta.url);
   const { ERROR_CODES } = await jiti.import('../src/plugin/error-codes.ts');
   const { STREAM_END_CODES, WIRE_CODES } = await jiti.import('../src/gateway/wire-codes.ts');
   const { METRICS } = await jiti.import('../src/observe/metric-table.ts');
-  return { errors: ERROR_CODES, wireCodes: WIRE_CODES, streamEndCodes: STREAM_END_CODES, metrics: METRICS };
+  const { FINDINGS } = await jiti.import('../src/parity/finding-table.ts');
+  return {
+    errors: ERROR_CODES,
+    wireCodes: WIRE_CODES,
+    streamEndCodes: STREAM_END_CODES,
+    metrics: METRICS,
+    findings: FINDINGS,
+  };
 }
 
 /**
@@ -24,11 +31,12 @@ export async function readTables() {
  * @returns {Promise<Record<string, string>>}
  */
 export async function generatedPages() {
-  const { errors, metrics, streamEndCodes, wireCodes } = await readTables();
+  const { errors, findings, metrics, streamEndCodes, wireCodes } = await readTables();
   const { configJsonSchema } = await createJiti(import.meta.url).import('../src/config/json-schema.ts');
   return {
     'docs/errors.md': errorsPage(errors, wireCodes, streamEndCodes),
     'docs/metrics.md': metricsPage(metrics),
+    'docs/parity.md': parityPage(findings),
     'docs/plugin-contract.md': contractPage(await readContract(), await readLater()),
     'docs/router.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
   };
@@ -78,6 +86,63 @@ function metricsPage(metrics) {
     "names the Rust router's metric for the same thing, so that a dashboard can be moved over.",
     '',
     table(['name', 'kind', 'labels', 'meaning', 'in the Rust router'], rows),
+  ]);
+}
+
+function parityPage(findings) {
+  const rows = Object.entries(findings).map(([code, { effect, remedy, says }]) => {
+    const { any, ...others } = remedy;
+    const own = Object.entries(others).map(([dialect, text]) => `${dialect}: ${text}`);
+    return [`\`${code}\``, effect, says, [any, ...own].join('<br>')];
+  });
+  return page('Parity', 'src/parity/finding-table.ts', [
+    'A cache-aware router is as good as what it believes of its engines. Where an engine hashes other tokens, publishes no events or forgets',
+    'without a word, requests are still answered and nothing fails: the hit rate is just low. Pointsman compares all the time, and says in',
+    'words what differs and which flag or key to change.',
+    '',
+    '## pointsman doctor',
+    '',
+    '```sh',
+    'pointsman doctor --config router.yaml          # the workers of a configuration',
+    'pointsman doctor --admin http://127.0.0.1:8001 # those of a running router',
+    'pointsman doctor --worker http://10.0.0.7:8000 # engines alone',
+    '```',
+    '',
+    'It sends a few short prompts of random tokens to every rank, as the router would send a request: one prompt twice, once with a cache',
+    'salt, once for an adapter (where the worker has `adapters`), and a chat (where the model has a tokenizer here). It subscribes to the KV',
+    'events of every rank, applies them to an index of its own, and asks each replay endpoint for a batch that it just heard. Where nobody',
+    'listens at an event endpoint of this machine it listens there itself for two seconds, to see whether the engine connects. Prompts',
+    'take a few blocks of each cache; nothing else is changed. It takes a few seconds, for up to eight workers at a time.',
+    '',
+    'Findings go to stdout, progress to stderr; `--json` prints them as objects. Exit code 0: nothing was found. 1: something was. 2: usage',
+    'or configuration. What cannot be tested from outside is said on stderr: a chat template without a tokenizer here, adapters that',
+    'nobody configured.',
+    '',
+    '## While the router runs',
+    '',
+    'The same checks run on traffic, without any request of their own: events as they come, and up to four answered prompts of a rank and',
+    'kind (plain, salted, of an adapter) at a time, each compared a quarter of a second after its answer with the blocks that its engine',
+    'announced. Three prompts must show the same before it is said. Replay endpoints are asked for a batch that was heard, after four live',
+    'batches and seldom afterwards. A router that only listens cannot tell an engine that connects from one that publishes nothing: both are',
+    '`not_connected`.',
+    '',
+    'Predicted and reported cached tokens are compared over the newest 64 requests of each rank. Requests that disagree by more than a block',
+    'are counted, never averaged: six requests and three fifths of them must disagree the same way, and then `over_predicted` or',
+    '`under_predicted` names the likely cause out of what else is known.',
+    '',
+    'What is found stands in the warnings of `/ready`, under `parity` of each rank in `GET /workers` (with the window of predictions), in',
+    '`parity.findings` of each [decision record](decision-record.md), and in `pointsman_parity_findings`, `pointsman_parity_prompts_total` and',
+    '`pointsman_prediction_drifts` of [metrics.md](metrics.md). It goes when it is cured: verdicts are of the newest 32 prompts, counts of events',
+    'fade, and an engine that starts anew is judged anew.',
+    '',
+    'A rank whose events are `unusable` has its cache estimated from what is sent to it: `approximate` in `GET /workers` says so, with',
+    '`parity_failed` where most prompts were stored as other tokens or under other parents, `other_block_size` or `not_heard`.',
+    '',
+    '## Findings',
+    '',
+    'Words in braces are facts of the case. The sentence is followed by what to change, in the words of the engine where its dialect is known.',
+    '',
+    table(['code', 'effect', 'what is said', 'what to change'], rows),
   ]);
 }
 

@@ -66,6 +66,7 @@ export function routerConfigFixture(over: Partial<RouterConfig> = {}): RouterCon
     models: new Map([['tiny', model]]),
     workers: [],
     router: ROUTER,
+    parity: defaultConfig().config.parity,
     snapshot: defaultConfig().config.snapshot,
     services: { indexer: null, selection: null },
     plugins: [],

@@ -21,6 +21,8 @@ export interface ApproximateRanksOptions {
   readonly feed: (slot: OwnerSlot) => EventFeed | null;
   /** Requests of a worker for which it computed whole blocks, which its events must have told. */
   readonly unheard: (workerId: bigint) => number;
+  /** Whether a rank's events are not of the prompts that it is sent; absent = nobody compares. */
+  readonly misleads?: (slot: OwnerSlot) => boolean;
   readonly log: Logger;
   readonly metrics: Metrics;
 }
@@ -30,6 +32,7 @@ const WORDS: Readonly<Record<ApproximateReason, string>> = {
   not_announced: 'nobody said where it publishes KV events',
   not_heard: 'it computes new blocks, but none of its KV events is heard',
   other_block_size: 'its KV events are of another block size than its model’s',
+  parity_failed: 'its KV events are not of the prompts that are sent to it, as parity checks show',
 };
 
 /** The ranks of a fleet whose caches are estimated. */
@@ -79,6 +82,7 @@ export class ApproximateRanks implements Beliefs {
     const { fleet, useKvEvents, feed } = this.#options;
     const worker = fleet.workerOfSlot(slot);
     if (worker === null || !useKvEvents || (feed(slot)?.mismatchedBlockSize ?? null) !== null) return;
+    if (this.#options.misleads?.(slot) === true) return;
     this.#change(worker, slot, fleet.slotRank(slot), null);
   }
 
@@ -118,7 +122,10 @@ export class ApproximateRanks implements Beliefs {
     const { useKvEvents, announces, feed, unheard } = this.#options;
     if (!useKvEvents) return 'kv_events_off';
     const stream = feed(slot);
-    if (stream !== null) return stream.mismatchedBlockSize === null ? null : 'other_block_size';
+    if (stream !== null) {
+      if (stream.mismatchedBlockSize !== null) return 'other_block_size';
+      return this.#options.misleads?.(slot) === true ? 'parity_failed' : null;
+    }
     if (!announces(worker, rank)) return 'not_announced';
     // Requests are counted per worker: with several ranks a silent one may simply have had none.
     const silent = worker.slots.length === 1 && unheard(worker.spec.id) >= ANSWERS_WITHOUT_EVENTS;

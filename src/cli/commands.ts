@@ -46,6 +46,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./check.ts'),
   },
   {
+    name: 'doctor',
+    summary: 'ask every worker whether it does what the router believes',
+    load: () => import('./doctor.ts'),
+  },
+  {
     name: 'explain',
     summary: 'show one decision: candidates, cost terms, hints, prediction against outcome',
     load: () => import('./explain.ts'),

@@ -23,6 +23,7 @@ import {
   type U64,
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
+import type { ParityMonitor } from '../parity/index.ts';
 import { type Clock, type Logger, linearCost, NO_LOG, seededRng } from '../plugin/index.ts';
 import { type ChoosingRoad, createDisaggregatedRoad, type RoadDeps } from '../road/index.ts';
 import { DefaultChoice, Scheduler, SessionAffinity, throughputModel } from '../scheduling/index.ts';
@@ -37,6 +38,7 @@ import { pluginModules } from './plugin-modules.ts';
 import { SessionFeeds } from './session-feeds.ts';
 import { UnheardBlocks } from './unheard-blocks.ts';
 import { warnOfBlockSizes } from './warn-of-block-sizes.ts';
+import { type ParityPorts, watchParity } from './watch-parity.ts';
 
 /** What a block believed in takes in the index and in the table of beliefs, about. */
 const BYTES_PER_BELIEF = 128;
@@ -72,6 +74,8 @@ export interface ComposeRouterOptions {
   readonly checksIdleEvents?: boolean;
   /** Whether the log names hint actions that engines reject; absent = yes. A replay counts them instead. */
   readonly namesRejections?: boolean;
+  /** What else is known of workers, for parity checks; absent = nobody compares, as in virtual time. */
+  readonly parity?: ParityPorts;
   /** Registers policies of the program that the router runs in. */
   readonly register?: NonNullable<PluginHostOptions['register']>;
 }
@@ -95,6 +99,8 @@ export interface ComposedRouter {
   readonly road: ChoosingRoad;
   /** What workers computed, to be compared with what their events told. */
   readonly unheard: UnheardBlocks;
+  /** Compares what engines do with what the router believes; null = nobody does. */
+  readonly parity: ParityMonitor | null;
   /** Null when `limits.decision_bytes` is 0. */
   readonly decisions: DecisionRing | null;
   /** Takes what a reloaded configuration says of scheduling and records. */
@@ -174,6 +180,8 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           startMs: clock.now(),
           metrics,
         });
+  // It looks at what beliefs and streams make of the events that it hears.
+  let parity: ParityMonitor | null = null;
   const beliefs =
     index === null
       ? null
@@ -191,6 +199,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
           announces: options.announces ?? ((worker, rank) => endpointOf(worker, rank) !== null),
           feed: (slot) => events?.feed(slot) ?? null,
           unheard: (id) => unheard.of(id),
+          misleads: (slot) => parity?.misleads(slot) ?? false,
           log,
           metrics,
         });
@@ -236,9 +245,11 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     events: {
       ageMs: (slot) => events?.ageMs(slot) ?? null,
       stale: (slot) => events?.feed(slot)?.stale ?? false,
+      parity: (slot) => parity?.codes(slot) ?? null,
     },
     beliefs,
     sessions,
+    answered: options.parity === undefined ? null : (request) => parity?.answered(request),
     computedBlocks(workerId, blocks) {
       unheard.computed(workerId, blocks);
       const worker = fleet.worker(workerId);
@@ -253,13 +264,22 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     const imageTokenOf = (model: string): number | null => config.models.get(model)?.imageTokenId ?? null;
     const idleCheckMs = (): number =>
       options.checksIdleEvents === true ? current().router.kvEventIdleCheckMs : 0;
-    const parts = { fleet, hasher, blockSizes, imageTokenOf, road, sessions, idleCheckMs, clock, metrics };
+    if (options.parity !== undefined && router.useKvEvents) {
+      const watched = { fleet, hasher, index, blockSizes, unheard, beliefs, clock, metrics };
+      parity = watchParity({ ...watched, events: () => events, ports: options.parity });
+    }
+    const watch = parity;
+    const parts = {
+      ...{ fleet, hasher, blockSizes, imageTokenOf, road, sessions },
+      ...{ idleCheckMs, watch, clock, metrics },
+    };
     followFleet(index, fleet);
     showTiers(index, fleet, metrics);
     if (router.useKvEvents) events = eventsInto(index, beliefs, parts);
   }
   warnOfBlockSizes(fleet, blockSizes, log);
   const close = async (): Promise<void> => {
+    parity?.close();
     road.close();
     health.close();
     scheduler.close();
@@ -292,6 +312,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     busy,
     road,
     unheard,
+    parity,
     decisions,
     reconfigure(next) {
       const { hostCacheHitWeight, diskCacheHitWeight, trackOutputBlocks: tracksOutputBlocks } = next.router;

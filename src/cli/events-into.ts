@@ -1,5 +1,5 @@
 // Leads the engines' events into the index: what they are applied with, and what the fleet's changes mean for them.
-import { createKvEventApplier, type KvEventApplier } from '../events/index.ts';
+import { createKvEventApplier, type EventWatch, type KvEventApplier } from '../events/index.ts';
 import type { BlockSizes, Fleet } from '../fleet/index.ts';
 import { type BlockHasher, blockHashSeed, type PrefixIndex } from '../kv/index.ts';
 import type { Metrics } from '../observe/index.ts';
@@ -20,6 +20,8 @@ export interface EventParts {
   readonly sessions: Pick<SessionFeeds, 'missed' | 'stored'> | null;
   /** How long an event stream may be silent before its engine is asked, ms; 0 = as long as it likes. */
   readonly idleCheckMs: () => number;
+  /** Compares what engines announce with what they are sent; null = nobody does. */
+  readonly watch: EventWatch | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
@@ -60,6 +62,7 @@ export function eventsInto(
       beliefs.heard(owner);
     },
     idleCheckMs: parts.idleCheckMs,
+    watch: parts.watch,
     sessionStored: sessions && ((owner, store) => sessions.stored(owner, store)),
     onHintOutcome: (_owner, outcome) => road.hintOutcome(outcome),
     metrics,

@@ -6,6 +6,7 @@ import { saidBlockSize, type Worker, type WorkerState } from '../fleet/index.ts'
 import type { RoleResolution, SiteFailure } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Readiness } from '../observe/index.ts';
+import type { Finding, FindingCode } from '../parity/index.ts';
 import type { Role } from '../plugin/index.ts';
 import { ANSWERS_WITHOUT_EVENTS } from './approximate-ranks.ts';
 import { type SubscriptionStatus, unconnected } from './event-subscriptions.ts';
@@ -31,6 +32,8 @@ export interface ReadinessFacts {
   readonly unheard: (workerId: bigint) => number;
   /** What is wrong with a model's token ids, in sentences that follow its name; absent = nothing. */
   readonly tokenNotes?: (model: string) => readonly string[];
+  /** What parity checks find; absent = nobody compares. */
+  readonly parity?: () => readonly Finding[];
 }
 
 /** More sentences would not be read. */
@@ -50,6 +53,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     ...silentWarnings(facts),
     ...eventWarnings(facts),
     ...blockSizeWarnings(facts),
+    ...parityWarnings(facts),
     ...hintWarnings(facts),
     ...tokenWarnings(facts),
   ];
@@ -283,6 +287,22 @@ function tokenWarnings({ config, tokenNotes }: ReadinessFacts): string[] {
   return [...config.models.keys()].flatMap((model) =>
     (tokenNotes?.(model) ?? []).map((note) => `model ${model} ${note}`),
   );
+}
+
+/** Told above in words of their own. */
+const TOLD: ReadonlySet<FindingCode> = new Set<FindingCode>([
+  'not_connected',
+  'events_off',
+  'block_size',
+  'event_gaps',
+]);
+
+function parityWarnings({ parity, subscriptions }: ReadinessFacts): string[] {
+  if (subscriptions === null) return [];
+  const findings = parity?.() ?? [];
+  return findings
+    .filter(({ code }) => !TOLD.has(code))
+    .map(({ remedy, sentence }) => `${sentence}; ${remedy}`);
 }
 
 /** Hints are sent only to ranks that advertise `router_hint`: where none does, their policies never run. */

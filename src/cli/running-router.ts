@@ -28,12 +28,14 @@ import { snapshotsOf } from './index-snapshots.ts';
 import { LocalEngines } from './local-engines.ts';
 import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
+import { sendParityProbes } from './parity-probes.ts';
 import { threadModules } from './plugin-modules.ts';
 import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
+import { streamOf } from './watch-parity.ts';
 import { WorkerChanges } from './worker-changes.ts';
 import { workerStatus } from './worker-status.ts';
 
@@ -138,6 +140,10 @@ async function start(
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
     checksIdleEvents: true,
+    parity: {
+      answers: (id) => first.everHealthy(id),
+      stream: (worker, rank) => streamOf(subscriptions?.status() ?? null, worker, rank),
+    },
     ...(options.register === undefined ? {} : { register: options.register }),
     current: () => live.config,
     rolledBack: (reason, older) => reload.rolledBack(reason, older),
@@ -228,6 +234,12 @@ async function start(
     heard: (worker) => subscriptions?.hears(worker) ?? true,
     ...options.healthChecks,
   });
+  const { parity } = core;
+  if (parity !== null) {
+    const computed = (id: bigint, blocks: number): void => core.unheard.computed(id, blocks);
+    const settings = () => live.config.parity;
+    onStop(sendParityProbes({ ...core, monitor: parity, transport, config, computed, settings, clock }));
+  }
   prober.start();
   onStop(() => prober.stop());
 
@@ -249,6 +261,7 @@ async function start(
         failures: core.host.failures(),
         unheard: (id) => core.unheard.of(id),
         tokenNotes: (model) => tokens.sources.get(model)?.notes ?? [],
+        parity: () => core.parity?.findings() ?? [],
       }),
     metrics,
     clock,

@@ -1,7 +1,7 @@
 // Workers as the admin API shows them.
 import { streamState } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
-import { TIERS } from '../kv/index.ts';
+import { type OwnerSlot, TIERS } from '../kv/index.ts';
 import type { ComposedRouter } from './compose-router.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 import type { ReportedLoads } from './reported-loads.ts';
@@ -13,8 +13,9 @@ export function workerStatus(
     events,
     index,
     busy,
+    parity,
     scheduler: { loads },
-  }: Pick<ComposedRouter, 'fleet' | 'events' | 'index' | 'busy' | 'scheduler'>,
+  }: Pick<ComposedRouter, 'fleet' | 'events' | 'index' | 'busy' | 'parity' | 'scheduler'>,
   subscriptions: readonly SubscriptionStatus[],
   reported: Pick<ReportedLoads, 'of'> | null = null,
 ): unknown {
@@ -62,6 +63,8 @@ export function workerStatus(
           rank,
           /** Null = its engine announces what it has cached. */
           approximate: worker.approximate?.get(rank) ?? null,
+          /** Codes of docs/parity.md; null = nobody compares. */
+          parity: parityOf(parity, slot),
           router_hint: said?.routerHint ?? false,
           actions: said?.actions ? [...said.actions] : null,
           booked_load: {
@@ -94,6 +97,22 @@ export function workerStatus(
       }),
     };
   });
+}
+
+/** What parity checks found, and how predictions do over the newest requests. */
+function parityOf(parity: ComposedRouter['parity'], slot: OwnerSlot): unknown {
+  if (parity === null) return null;
+  const found = parity.auditOf(slot);
+  const { requests = 0, predictedTokens = 0, reportedTokens = 0 } = found?.audit.summary ?? {};
+  return {
+    findings: parity.codes(slot),
+    audit: {
+      requests,
+      predicted_cached_tokens: predictedTokens,
+      reported_cached_tokens: reportedTokens,
+      drift: found?.drift?.kind ?? null,
+    },
+  };
 }
 
 function shownEngine({ engine = null }: Worker): unknown {

@@ -135,6 +135,10 @@ export const fileSchema = mapping({
     every: or(duration(1000, HOUR), 30_000),
     max_age: or(duration(1000, 24 * HOUR), 600_000),
   }),
+  parity: section({
+    probe_prompts: or(flag(), false),
+    probe_every: or(duration(1000, 24 * HOUR), 600_000),
+  }),
   router_policy_config: orNull(text('the path of a policy file')),
   services: section({
     selection: orNull(

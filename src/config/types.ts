@@ -317,6 +317,11 @@ export interface RouterConfig {
   readonly models: ReadonlyMap<string, ModelConfig>;
   readonly workers: readonly WorkerConfig[];
   readonly router: RouterSettings;
+  /** Probe prompts of a running router's parity checks; times in ms. */
+  readonly parity: {
+    readonly probePrompts: boolean;
+    readonly probeEveryMs: number;
+  };
   /** Where the prefix index is kept over restarts; times in ms. */
   readonly snapshot: {
     /** Absolute; null = nowhere. */

@@ -11,6 +11,7 @@ export {
   type StreamState,
   streamState,
 } from './event-feed.ts';
+export type { EventWatch } from './event-watch.ts';
 export {
   createKvEventApplier,
   type KvEventApplier,

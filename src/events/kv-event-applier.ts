@@ -8,6 +8,7 @@ import { EventApplication } from './apply-event.ts';
 import { decodeEventBatch } from './decode-batch.ts';
 import type { EventApplicationOptions } from './event-application-options.ts';
 import { type EventFeed, streamState } from './event-feed.ts';
+import type { EventWatch } from './event-watch.ts';
 import { OwnerStream, type OwnerStreamPort, type StreamMessage } from './owner-stream.ts';
 import type { BatchOutcome, ForgetReason, ResumePoint } from './stream-port.ts';
 import type { KvEvent, KvEventBatch, KvEventReplay, KvEventSink } from './types.ts';
@@ -29,6 +30,8 @@ export interface KvEventApplierOptions extends EventApplicationOptions {
    * again after pauses that double up to 16 times that. 0 and absent = never. Read when a message comes.
    */
   readonly idleCheckMs?: () => number;
+  /** Compares what is announced with what is sent; absent = nobody does. */
+  readonly watch?: EventWatch | null;
   readonly clock: Clock;
 }
 
@@ -38,6 +41,8 @@ export interface KvEventApplier extends KvEventSink {
   onDecodedBatch(owner: OwnerSlot, sequence: number, batch: KvEventBatch): void;
   /** Where an owner's engine is asked for what was missed; null = nowhere, which is so from the start. */
   askAt(owner: OwnerSlot, replay: KvEventReplay | null): void;
+  /** Where an owner's engine is asked; null = nowhere. */
+  replayOf(owner: OwnerSlot): KvEventReplay | null;
   /** The owner's connection stands (anew), or is lost. */
   onConnection(owner: OwnerSlot, connected: boolean): void;
   /** Wants the owner's whole history once more, for whoever sees that something is missing; rate-limited. */
@@ -90,6 +95,7 @@ class Applier implements KvEventApplier {
       clock,
       idleCheckMs: options.idleCheckMs ?? (() => 0),
       heard: (stream) => options.onHeard?.(stream.owner),
+      ...(options.watch == null ? {} : { watch: options.watch }),
       apply: (stream, message) => this.#apply(stream, message),
       missed: (stream) => this.#missed(stream),
       forget: (stream, reason) => this.#forget(stream, reason),
@@ -108,6 +114,10 @@ class Applier implements KvEventApplier {
   askAt(owner: OwnerSlot, replay: KvEventReplay | null): void {
     const stream = replay === null ? this.#streams.get(owner) : this.#streamOf(owner);
     stream?.askAt(replay);
+  }
+
+  replayOf(owner: OwnerSlot): KvEventReplay | null {
+    return this.#streams.get(owner)?.replay ?? null;
   }
 
   onConnection(owner: OwnerSlot, connected: boolean): void {
@@ -210,6 +220,7 @@ class Applier implements KvEventApplier {
     const owner =
       batch.rank === null || ownerOfRank === undefined ? stream.owner : ownerOfRank(stream.owner, batch.rank);
     if (owner !== null && owner !== stream.owner) stream.otherOwners.add(owner);
+    this.#options.watch?.applied(owner ?? stream.owner, stream.owner, batch);
     let isCleared = false;
     for (const event of batch.events) {
       metrics.count('pointsman_kv_events_total', labelsOf(event.kind));
@@ -237,6 +248,7 @@ class Applier implements KvEventApplier {
     for (const owner of [stream.owner, ...stream.otherOwners]) {
       this.#options.index.clear(owner, 'all');
       this.#application.forget(owner);
+      this.#options.watch?.[reason === 'restart' ? 'restarted' : 'forgotten'](owner);
     }
     if (reason !== 'restart') return;
     // The new process may have other settings.

@@ -5,6 +5,7 @@ import type { MetricLabels, Metrics } from '../observe/index.ts';
 import type { Clock } from '../plugin/index.ts';
 import { batchTimestamp, usableTimestamp } from './batch-timestamp.ts';
 import { type EventFeed, OwnerFeed } from './event-feed.ts';
+import type { EventWatch } from './event-watch.ts';
 import { IdleCheck } from './idle-check.ts';
 import { SequencedStream } from './sequenced-stream.ts';
 import type { BatchOutcome, ForgetReason, StreamIncident, StreamPort } from './stream-port.ts';
@@ -17,6 +18,7 @@ export type StreamMessage = Uint8Array | KvEventBatch;
 export interface OwnerStreamPort {
   /** A message came, live or as an answer. */
   heard(stream: OwnerStream): void;
+  readonly watch?: EventWatch;
   apply(stream: OwnerStream, message: StreamMessage): BatchOutcome;
   /** Batches of the stream are lost for good. */
   missed(stream: OwnerStream): void;
@@ -99,6 +101,7 @@ export class OwnerStream extends OwnerFeed implements EventFeed, StreamPort<Stre
     this.lastBatchAt = clock.now();
     this.batches += 1;
     this.#port.heard(this);
+    this.#port.watch?.arrived(this.owner, sequence, this.timestamp(message));
     if (this.#replay !== null) this.#idle.heard();
     this.sequenced.arrived(sequence, message);
   }

@@ -117,9 +117,15 @@ export interface WorkerSpec {
 
 /**
  * Why what a rank has cached is estimated from what was sent to it: KV events are switched off, nobody said where it publishes them,
- * it publishes none although it computes new blocks, or they are of another block size than its model's.
+ * it publishes none although it computes new blocks, they are of another block size than its model's, or they failed a parity check: they
+ * are not of the prompts that it is sent.
  */
-export type ApproximateReason = 'kv_events_off' | 'not_announced' | 'not_heard' | 'other_block_size';
+export type ApproximateReason =
+  | 'kv_events_off'
+  | 'not_announced'
+  | 'not_heard'
+  | 'other_block_size'
+  | 'parity_failed';
 
 /** A worker of the fleet. */
 export interface Worker {

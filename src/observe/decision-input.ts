@@ -101,6 +101,8 @@ export interface DecisionInput {
     readonly ageMs: number;
     readonly stale: boolean;
   }[];
+  /** Codes of what parity checks found of the chosen rank; null or absent = nobody compares. */
+  readonly parity?: readonly string[] | null;
   readonly columns: DecisionColumns;
   /** Cost per row of `columns`; NaN = none. */
   readonly costs: Float64Array;

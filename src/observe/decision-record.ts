@@ -194,6 +194,8 @@ export interface DecisionRecord {
     /** Workers whose stream of events lacks batches, so that the index may be wrong about them. */
     readonly stale_workers: readonly bigint[];
   };
+  /** Codes of docs/parity.md that had been found of the chosen rank; null = nobody compares. */
+  readonly parity: { readonly findings: readonly string[] } | null;
   readonly candidates_total: number;
   readonly candidates: readonly CandidateRecord[];
   readonly pick: {

@@ -32,6 +32,7 @@ describe('a decision record', () => {
             { workerId: 1n, ageMs: 14, stale: false },
             { workerId: 2n, ageMs: 9, stale: true },
           ],
+          parity: ['no_replay'],
         },
         [{ id: 3n, reason: 'draining' }],
       ),
@@ -96,6 +97,7 @@ describe('a decision record', () => {
       classification: null,
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
       index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },
+      parity: { findings: ['no_replay'] },
       candidates_total: 4,
       candidates: [
         {

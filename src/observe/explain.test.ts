@@ -33,6 +33,7 @@ const RECORD: DecisionRecord = {
   affinity: null,
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'events', version: 88213, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [] },
+  parity: null,
   candidates_total: 4,
   candidates: [
     {

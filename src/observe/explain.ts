@@ -41,6 +41,8 @@ function heading(record: DecisionRecord): string {
       (index.stale_workers.length === 0 ? '' : `, stale: ${index.stale_workers.join(', ')}`),
   ];
   // A router of an earlier version says nothing of it.
+  const differs = record.parity?.findings ?? [];
+  if (differs.length > 0) lines.push(`parity ${differs.join(', ')} (pointsman doctor says what to change)`);
   const classification = record.classification ?? null;
   if (classification !== null) lines.push(classified(classification));
   lines.push(...said(record));

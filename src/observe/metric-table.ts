@@ -41,6 +41,22 @@ export const METRICS = {
     help: 'Prompts of next turns that are tokenized or computed ahead now (limits.speculative_prefills).',
     labels: [],
   },
+  // --- parity ---
+  pointsman_parity_findings: {
+    kind: 'gauge',
+    help: 'What differs now between what the router believes and what engines do, by code (docs/parity.md): worker ranks with the finding.',
+    labels: ['finding'],
+  },
+  pointsman_parity_prompts_total: {
+    kind: 'counter',
+    help: 'Answered prompts compared with the blocks that their engine announced: agreed, tokens (it has other tokens), chain (other parents), lora, salt, silent (nothing was announced) or unclear.',
+    labels: ['verdict'],
+  },
+  pointsman_prediction_drifts: {
+    kind: 'gauge',
+    help: 'Worker ranks whose reported cached tokens drift from the predicted ones, by kind: over_predicted, never_hits or under_predicted.',
+    labels: ['kind'],
+  },
   // --- road ---
   pointsman_disaggregated_requests_total: {
     kind: 'counter',

@@ -212,6 +212,7 @@ export class StoredDecision {
         ),
         stale_workers: [...new Set(input.eventAges.filter((age) => age.stale).map((age) => age.workerId))],
       },
+      parity: input.parity == null ? null : { findings: input.parity },
       candidates_total: this.#candidatesTotal,
       candidates: this.#candidates(),
       pick: {

@@ -8,12 +8,13 @@ import type { RoadRequest } from './types.ts';
 
 /** @param predictedTokens cached tokens that were expected; null = no prediction. */
 export function countReport(
-  { metrics, computedBlocks, labelsOf }: RoadState,
+  { answered, clock, metrics, computedBlocks, labelsOf }: RoadState,
   request: RoadRequest,
-  { workerId, blockSize, predictedHostTokens: host, predictedTokens: resident }: ExchangeBooking,
+  booking: ExchangeBooking,
   predictedTokens: number | null,
   report: EngineReport,
 ): void {
+  const { workerId, blockSize, predictedHostTokens: host, predictedTokens: resident } = booking;
   const promptTokens = report.promptTokens ?? promptTokensOf(request);
   const cachedBlocks = Math.ceil((report.cachedTokens ?? 0) / blockSize);
   computedBlocks?.(workerId, Math.max(0, Math.floor(promptTokens / blockSize) - cachedBlocks));
@@ -29,6 +30,21 @@ export function countReport(
   if (report.cachedTokens !== null) {
     metrics.count('pointsman_reported_cached_tokens_total', labels, report.cachedTokens);
   }
+  if (answered === null || (request.caller ?? null) !== null) return;
+  // What a hint was to bring is no matter of what the engine announced.
+  const isPlain = predictedTokens === resident;
+  answered({
+    slot: booking.slot,
+    tokens: request.tokens,
+    isExact: request.tokensSource !== 'estimate',
+    blockSize,
+    loraName: request.loraName,
+    cacheSalt: request.cacheSalt,
+    predictedTokens: isPlain ? predictedTokens : null,
+    promptTokens: report.promptTokens,
+    cachedTokens: report.cachedTokens,
+    sentAt: booking.bookedAt ?? clock.now(),
+  });
 }
 
 /** What an engine reported, as the record has it. */

@@ -53,6 +53,8 @@ export interface EventStreams {
   ageMs(slot: OwnerSlot): number | null;
   /** Whether batches of the stream are missing. */
   stale(slot: OwnerSlot): boolean;
+  /** Codes of what parity checks found of it; null or absent = nobody compares. */
+  parity?(slot: OwnerSlot): readonly string[] | null;
 }
 
 /** Writes to the ring. */
@@ -121,6 +123,7 @@ export class DecisionWriter {
       headHigh: hashes?.sequence[1] ?? 0,
       indexVersion: match?.version ?? null,
       eventAges: match === null ? NONE : this.#ages(placement),
+      parity: this.#events.parity?.(placement.slot) ?? null,
       columns: table,
       costs: pick.costs,
       droppedBy: pick.droppedBy,

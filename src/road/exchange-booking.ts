@@ -21,6 +21,8 @@ export interface ExchangeBooking {
   readonly predictedTokens: number | null;
   /** Of these, tokens in host memory. */
   readonly predictedHostTokens: number;
+  /** ms of the clock; absent = nobody asks. */
+  readonly bookedAt?: number;
   /** The policies that made the booking, held until it is released; null or absent = nothing to hold. */
   readonly hold?: GenerationHold | null;
   /** The binding of its session; null or absent = it has none. */

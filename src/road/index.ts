@@ -18,6 +18,7 @@ export type { RoadDeps } from './road-deps.ts';
 export { sessionWithin } from './session-namespace.ts';
 export type { SessionPorts, SessionRequest, SessionScope } from './session-ports.ts';
 export {
+  type AnsweredRequest,
   type Beliefs,
   type ChoosingRoad,
   type LateHintOutcome,

@@ -12,7 +12,7 @@ import type { KeylessNames } from './keyless.ts';
 import type { LookupDeps } from './prompt-lookup.ts';
 import type { RetryLimits } from './retry.ts';
 import type { SessionPorts } from './session-ports.ts';
-import type { Beliefs } from './types.ts';
+import type { AnsweredRequest, Beliefs } from './types.ts';
 
 /** The road's parts. */
 export interface RoadDeps extends LookupDeps {
@@ -51,4 +51,6 @@ export interface RoadDeps extends LookupDeps {
   readonly sessions?: SessionPorts | null;
   /** Told of each finished request how many whole blocks of its prompt the worker did not find cached, by its own report. */
   readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
+  /** Told of each finished request what was predicted and what the engine reported; absent or null = nobody compares. */
+  readonly answered?: ((request: AnsweredRequest) => void) | null;
 }

@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.ts';
 import type { RoadLabels } from './road-labels.ts';
 import type { HintOutcomes } from './sent-hints.ts';
 import type { SessionPorts } from './session-ports.ts';
-import type { Beliefs } from './types.ts';
+import type { AnsweredRequest, Beliefs } from './types.ts';
 
 /** Shared parts and the exchanges under way. */
 export interface RoadState {
@@ -33,6 +33,8 @@ export interface RoadState {
   readonly sessions: SessionPorts | null;
   /** Null = nobody asks. */
   readonly computedBlocks: ((workerId: bigint, blocks: number) => void) | null;
+  /** Null = nobody compares. */
+  readonly answered: ((request: AnsweredRequest) => void) | null;
   /** Metric labels of a model. */
   labelsOf(model: string): RoadLabels;
 }

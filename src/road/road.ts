@@ -90,6 +90,7 @@ class SynchronousRoad implements HopRoad {
       beliefs: deps.beliefs ?? null,
       sessions: deps.sessions ?? null,
       computedBlocks: deps.computedBlocks ?? null,
+      answered: deps.answered ?? null,
       labelsOf: roadLabels(),
     };
     this.#leases = new BookingLeases(this.#state, () => deps.bookingExpiryMs ?? Number.POSITIVE_INFINITY);

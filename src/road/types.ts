@@ -1,7 +1,7 @@
 // The road as its doors see it: a request goes in, a ticket comes out, and the answer comes through a sink.
 import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport, RequestApi } from '../engines/index.ts';
-import type { ApproximateResidency } from '../kv/index.ts';
+import type { ApproximateResidency, OwnerSlot } from '../kv/index.ts';
 import type { AgentHintsRecord, HintOutcome } from '../observe/index.ts';
 import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
@@ -163,6 +163,25 @@ export interface ChoosingRoad extends Road {
   project(request: RoadRequest): Projection;
   /** What of a partition waits for its turn. */
   waitingOf(partition: Partition): Waits;
+}
+
+/** A finished request as it is compared with what its engine announces. */
+export interface AnsweredRequest {
+  readonly slot: OwnerSlot;
+  /** Prompt tokens as the router has them. */
+  readonly tokens: Uint32Array;
+  /** Whether they are those that the engine is to see. */
+  readonly isExact: boolean;
+  readonly blockSize: number;
+  readonly loraName: string | null;
+  readonly cacheSalt: string | null;
+  /** Expected cached tokens without hints; null = no prediction. */
+  readonly predictedTokens: number | null;
+  /** By the engine's account; null = it does not say. */
+  readonly promptTokens: number | null;
+  readonly cachedTokens: number | null;
+  /** When it was booked, ms. */
+  readonly sentAt: number;
 }
 
 /** What ranks without KV events are believed to hold, told of every prompt by its booking's number. */

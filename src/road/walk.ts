@@ -235,6 +235,7 @@ export class Walker {
       decision,
       predictedTokens: predicted,
       predictedHostTokens,
+      bookedAt: this.#deps.clock.now(),
       hold,
       binding,
     });

@@ -70,6 +70,9 @@ export {
   type VirtualWorker,
 } from './virtual/virtual-fleet.ts';
 export { VirtualTime } from './virtual/virtual-time.ts';
+export { EngineDriver } from './wire/engine-driver.ts';
+export { bindEventPublisher, type EventPublisher } from './wire/event-publisher.ts';
+export { bindEventReplay, type EventReplay } from './wire/event-replay.ts';
 export {
   MAX_SIMULATORS,
   type RunningSimulators,

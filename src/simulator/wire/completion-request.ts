@@ -11,6 +11,7 @@ export const MAX_MODEL_LEN = 131_072;
 export const DEFAULT_MAX_TOKENS = 16;
 
 const MAX_SESSION_ID = 1024;
+const MAX_CACHE_SALT = 1024;
 
 /** Which API was called. */
 export type SimApi = 'chat' | 'completions';
@@ -23,6 +24,8 @@ export interface CompletionRequest {
   readonly stream: boolean;
   readonly includeUsage: boolean;
   readonly sessionId: string | null;
+  /** Keeps its blocks apart from those of other salts; null = none. */
+  readonly cacheSalt: string | null;
   /** `kv_transfer_params.kv_hint`, unchecked; null = none. */
   readonly hint: unknown;
   /** What it says of handing KV over, unchecked. */
@@ -60,6 +63,7 @@ export function readCompletionRequest(
     stream: readFlag(body.stream, 'stream'),
     includeUsage: isObject(body.stream_options) && body.stream_options.include_usage === true,
     sessionId: readSessionId(body.session_id),
+    cacheSalt: readCacheSalt(body.cache_salt),
     hint: isObject(body.kv_transfer_params) ? (body.kv_transfer_params.kv_hint ?? null) : null,
     handoff: {
       kvTransferParams: body.kv_transfer_params,
@@ -134,6 +138,14 @@ function readSessionId(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   if (typeof value !== 'string' || value.length > MAX_SESSION_ID) {
     throw invalid(`session_id must be a string of at most ${MAX_SESSION_ID} characters`);
+  }
+  return value;
+}
+
+function readCacheSalt(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value !== 'string' || value === '' || value.length > MAX_CACHE_SALT) {
+    throw invalid(`cache_salt must be a string of 1 to ${MAX_CACHE_SALT} characters`);
   }
   return value;
 }

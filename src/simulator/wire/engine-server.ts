@@ -178,8 +178,8 @@ async function complete(
   response.on('close', () => {
     if (!over) driver.abort(engineId);
   });
-  const { tokens, maxTokens: outputTokens, sessionId, hint } = request;
-  driver.submit({ id: engineId, tokens, outputTokens, sessionId, hint, handoff }, listener);
+  const { cacheSalt, tokens, maxTokens: outputTokens, sessionId, hint } = request;
+  driver.submit({ id: engineId, tokens, outputTokens, sessionId, cacheSalt, hint, handoff }, listener);
 }
 
 /** The caller's request id, since the synthetic answer depends on it; a new one when there is none. */

@@ -1,0 +1,196 @@
+// What `doctor` does with a fleet: probe prompts to every rank, questions to replay endpoints, and the findings that follow.
+import type { Worker } from '../fleet/index.ts';
+import { type Finding, type FindingCode, type FindingSubject, findingOf } from '../parity/index.ts';
+import type { Logger } from '../plugin/index.ts';
+import type { TokenSource } from '../tokens/index.ts';
+import { listenInstead } from './doctor-connections.ts';
+import { type DoctorFleet, dialectOf } from './doctor-fleet.ts';
+import {
+  engineIds,
+  localIds,
+  PROBE_BLOCKS,
+  type ProbePrompt,
+  probeIds,
+  probeMessages,
+  sendProbe,
+} from './doctor-prompts.ts';
+import { endpointOf } from './event-subscriptions.ts';
+
+/** Streams get this long to connect, ms. */
+const CONNECT_MS = 2_000;
+/** Longest wait for judgements and replay answers, ms: a replay endpoint that is silent is given up after 5 s. */
+const SETTLED_MS = 8_000;
+const POLL_MS = 20;
+const MOST_WORKERS_AT_ONCE = 8;
+
+/** How the examination is made. */
+export interface Examination {
+  readonly tokens: (model: string) => TokenSource | undefined;
+  /** Seed of the probe prompts: nobody may have sent them before. */
+  readonly seed: number;
+  /** Told what is done, and what cannot be tested. */
+  readonly log: Logger;
+}
+
+/** Everything found, by worker and rank. */
+export async function examine(doctor: DoctorFleet, examination: Examination): Promise<Finding[]> {
+  const { fleet, monitor, silent } = doctor;
+  const { log } = examination;
+  const own: Finding[] = [];
+  const found = (finding: Finding): void => void own.push(finding);
+  const workers = fleet.workers().filter(({ spec }) => !silent.has(spec.id));
+  for (const worker of fleet.workers()) {
+    const problem = silent.get(worker.spec.id);
+    if (problem === undefined) continue;
+    own.push(findingOf('unreachable', subjectOf(worker, null), { url: worker.spec.url, problem }));
+  }
+  log.info(`waiting for the KV events of ${workers.length} workers`);
+  await until(doctor, CONNECT_MS, () => doctor.subscriptions.status().every(isConnectedOrUnknown));
+  const queue = [...workers];
+  const next = async (): Promise<void> => {
+    for (let worker = queue.shift(); worker !== undefined; worker = queue.shift()) {
+      log.info(`worker ${worker.spec.id} at ${worker.spec.url}: sending probe prompts`);
+      await probeWorker(doctor, worker, examination, found);
+    }
+  };
+  await Promise.all(Array.from({ length: MOST_WORKERS_AT_ONCE }, next));
+  log.info('asking replay endpoints');
+  for (const { slots } of workers) for (const slot of slots) monitor.askReplay(slot);
+  await until(doctor, SETTLED_MS, () => !monitor.isBusy);
+  const heard = monitor.findings();
+  const endpoints = await endpointFindings(doctor, workers, heard);
+  // A cache that is off has nothing to announce: its silence is no fault of its own.
+  const isOff = ({ rank, worker }: Finding): boolean =>
+    own.some((one) => one.code === 'prefix_caching_off' && one.worker === worker && one.rank === rank);
+  const told = heard.filter((finding) => finding.code !== 'events_off' || !isOff(finding));
+  return merged([...told, ...own, ...endpoints]);
+}
+
+async function probeWorker(
+  doctor: DoctorFleet,
+  worker: Worker,
+  { log, seed, tokens }: Examination,
+  found: (finding: Finding) => void,
+): Promise<void> {
+  const { spec, slots } = worker;
+  const blockSize = doctor.blockSizes.ofModel(spec.model) ?? 16;
+  const ids = probeIds(PROBE_BLOCKS * blockSize + 3, seed);
+  for (const [nth, slot] of slots.entries()) {
+    const rank = spec.ranks.first + nth;
+    const subject = subjectOf(worker, rank);
+    const send = async (prompt: Omit<ProbePrompt, 'worker' | 'rank'>): Promise<number | null | undefined> => {
+      const result = await sendProbe(doctor, { worker, rank, ...prompt });
+      await until(doctor, SETTLED_MS, () => !doctor.monitor.isBusy);
+      if (result.kind === 'answered') return result.report.cachedTokens;
+      log.warn(`worker ${spec.id} rank ${rank}: a probe failed: ${result.problem}`);
+      if (prompt.adapter === undefined && prompt.cacheSalt === undefined)
+        found(findingOf('refused_probe', subject, { problem: result.problem }));
+      return undefined;
+    };
+    const before = await send({ tokens: ids, isUnique: true });
+    if (before === undefined) continue;
+    const again = await send({ tokens: ids, isUnique: false });
+    if (again === 0) found(findingOf('prefix_caching_off', subject));
+    const cacheSalt = `pointsman-doctor-${seed.toString(36)}`;
+    const salted = await send({ tokens: ids, cacheSalt, isUnique: true });
+    if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
+    for (const adapter of adaptersOf(worker).slice(0, 1))
+      await send({ tokens: ids, adapter, isUnique: true });
+    const messages = probeMessages(PROBE_BLOCKS * blockSize, seed ^ slot);
+    const local = await localIds(tokens(spec.model), messages, log);
+    if (local === null) {
+      log.info(
+        `worker ${spec.id}: its chat template is not tested, as model ${spec.model} has no tokenizer here`,
+      );
+      continue;
+    }
+    await send({ tokens: local, messages, isUnique: true });
+    const theirs = await engineIds(doctor, worker, messages);
+    const problem = theirs === null ? null : differenceOf(local, theirs);
+    if (problem !== null) found(findingOf('template', subject, { problem }));
+  }
+}
+
+/** Ranks that nobody is connected to: what listens, or does not, at their endpoints. */
+async function endpointFindings(
+  doctor: DoctorFleet,
+  workers: readonly Worker[],
+  heard: readonly Finding[],
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { code, rank, worker: id } of heard) {
+    const worker = workers.find(({ spec }) => spec.id === id);
+    if (code !== 'not_connected' || worker === undefined || rank === null) continue;
+    const endpoint = endpointOf(worker, rank);
+    if (endpoint === null || endpoint.binds) continue;
+    // Its own subscription would be taken for the engine.
+    doctor.subscriptions.close();
+    const verdict = await listenInstead(endpoint.address, doctor.clock);
+    const subject = subjectOf(worker, rank);
+    const facts = { endpoint: endpoint.address, port: endpoint.address.split(':').at(-1) ?? '' };
+    if (verdict === 'engine_connects') findings.push(findingOf('literal_bind_address', subject, facts));
+    else if (verdict === 'nobody')
+      findings.push(
+        findingOf('events_off', subject, { problem: `nothing publishes at ${endpoint.address}` }),
+      );
+  }
+  return findings;
+}
+
+/** What is known better replaces what it explains. */
+const EXPLAINED: ReadonlyMap<FindingCode, readonly FindingCode[]> = new Map<
+  FindingCode,
+  readonly FindingCode[]
+>([
+  ['literal_bind_address', ['not_connected', 'events_off']],
+  ['events_off', ['not_connected', 'no_replay']],
+  ['prefix_caching_off', ['no_replay']],
+]);
+
+function merged(findings: readonly Finding[]): Finding[] {
+  const kept: Finding[] = [];
+  for (const finding of findings) {
+    const { code, rank, worker } = finding;
+    const isTold = kept.some((one) => one.code === code && one.worker === worker && one.rank === rank);
+    if (!isTold) kept.push(finding);
+  }
+  const isExplained = ({ code, rank, worker }: Finding): boolean =>
+    kept.some(
+      (one) => one.worker === worker && one.rank === rank && EXPLAINED.get(one.code)?.includes(code) === true,
+    );
+  return kept
+    .filter((finding) => !isExplained(finding))
+    .sort((a, b) => Number(a.worker - b.worker) || (a.rank ?? -1) - (b.rank ?? -1));
+}
+
+function differenceOf(local: Uint32Array, theirs: readonly number[]): string | null {
+  if (local.length !== theirs.length)
+    return `it makes ${theirs.length} tokens of a chat where the router has ${local.length}`;
+  const at = theirs.findIndex((id, nth) => id !== local[nth]);
+  return at < 0 ? null : `its tokens of a chat differ from the router’s at position ${at}`;
+}
+
+function adaptersOf({ capabilities, spec }: Worker): readonly string[] {
+  return [...new Set([...(spec.adapters ?? []), ...(capabilities?.adapters ?? [])])];
+}
+
+function subjectOf({ engine = null, spec }: Worker, rank: number | null): FindingSubject {
+  return { worker: spec.id, rank, model: spec.model, dialect: dialectOf({ engine, spec }) };
+}
+
+function isConnectedOrUnknown({
+  connected,
+  endpoint,
+}: {
+  connected: boolean;
+  endpoint: string | null;
+}): boolean {
+  return connected || endpoint === null;
+}
+
+/** Waits for a condition, at most so long. */
+async function until({ clock }: DoctorFleet, ms: number, condition: () => boolean): Promise<void> {
+  const deadline = clock.now() + ms;
+  while (!condition() && clock.now() < deadline)
+    await new Promise<void>((resolve) => void clock.schedule(POLL_MS, resolve));
+}

@@ -1,0 +1,129 @@
+// `pointsman doctor`: asks every worker, through the wires alone, whether it does what the router believes, and says what to change.
+import { randomInt } from 'node:crypto';
+import type { Command } from 'commander';
+import type { RouterConfig } from '../config/index.ts';
+import { NO_METRICS } from '../observe/index.ts';
+import { FINDINGS, type Finding, NEEDED_ASKING } from '../parity/index.ts';
+import { type Logger, NO_LOG, PointsmanError } from '../plugin/index.ts';
+import { examine } from './doctor-examine.ts';
+import { doctorFleet } from './doctor-fleet.ts';
+import { configOfRouter, configOfUrls } from './doctor-source.ts';
+import { type CliIo, writeJson } from './output.ts';
+import { readServeConfig } from './serve-config.ts';
+import { startTokenSources } from './start-problems.ts';
+import { systemClock } from './system-clock.ts';
+
+interface DoctorOptions {
+  readonly config?: string;
+  readonly admin?: string;
+  readonly worker?: readonly string[];
+  readonly json?: true;
+}
+
+/** Events of an answer come with it or moments later, ms. */
+const SETTLE_MS = 400;
+
+/** Adds the command. */
+export function register(program: Command, io: CliIo): void {
+  program
+    .command('doctor')
+    .description('ask every worker whether it does what the router believes')
+    .option('--config <file>', 'router.yaml whose workers are asked (default: POINTSMAN_CONFIG)')
+    .option('--admin <address>', 'admin API of a running router whose workers are asked: a url or host:port')
+    .option('--worker <url...>', 'urls of engines to ask, without any configuration')
+    .option('--json', 'findings as JSON on stdout')
+    .addHelpText(
+      'after',
+      `
+Sends a few short probe prompts of random tokens to every rank, listens to its KV events and asks its replay endpoint. Block size,
+hashes, tokens and template, salts, adapters, ranks, event order, clock, copies, replay: docs/parity.md has every finding. Progress goes
+to stderr. Exit 0 when all is well, 1 when something was found. A token of the admin API is taken from POINTSMAN_ADMIN_TOKEN.
+
+Examples:
+  $ pointsman doctor --config router.yaml
+  $ pointsman doctor --admin http://127.0.0.1:8001
+  $ pointsman doctor --worker http://10.0.0.7:8000 http://10.0.0.8:8000
+  $ pointsman doctor --config router.yaml --json`,
+    )
+    .action(async (options: DoctorOptions) => run(io, options));
+}
+
+async function run(io: CliIo, options: DoctorOptions): Promise<void> {
+  const config = await configOf(options, io);
+  if (config.workers.length === 0) {
+    throw new PointsmanError(
+      'PM_USAGE',
+      'there are no workers to ask; name some under workers in --config, or with --worker, or a router with --admin',
+    );
+  }
+  const findings = await diagnose(config, progress(io));
+  if (options.json) writeJson(io, asJson(config, findings));
+  else io.out(asText(config, findings));
+  if (findings.length > 0) io.exit(1);
+}
+
+/** What is found of the workers of a configuration. */
+export async function diagnose(config: RouterConfig, log: Logger = NO_LOG): Promise<Finding[]> {
+  const clock = systemClock();
+  const { problems, started: tokens } = await startTokenSources(config, {
+    metrics: NO_METRICS,
+    clock,
+    threads: 1,
+  });
+  try {
+    for (const { message, path } of problems) log.warn(`${path.join('.')}: ${message}`);
+    const doctor = await doctorFleet(config, { clock, needed: NEEDED_ASKING, settleMs: SETTLE_MS });
+    try {
+      const seed = randomInt(1, 2 ** 31);
+      return await examine(doctor, { tokens: (model) => tokens.sources.get(model), seed, log });
+    } finally {
+      doctor.close();
+    }
+  } finally {
+    await tokens.close();
+  }
+}
+
+async function configOf({ admin, config, worker }: DoctorOptions, io: CliIo): Promise<RouterConfig> {
+  const ways = [admin !== undefined, config !== undefined, worker !== undefined].filter(Boolean);
+  if (ways.length > 1)
+    throw new PointsmanError('PM_USAGE', 'doctor takes one of --config, --admin and --worker, not several');
+  if (admin !== undefined) return configOfRouter(admin, io.env.POINTSMAN_ADMIN_TOKEN);
+  if (worker !== undefined) return configOfUrls(worker);
+  if (config === undefined && !io.env.POINTSMAN_CONFIG)
+    throw new PointsmanError('PM_USAGE', 'doctor takes --config FILE, --admin ADDRESS or --worker URL');
+  return readServeConfig(config === undefined ? {} : { config }, io.env).config;
+}
+
+function progress(io: CliIo): Logger {
+  const line = (message: string): void => io.err(`${message}\n`);
+  return { ...NO_LOG, info: line, warn: line, error: line };
+}
+
+function asText(config: RouterConfig, findings: readonly Finding[]): string {
+  const count = config.workers.length;
+  const workers = count === 1 ? 'the worker does' : `all ${count} workers do`;
+  if (findings.length === 0) return `Healthy: ${workers} what the router believes.\n`;
+  const lines = findings.flatMap(({ code, effect, remedy, sentence }) => [
+    `${effect === 'unusable' ? 'FAULT' : 'fault'}  ${code}`,
+    `       ${sentence}`,
+    `       change: ${remedy}`,
+    '',
+  ]);
+  const unusable = findings.filter(({ effect }) => effect === 'unusable').length;
+  const end =
+    unusable === 0
+      ? ''
+      : ` After those in capitals the KV events of the rank are of no use: its cache is estimated until then.`;
+  const faults = findings.length === 1 ? '1 fault' : `${findings.length} faults`;
+  return `${lines.join('\n')}${faults}.${end}\n`;
+}
+
+function asJson(config: RouterConfig, findings: readonly Finding[]): unknown {
+  return {
+    healthy: findings.length === 0,
+    workers: config.workers.map(({ model, url }) => ({ url, model })),
+    checks: Object.keys(FINDINGS),
+    findings,
+  };
+}

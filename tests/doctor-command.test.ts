@@ -1,0 +1,79 @@
+// The command `pointsman doctor`: what it prints, where, and how it ends.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { runCli } from '../src/cli/run.ts';
+import { router } from './live-support.ts';
+import { type FaultyEngine, faultyEngine, faultyFleetYaml } from './support/faulty-engine.ts';
+
+const running: FaultyEngine[] = [];
+let folder = '';
+afterEach(() => {
+  for (const engine of running.splice(0)) engine.close();
+  if (folder !== '') rmSync(folder, { recursive: true, force: true });
+});
+
+async function doctor(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  let out = '';
+  let err = '';
+  const code = await runCli(['doctor', ...args], {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    env: {},
+    fancy: false,
+    exit: () => undefined,
+  });
+  return { code, out, err };
+}
+
+test('a healthy fleet is one line on stdout and exit code 0', async () => {
+  running.push(await faultyEngine([]), await faultyEngine([]));
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const file = join(folder, 'router.yaml');
+  writeFileSync(file, faultyFleetYaml(running));
+  const { code, err, out } = await doctor('--config', file);
+  expect({ code, out }).toEqual({ code: 0, out: 'Healthy: all 2 workers do what the router believes.\n' });
+  expect(err).toContain('sending probe prompts');
+});
+
+test('the workers of a running router are asked, and a fault is exit code 1 with its remedy', async () => {
+  running.push(await faultyEngine(['hybrid groups']), await faultyEngine([]));
+  const on = await router(faultyFleetYaml(running));
+  const { code, out } = await doctor('--admin', on.adminUrl, '--json');
+  expect(code).toBe(1);
+  const answer: unknown = JSON.parse(out);
+  expect(answer).toMatchObject({
+    healthy: false,
+    workers: [{ url: running[0]?.url }, { url: running[1]?.url }],
+    findings: [{ code: 'hybrid_groups', worker: 1, rank: 0 }],
+  });
+});
+
+test('an engine that is not there is told, with what to change', async () => {
+  running.push(await faultyEngine([]));
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const file = join(folder, 'router.yaml');
+  writeFileSync(file, faultyFleetYaml(running));
+  running[0]?.close();
+  const { code, out } = await doctor('--config', file);
+  expect(code).toBe(1);
+  expect(out).toContain('unreachable');
+  expect(out).toContain('change: start the engine, or correct workers[].url');
+});
+
+test('usage errors are exit code 2 in one sentence', async () => {
+  expect(await doctor()).toMatchObject({
+    code: 2,
+    err: 'error: doctor takes --config FILE, --admin ADDRESS or --worker URL [PM_USAGE]\n',
+  });
+  expect(await doctor('--config', 'a.yaml', '--worker', 'http://a')).toMatchObject({ code: 2 });
+  expect(await doctor('--worker', 'nonsense')).toMatchObject({
+    code: 2,
+    err: 'error: --worker takes urls such as http://127.0.0.1:8000, not "nonsense" [PM_USAGE]\n',
+  });
+});
