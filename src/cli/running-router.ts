@@ -1,8 +1,7 @@
 // A whole router with its sockets: core, event subscriptions, health checks, gateway and admin API. `serve` wraps it in a
 // process; tests start it in their own.
 import { randomInt, randomUUID } from 'node:crypto';
-import { type AdminServer, createAdminServer } from '../admin/index.ts';
-import { ConfigError, type ConfigSource, configForDisplay, type RouterConfig } from '../config/index.ts';
+import { ConfigError, type ConfigSource, type RouterConfig } from '../config/index.ts';
 import {
   askReportedLoad,
   createHttpProbe,
@@ -14,9 +13,8 @@ import { subscribeZmq, zmqReplay } from '../events/index.ts';
 import { AdapterModels, type Fleet, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
-import { createMetrics, NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
-import { type Clock, type Logger, type PluginRegistry, PointsmanError, seededRng } from '../plugin/index.ts';
-import { adminFeed } from './admin-feed.ts';
+import { createMetrics, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
+import { type Clock, type Logger, type PluginRegistry, seededRng } from '../plugin/index.ts';
 import { expireBookings } from './booking-expiry.ts';
 import { type ComposedRouter, composeRouter } from './compose-router.ts';
 import { workersAsTokenizers } from './engine-tokenizer.ts';
@@ -30,14 +28,13 @@ import { indexerOf } from './own-indexer.ts';
 import { selectionOf } from './own-selection.ts';
 import { sendParityProbes } from './parity-probes.ts';
 import { threadModules } from './plugin-modules.ts';
-import { pluginsStatus } from './plugins-status.ts';
 import { readinessOf } from './readiness.ts';
 import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
+import { startAdmin } from './start-admin.ts';
 import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
 import { streamOf } from './watch-parity.ts';
 import { WorkerChanges } from './worker-changes.ts';
-import { workerStatus } from './worker-status.ts';
 
 /** What a router is started from. */
 export interface StartRouterOptions {
@@ -321,44 +318,6 @@ async function start(
       return stopping;
     },
   };
-}
-
-function startAdmin(
-  { config, log }: StartRouterOptions,
-  parts: {
-    readonly core: ComposedRouter;
-    readonly metrics: ScrapableMetrics;
-    readonly readiness: () => Readiness;
-    readonly url: string;
-    readonly subscriptions: EventSubscriptions | null;
-    readonly reportedLoads: ReportedLoads;
-    readonly reload: RouterReload;
-  },
-): Promise<AdminServer> {
-  const { core, metrics, readiness, url, subscriptions, reportedLoads, reload } = parts;
-  const { host, port, token } = config.admin;
-  return createAdminServer({
-    host,
-    port,
-    token,
-    log,
-    metrics,
-    decisions: core.decisions ?? NO_DECISIONS,
-    workers: () => workerStatus(core, subscriptions?.status() ?? [], reportedLoads),
-    plugins: () => pluginsStatus(core.host, reload.last),
-    reload: () => reload.request('command'),
-    busyThresholds: core.busy,
-    config: () => configForDisplay(reload.config),
-    ready: readiness,
-    events: adminFeed(core.fleet, core.decisions),
-    addresses: { API: `${url}/v1` },
-  }).catch((thrown: NodeJS.ErrnoException) => {
-    const why = thrown.code === 'EADDRINUSE' ? 'another process uses that port' : thrown.message;
-    throw new PointsmanError('PM_LISTEN', `the admin API cannot listen on ${host}:${port}: ${why}`, {
-      cause: thrown,
-      details: { host, port },
-    });
-  });
 }
 
 /** Workers that tell what they can do themselves. */

@@ -4,6 +4,7 @@ import { ROLES, type Role } from '../plugin/index.ts';
 import { buildAgents } from './agent-settings.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
+import type { ModelConfig, TokensSetting, WorkerConfig } from './fleet-types.ts';
 import { inProcessEngine, inProcessName, isInProcess } from './in-process-workers.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
@@ -11,16 +12,7 @@ import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
 import { buildSessionAffinity } from './session-affinity.ts';
 import type { SglangSettings } from './sglang-settings.ts';
-import type {
-  ClassifierEntry,
-  ConfigPath,
-  HintEntry,
-  ModelConfig,
-  RoleSelectionEntry,
-  RouterConfig,
-  TokensSetting,
-  WorkerConfig,
-} from './types.ts';
+import type { ClassifierEntry, ConfigPath, HintEntry, RoleSelectionEntry, RouterConfig } from './types.ts';
 
 /** Secrets that were read while building. */
 export interface ReadSecrets {

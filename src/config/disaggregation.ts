@@ -1,6 +1,7 @@
 // Keys of disaggregated serving: those of `router`, in the Rust router's names, and how a worker hands KV over.
+
+import type { WorkerConfig } from './fleet-types.ts';
 import type { FileValue } from './schema.ts';
-import type { WorkerConfig } from './types.ts';
 import { decimal, flag, or, orNull, whole, word } from './values.ts';
 
 /** When a request is not sent to a prefill worker, although there is one. */

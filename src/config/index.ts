@@ -17,6 +17,7 @@ export { isLoopback } from './cross-checks.ts';
 export type { ConditionalDisaggregation, DisaggregationSettings } from './disaggregation.ts';
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
+export type { ModelConfig, TokensSetting, WorkerConfig } from './fleet-types.ts';
 export type { InProcessEngine } from './in-process-workers.ts';
 export { nestsDeeperThan } from './json-depth.ts';
 export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.ts';
@@ -45,12 +46,9 @@ export type {
   HintEntry,
   InstanceEntry,
   LoadedConfig,
-  ModelConfig,
   ProblemAnchor,
   RoleSelectionEntry,
   RouterConfig,
   RouterMode,
   RouterSettings,
-  TokensSetting,
-  WorkerConfig,
 } from './types.ts';

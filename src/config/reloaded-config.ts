@@ -1,7 +1,8 @@
 // What a running router takes from a configuration that was read again: keys that only a start can change keep their value, and each
 // that differs is named.
 import { isDeepStrictEqual } from 'node:util';
-import type { ConfigPath, ConfigProblem, ModelConfig, RouterConfig } from './types.ts';
+import type { ModelConfig } from './fleet-types.ts';
+import type { ConfigPath, ConfigProblem, RouterConfig } from './types.ts';
 
 /** A configuration to run with from now on. */
 export interface ReloadedConfig {
