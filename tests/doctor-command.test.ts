@@ -6,10 +6,14 @@ import { afterEach, expect, test } from 'vitest';
 import { runCli } from '../src/cli/run.ts';
 import { router } from './live-support.ts';
 import { type FaultyEngine, faultyEngine, faultyFleetYaml } from './support/faulty-engine.ts';
+import { EVENTS, stopDoubles, vllm } from './support/vllm-doubles.ts';
+
+const VLLM_ARGS = ['--block-size', '16', '--enable-prompt-tokens-details', '--kv-events-config', EVENTS];
 
 const running: FaultyEngine[] = [];
 let folder = '';
-afterEach(() => {
+afterEach(async () => {
+  await stopDoubles();
   for (const engine of running.splice(0)) engine.close();
   if (folder !== '') rmSync(folder, { recursive: true, force: true });
 });
@@ -52,6 +56,36 @@ test('the workers of a running router are asked, and a fault is exit code 1 with
     workers: [{ url: running[0]?.url }, { url: running[1]?.url }],
     findings: [{ code: 'hybrid_groups', worker: 1, rank: 0 }],
   });
+});
+
+test('a running router may have its token ids from its engines', async () => {
+  running.push(await faultyEngine([]));
+  const yaml = faultyFleetYaml(running).replace(/tokens: \{[^}]*\}/, 'tokens: { source: engine, timeout: 4s }');
+  const on = await router(yaml);
+  expect(await doctor('--admin', on.adminUrl)).toMatchObject({ code: 0 });
+});
+
+test('a url alone is not blamed for KV events that nobody has said the place of', async () => {
+  const { url } = await vllm(VLLM_ARGS);
+  const { code, err, out } = await doctor('--worker', url);
+  expect({ code, out }).toEqual({ code: 0, out: 'Healthy: the worker does what the router believes.\n' });
+  expect(err).toContain('rank 0: its KV events are not tested, as it does not say where it publishes them');
+});
+
+test('engines in the process of the router have no wire to be asked over', async () => {
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const file = join(folder, 'router.yaml');
+  const inside = '  - { id: 9, model: tiny, dialect: llamacpp-node, gguf: ./no.gguf }\n';
+  writeFileSync(file, `models: { tiny: { block_size: 16 } }\nworkers:\n${inside}`);
+  expect(await doctor('--config', file)).toMatchObject({
+    code: 2,
+    err: 'error: there are no workers to ask: all run in the process of the router, which hashes their tokens and hears their events itself [PM_USAGE]\n',
+  });
+  running.push(await faultyEngine([]));
+  writeFileSync(file, `${faultyFleetYaml(running)}${inside}`);
+  const { code, err, out } = await doctor('--config', file);
+  expect({ code, out }).toEqual({ code: 0, out: 'Healthy: the worker does what the router believes.\n' });
+  expect(err).toContain('llamacpp-node:./no.gguf is not asked: it runs in the process of the router\n');
 });
 
 test('an engine that is not there is told, with what to change', async () => {

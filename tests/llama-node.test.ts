@@ -199,6 +199,6 @@ describe('a start that cannot be', () => {
   it('names the worker and the file', async () => {
     const missing = join(folder, 'none.gguf');
     const yaml = `models: { tiny: {} }\nworkers:\n  - { dialect: llamacpp-node, gguf: "${missing}" }\n`;
-    await expect(router(yaml)).rejects.toThrow(`models.tiny.tokens: ${missing} does not exist`);
+    await expect(router(yaml)).rejects.toThrow(`workers[0].gguf: ${missing} does not exist`);
   });
 });

@@ -28,6 +28,8 @@ export interface Examination {
   readonly tokens: (model: string) => TokenSource | undefined;
   /** Seed of the probe prompts: nobody may have sent them before. */
   readonly seed: number;
+  /** No configuration says where workers publish: one that does not say so itself is not blamed for silence. */
+  readonly isUrlAlone: boolean;
   /** Told what is done, and what cannot be tested. */
   readonly log: Logger;
 }
@@ -44,7 +46,7 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
     if (problem === undefined) continue;
     own.push(findingOf('unreachable', subjectOf(worker, null), { url: worker.spec.url, problem }));
   }
-  log.info(`waiting for the KV events of ${workers.length} workers`);
+  log.info(`waiting for the KV events of ${workers.length === 1 ? '1 worker' : `${workers.length} workers`}`);
   await until(doctor, CONNECT_MS, () => doctor.subscriptions.status().every(isConnectedOrUnknown));
   const queue = [...workers];
   const next = async (): Promise<void> => {
@@ -62,7 +64,21 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
   // A cache that is off has nothing to announce: its silence is no fault of its own.
   const isOff = ({ rank, worker }: Finding): boolean =>
     own.some((one) => one.code === 'prefix_caching_off' && one.worker === worker && one.rank === rank);
-  const told = heard.filter((finding) => finding.code !== 'events_off' || !isOff(finding));
+  const isUnknown = ({ rank, worker: id }: Finding): boolean => {
+    const worker = workers.find(({ spec }) => spec.id === id);
+    if (!examination.isUrlAlone || worker === undefined || rank === null) return false;
+    return endpointOf(worker, rank) === null;
+  };
+  const told = heard.filter((finding) => {
+    if (finding.code !== 'events_off') return true;
+    if (isUnknown(finding)) {
+      log.warn(
+        `worker ${finding.worker} rank ${finding.rank}: its KV events are not tested, as it does not say where it publishes them; ask with --config, where workers[].kv_events says so`,
+      );
+      return false;
+    }
+    return !isOff(finding);
+  });
   return merged([...told, ...own, ...endpoints]);
 }
 

@@ -7,10 +7,29 @@ import { adminGet } from './admin-client.ts';
 
 const ASK_MS = 5_000;
 
+/** Dialect of workers that are engines in the router's process. */
+const IN_PROCESS = 'llamacpp-node';
+
 type Json = Readonly<Record<string, unknown>>;
 
+/** Whom `doctor` asks. */
+export interface DoctorSource {
+  readonly config: RouterConfig;
+  /** Names of workers that nobody can ask from outside: they are engines in the router's own process. */
+  readonly inProcess: readonly string[];
+}
+
+/** A configuration without its workers that have no wire. */
+export function askable(config: RouterConfig): DoctorSource {
+  const isInside = ({ inProcess = null }: RouterConfig['workers'][number]): boolean => inProcess !== null;
+  return {
+    config: { ...config, workers: config.workers.filter((worker) => !isInside(worker)) },
+    inProcess: config.workers.filter(isInside).map(({ url }) => url),
+  };
+}
+
 /** The workers that a running router has, with its models. @throws PointsmanError PM_ADMIN_ANSWER. */
-export async function configOfRouter(admin: string, token: string | undefined): Promise<RouterConfig> {
+export async function configOfRouter(admin: string, token: string | undefined): Promise<DoctorSource> {
   const [config, workers] = [
     await adminGet(admin, '/config', token),
     await adminGet(admin, '/workers', token),
@@ -23,14 +42,22 @@ export async function configOfRouter(admin: string, token: string | undefined): 
   }
   const configured: unknown[] = Array.isArray(config.workers) ? config.workers : [];
   const models = isObject(config.models) ? Object.entries(config.models) : [];
-  return parsed({
-    models: Object.fromEntries(models.map(([name, model]) => [name, modelOf(isObject(model) ? model : {})])),
-    workers: workers.map((worker: unknown) => {
-      const said = isObject(worker) ? worker : {};
-      const same = configured.find((one) => isObject(one) && one.url === said.url);
-      return workerOf(said, isObject(same) ? same : {});
+  const all = workers.map((worker: unknown) => (isObject(worker) ? worker : {}));
+  const isInside = ({ dialect }: Json): boolean => dialect === IN_PROCESS;
+  return {
+    config: parsed({
+      models: Object.fromEntries(
+        models.map(([name, model]) => [name, modelOf(isObject(model) ? model : {})]),
+      ),
+      workers: all
+        .filter((said) => !isInside(said))
+        .map((said) => {
+          const same = configured.find((one) => isObject(one) && one.url === said.url);
+          return workerOf(said, isObject(same) ? same : {});
+        }),
     }),
-  });
+    inProcess: all.filter(isInside).map(({ url }) => String(url)),
+  };
 }
 
 /** Engines by their urls; each is asked what it serves. @throws PointsmanError PM_ENGINE_UNREACHABLE. */
@@ -63,7 +90,16 @@ async function servedModel(url: string): Promise<string> {
 }
 
 function modelOf({ blockSize, eagle, routingGroup, servedAs, tokens }: Json): Json {
-  return { served_as: servedAs, block_size: blockSize, eagle, routing_group: routingGroup, tokens };
+  return {
+    ...{ served_as: servedAs, block_size: blockSize, eagle, routing_group: routingGroup },
+    tokens: isObject(tokens) ? tokensOf(tokens) : undefined,
+  };
+}
+
+/** In the words of the file, as everything that is checked by its schema. */
+function tokensOf({ concurrency, renderAs, source, template, timeoutMs, tokenizer }: Json): Json {
+  const timeout = typeof timeoutMs === 'number' ? `${timeoutMs}ms` : undefined;
+  return { source, tokenizer, template, render_as: renderAs, timeout, concurrency };
 }
 
 function workerOf(said: Json, configured: Json): Json {
@@ -77,7 +113,7 @@ function workerOf(said: Json, configured: Json): Json {
   const numbers = ranks.flatMap((one) => (isObject(one) && typeof one.rank === 'number' ? [one.rank] : []));
   return {
     ...{ id: said.id, model: said.model, url: said.url, dialect: said.dialect, role: said.role },
-    ranks: { first: Math.min(...numbers, 0), count: Math.max(1, ranks.length) },
+    ranks: { first: numbers.length === 0 ? 0 : Math.min(...numbers), count: Math.max(1, ranks.length) },
     kv_events: { ...Object.fromEntries(heard), ...events },
     adapters: said.adapters,
     capabilities: configured.capabilities ?? 'ask',

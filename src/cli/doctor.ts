@@ -7,7 +7,7 @@ import { FINDINGS, type Finding, NEEDED_ASKING } from '../parity/index.ts';
 import { type Logger, NO_LOG, PointsmanError } from '../plugin/index.ts';
 import { examine } from './doctor-examine.ts';
 import { doctorFleet } from './doctor-fleet.ts';
-import { configOfRouter, configOfUrls } from './doctor-source.ts';
+import { askable, configOfRouter, configOfUrls, type DoctorSource } from './doctor-source.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { readServeConfig } from './serve-config.ts';
 import { startTokenSources } from './start-problems.ts';
@@ -37,7 +37,8 @@ export function register(program: Command, io: CliIo): void {
       `
 Sends a few short probe prompts of random tokens to every rank, listens to its KV events and asks its replay endpoint. Block size,
 hashes, tokens and template, salts, adapters, ranks, event order, clock, copies, replay: docs/parity.md has every finding. Progress goes
-to stderr. Exit 0 when all is well, 1 when something was found. A token of the admin API is taken from POINTSMAN_ADMIN_TOKEN.
+to stderr, and with it what could not be tested: a url alone does not say where vLLM publishes its KV events, a configuration does.
+Exit 0 when nothing was found, 1 when something was, 2 for usage or configuration. A token of the admin API is taken from POINTSMAN_ADMIN_TOKEN.
 
 Examples:
   $ pointsman doctor --config router.yaml
@@ -49,21 +50,32 @@ Examples:
 }
 
 async function run(io: CliIo, options: DoctorOptions): Promise<void> {
-  const config = await configOf(options, io);
+  const { config, inProcess } = await sourceOf(options, io);
   if (config.workers.length === 0) {
     throw new PointsmanError(
       'PM_USAGE',
-      'there are no workers to ask; name some under workers in --config, or with --worker, or a router with --admin',
+      inProcess.length > 0
+        ? 'there are no workers to ask: all run in the process of the router, which hashes their tokens and hears their events itself'
+        : 'there are no workers to ask; name some under workers in --config, or with --worker, or a router with --admin',
     );
   }
-  const findings = await diagnose(config, progress(io));
+  const log = progress(io);
+  for (const name of inProcess) log.info(`${name} is not asked: it runs in the process of the router`);
+  const findings = await diagnose(config, log, options.worker !== undefined);
   if (options.json) writeJson(io, asJson(config, findings));
   else io.out(asText(config, findings));
   if (findings.length > 0) io.exit(1);
 }
 
-/** What is found of the workers of a configuration. */
-export async function diagnose(config: RouterConfig, log: Logger = NO_LOG): Promise<Finding[]> {
+/**
+ * What is found of the workers of a configuration.
+ * @param isUrlAlone nobody has said where their KV events are; default false.
+ */
+export async function diagnose(
+  config: RouterConfig,
+  log: Logger = NO_LOG,
+  isUrlAlone = false,
+): Promise<Finding[]> {
   const clock = systemClock();
   const { problems, started: tokens } = await startTokenSources(config, {
     metrics: NO_METRICS,
@@ -75,7 +87,7 @@ export async function diagnose(config: RouterConfig, log: Logger = NO_LOG): Prom
     const doctor = await doctorFleet(config, { clock, needed: NEEDED_ASKING, settleMs: SETTLE_MS });
     try {
       const seed = randomInt(1, 2 ** 31);
-      return await examine(doctor, { tokens: (model) => tokens.sources.get(model), seed, log });
+      return await examine(doctor, { tokens: (model) => tokens.sources.get(model), seed, isUrlAlone, log });
     } finally {
       doctor.close();
     }
@@ -84,15 +96,15 @@ export async function diagnose(config: RouterConfig, log: Logger = NO_LOG): Prom
   }
 }
 
-async function configOf({ admin, config, worker }: DoctorOptions, io: CliIo): Promise<RouterConfig> {
+async function sourceOf({ admin, config, worker }: DoctorOptions, io: CliIo): Promise<DoctorSource> {
   const ways = [admin !== undefined, config !== undefined, worker !== undefined].filter(Boolean);
   if (ways.length > 1)
     throw new PointsmanError('PM_USAGE', 'doctor takes one of --config, --admin and --worker, not several');
   if (admin !== undefined) return configOfRouter(admin, io.env.POINTSMAN_ADMIN_TOKEN);
-  if (worker !== undefined) return configOfUrls(worker);
+  if (worker !== undefined) return askable(await configOfUrls(worker));
   if (config === undefined && !io.env.POINTSMAN_CONFIG)
     throw new PointsmanError('PM_USAGE', 'doctor takes --config FILE, --admin ADDRESS or --worker URL');
-  return readServeConfig(config === undefined ? {} : { config }, io.env).config;
+  return askable(readServeConfig(config === undefined ? {} : { config }, io.env).config);
 }
 
 function progress(io: CliIo): Logger {
@@ -114,7 +126,7 @@ function asText(config: RouterConfig, findings: readonly Finding[]): string {
   const end =
     unusable === 0
       ? ''
-      : ` After those in capitals the KV events of the rank are of no use: its cache is estimated until then.`;
+      : ' While a FAULT (in capitals) lasts, the KV events of that rank are of no use and its cache is estimated.';
   const faults = findings.length === 1 ? '1 fault' : `${findings.length} faults`;
   return `${lines.join('\n')}${faults}.${end}\n`;
 }

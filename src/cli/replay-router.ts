@@ -5,6 +5,7 @@ import {
   defaultConfig,
   type LoadedConfig,
   loadConfig,
+  parseConfig,
   type RouterConfig,
   type WorkerConfig,
 } from '../config/index.ts';
@@ -37,7 +38,7 @@ export function replayRouters(warn: WarnOfConfig, warnOfRun: WarnOfRun): Compose
     const loaded = loadChoice(options.choice);
     for (const warning of loaded.warnings) warn(loaded.source, warning);
     const { choice } = options;
-    const run = choice.kind === 'policy' ? choice.file : choice.mode;
+    const run = nameOf(choice);
     return composeReplayRouter(loaded, options, { warn: (line) => warnOfRun(run, line) });
   };
 }
@@ -102,8 +103,23 @@ export async function composeReplayRouter(
   };
 }
 
+function nameOf(choice: RoutingChoice): string {
+  switch (choice.kind) {
+    case 'mode':
+      return choice.mode;
+    case 'built-in':
+      return choice.type;
+    case 'policy':
+      return choice.file;
+  }
+}
+
 function loadChoice(choice: RoutingChoice) {
   if (choice.kind === 'policy') return loadConfig(choice.file);
+  if (choice.kind === 'built-in') {
+    const { type } = choice;
+    return parseConfig(`worker_selection: { aggregated: ${type}, prefill: ${type}, decode: ${type} }`, type);
+  }
   const loaded = defaultConfig();
   const router = { ...loaded.config.router, mode: choice.mode };
   return { ...loaded, config: { ...loaded.config, router } };

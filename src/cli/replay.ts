@@ -6,6 +6,8 @@ import { PointsmanError } from '../plugin/index.ts';
 import {
   checkReplaySettings,
   parseCompare,
+  REPLAY_MODES,
+  REPLAY_POLICIES,
   type ReplaySettings,
   readSessionTrace,
   readTrace,
@@ -86,7 +88,7 @@ export function register(program: Command, io: CliIo): void {
     .option('--seed <s>', 'seed of every random choice, from 1', '1')
     .option(
       '--compare <names>',
-      'kv, round-robin, random, power-of-two, least-loaded or policy files (.yaml)',
+      `${[...REPLAY_MODES, ...REPLAY_POLICIES].join(', ')} or policy files (.yaml); several with commas`,
       'kv',
     )
     .option('--encoded-events', 'hand KV events over as encoded bytes, as on a wire; the report is the same')
@@ -122,7 +124,7 @@ Examples:
   $ pointsman replay trace.jsonl --workers 4 --kv-blocks 5000 --speedup 8 --compare kv,policy.yaml --json
   $ pointsman replay trace.jsonl --prefill-workers 4 --decode-workers 4 --compare kv,conditional.yaml
   $ pointsman replay sessions.jsonl.gz --workers 4 --copies 3 --max-context 260000 --memory 1/2 --compare kv,policy.yaml
-  $ pointsman replay trace.jsonl --timing 8b --load 0.9 --memory 1/2 --spread-arrivals --warm-up 0.1 --compare kv,least-loaded
+  $ pointsman replay trace.jsonl --timing 8b --load 0.9 --memory 1/2 --spread-arrivals --warm-up 0.1 --compare kv,pointsman-expected-time
   $ pointsman replay trace.jsonl --routers 2 --event-faults delay=200ms --no-event-replay
   $ pointsman replay trace.jsonl --event-faults drop=0.3,duplicate=0.05,reorder=0.05 --restart-engine 2@10m
   $ pointsman replay trace.jsonl --timing none --model block-list --kv-blocks unlimited --compare round-robin`,

@@ -209,7 +209,7 @@ export async function startTokenSources(
         sources.set(model, source);
         await source.start();
       } catch (thrown) {
-        problems.push(asProblem(thrown, ['models', model, 'tokens']));
+        problems.push(asProblem(thrown, tokenizerPath(config, model)));
       }
     }),
   );
@@ -217,6 +217,16 @@ export async function startTokenSources(
     await Promise.all([...sources.values()].map((source) => source.close()));
   };
   return { started: { sources, close }, problems };
+}
+
+/** Where the tokenizer of a model is named: it may be in the model file of a worker in this process. */
+function tokenizerPath(config: RouterConfig, model: string): ConfigProblem['path'] {
+  const tokens = config.models.get(model)?.tokens;
+  const owner = config.workers.find(
+    (worker) =>
+      worker.model === model && tokens?.source === 'local' && worker.inProcess?.gguf === tokens.tokenizer,
+  );
+  return owner === undefined ? ['models', model, 'tokens'] : [...owner.path, 'gguf'];
 }
 
 function problemOf(attempt: () => void, path: ConfigProblem['path']): ConfigProblem | null {

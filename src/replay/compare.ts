@@ -6,6 +6,14 @@ import type { RoutingChoice } from './types.ts';
 /** Router modes that a replay can run; anything else has to be a policy file. Not `direct`: traces pin nobody. */
 export const REPLAY_MODES = ['kv', 'round-robin', 'random', 'power-of-two', 'least-loaded'] as const;
 
+/** Built-in worker-selection policies that a replay can run by their names, with their default parameters; `kv` is the default cost. */
+export const REPLAY_POLICIES = [
+  'pointsman-expected-time',
+  'pointsman-tuned-cost',
+  'dynamo-two-tier-cost-fn',
+  'kvcr',
+] as const;
+
 const MAX_RUNS = 16;
 
 /**
@@ -36,10 +44,12 @@ export function parseCompare(
 function choiceOf(name: string): RoutingChoice {
   const mode = REPLAY_MODES.find((one) => one === name);
   if (mode !== undefined) return { kind: 'mode', mode };
+  const type = REPLAY_POLICIES.find((one) => one === name);
+  if (type !== undefined) return { kind: 'built-in', type };
   const extension = extname(name);
   if (extension === '.yaml' || extension === '.yml') return { kind: 'policy', file: name };
   throw new PointsmanError(
     'PM_USAGE',
-    `--compare cannot run ${JSON.stringify(name)}; it takes ${REPLAY_MODES.join(', ')} or a policy file ending in .yaml`,
+    `--compare cannot run ${JSON.stringify(name)}; it takes ${[...REPLAY_MODES, ...REPLAY_POLICIES].join(', ')} or a policy file ending in .yaml`,
   );
 }

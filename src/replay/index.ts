@@ -1,5 +1,5 @@
 // Traces through the router onto simulated engines, and the report.
-export { parseCompare } from './compare.ts';
+export { parseCompare, REPLAY_MODES, REPLAY_POLICIES } from './compare.ts';
 export { readSessionTrace, traceFormatOf } from './read-session-trace.ts';
 export { readTrace } from './read-trace.ts';
 export { checkReplaySettings, type ReplayOptions, replay } from './replay.ts';

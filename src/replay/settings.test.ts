@@ -54,10 +54,14 @@ describe('checkReplaySettings', () => {
 });
 
 describe('parseCompare', () => {
-  it('tells router modes from policy files', () => {
-    expect(parseCompare('kv, round-robin,dir/mine.yaml,b.yml')).toEqual([
+  it('tells router modes, built-in policies and policy files apart', () => {
+    expect(parseCompare('kv, round-robin,pointsman-expected-time,dir/mine.yaml,b.yml')).toEqual([
       { name: 'kv', choice: { kind: 'mode', mode: 'kv' } },
       { name: 'round-robin', choice: { kind: 'mode', mode: 'round-robin' } },
+      {
+        name: 'pointsman-expected-time',
+        choice: { kind: 'built-in', type: 'pointsman-expected-time' },
+      },
       { name: 'dir/mine.yaml', choice: { kind: 'policy', file: 'dir/mine.yaml' } },
       { name: 'b.yml', choice: { kind: 'policy', file: 'b.yml' } },
     ]);
@@ -69,7 +73,7 @@ describe('parseCompare', () => {
     ['kv,random,kv', '--compare names kv twice'],
     [
       'roundrobin',
-      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, power-of-two, least-loaded or a policy file ending in .yaml',
+      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, power-of-two, least-loaded, pointsman-expected-time, pointsman-tuned-cost, dynamo-two-tier-cost-fn, kvcr or a policy file ending in .yaml',
     ],
     [Array(17).fill('kv').join(','), '--compare names 17 runs; at most 16 are allowed'],
   ])('refuses %j', (list, message) => {

@@ -10,9 +10,10 @@ import type { HandoffKind, TimingName, VirtualEventLink, VirtualWorker } from '.
 import type { Percentiles } from './distribution.ts';
 import type { SessionSettings } from './session-plan.ts';
 
-/** How a run routes: a router mode, or a policy file in mode `kv`. */
+/** How a run routes: a router mode, or in mode `kv` a built-in worker-selection policy with its defaults, or a policy file. */
 export type RoutingChoice =
   | { readonly kind: 'mode'; readonly mode: RouterMode }
+  | { readonly kind: 'built-in'; readonly type: string }
   | { readonly kind: 'policy'; readonly file: string };
 
 /** What a router for one run is built from. */
