@@ -116,7 +116,7 @@ async function probeWorker(
     const local = await localIds(tokens(spec.model), messages, log);
     if (local === null) {
       log.info(
-        `worker ${spec.id}: its chat template is not tested, as model ${spec.model} has no tokenizer here`,
+        `worker ${spec.id}: its chat template is not tested, as no chat of model ${spec.model} is rendered here`,
       );
       continue;
     }

@@ -2,6 +2,7 @@
 // depend on more than the piece between two special tokens.
 import { PointsmanError } from '../plugin/index.ts';
 import type { TextTokenizer } from './builtin/text-tokenizer.ts';
+import { isGguf } from './node-llama.ts';
 import type { PromptEncoder } from './prompt-encoder.ts';
 import type { TokenizerFiles } from './tokenizer-task.ts';
 
@@ -35,7 +36,8 @@ const MOST_TOKENS = 12;
 
 /**
  * Encodes and renders a sample, and holds pieces against the whole.
- * @returns why prompts are encoded as a whole, in a sentence that follows a model's name; null = they are encoded in pieces.
+ * @returns why prompts are encoded as a whole, in a sentence that follows a model's name; null = they are encoded in pieces, or never
+ *   are for tokenizers of this kind.
  * @throws PointsmanError PM_TOKENIZER_INVALID when nothing comes out, two runs differ, or the named template cannot render a
  *   plain user message.
  */
@@ -50,7 +52,7 @@ export function checkTokenizer(
     throw invalid(files.tokenizer, 'gives different token ids for the same text');
   }
   checkTemplate(tokenizer, files);
-  return checkPieces(tokenizer, encoder);
+  return checkPieces(tokenizer, encoder, files);
 }
 
 function checkTemplate(tokenizer: TextTokenizer, files: TokenizerFiles): void {
@@ -66,7 +68,13 @@ function checkTemplate(tokenizer: TextTokenizer, files: TokenizerFiles): void {
   throw invalid(files.template, 'leaves the text of a user message out');
 }
 
-function checkPieces(tokenizer: TextTokenizer, encoder: PromptEncoder): string | null {
+function checkPieces(
+  tokenizer: TextTokenizer,
+  encoder: PromptEncoder,
+  files: TokenizerFiles,
+): string | null {
+  // Tokenizers of GGUF models never cut: whoever runs one can do nothing about it.
+  if (!encoder.canCut && isGguf(files.tokenizer)) return null;
   if (!encoder.canCut) return 'has no special tokens to cut prompts at, so each is tokenized as a whole';
   for (const text of samplesOf(tokenizer)) {
     for (const addSpecialTokens of [false, true]) {

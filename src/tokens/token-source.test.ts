@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -41,6 +41,18 @@ const LOCAL: TokensSetting = { source: 'local', ...TINY_TOKENIZER };
 const tiny = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
 
 describe('a local token source', () => {
+  it('says that a model has no chat template, since its chats are estimated', async () => {
+    const tokenizer = join(folder, 'tokenizer.json');
+    copyFileSync(TINY_TOKENIZER.tokenizer, tokenizer);
+    const bare = source({ source: 'local', tokenizer, template: null });
+    await bare.start();
+    expect(bare.notes).toEqual([
+      'has no chat template, so none of its chats is matched with what engines have cached: name the template of the engine under tokens.template, or use tokens: { source: engine }',
+    ]);
+    const words = [{ role: 'user', content: 'hello' }];
+    expect(await bare.encodeChat(chat(words))).toMatchObject({ source: 'estimate', estimated: 'template' });
+  });
+
   const local = source(LOCAL);
 
   it('gives the ids of the synchronous tokenizer, from another thread', async () => {

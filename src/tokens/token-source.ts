@@ -64,6 +64,10 @@ export function createTokenSource(deps: TokenSourceDeps): TokenSource {
   }
 }
 
+/** Follows a model's name. */
+const NO_TEMPLATE =
+  'has no chat template, so none of its chats is matched with what engines have cached: name the template of the engine under tokens.template, or use tokens: { source: engine }';
+
 class BoundedTokenSource implements TokenSource {
   readonly #deps: TokenSourceDeps;
   readonly #ids: LocalSource | EngineSource | null;
@@ -79,7 +83,8 @@ class BoundedTokenSource implements TokenSource {
 
   get notes(): readonly string[] {
     const trouble = this.#ids instanceof EngineSource ? this.#ids.trouble : null;
-    return [this.#tokenizer?.wholeBecause ?? null, trouble].filter((note) => note !== null);
+    const template = this.#tokenizer?.hasTemplate === false ? NO_TEMPLATE : null;
+    return [this.#tokenizer?.wholeBecause ?? null, template, trouble].filter((note) => note !== null);
   }
 
   get facts(): TokenFacts | null {

@@ -10,7 +10,7 @@ import type { ChatPrompt } from './types.ts';
 export interface TokenizerFiles {
   /** Path of a tokenizer.json. */
   readonly tokenizer: string;
-  /** Path of a chat template, or null: the one of tokenizer_config.json beside the tokenizer, if any. */
+  /** Path of a chat template, or null: chat_template.jinja or that of tokenizer_config.json beside the tokenizer, if any. */
   readonly template: string | null;
 }
 
@@ -26,6 +26,8 @@ export interface TokenizerThreadData extends TokenizerFiles {
 export interface CheckedTokenizer {
   /** Why prompts are not encoded in pieces; null = they are. */
   readonly wholeBecause: string | null;
+  /** Whether chats can be rendered. */
+  readonly hasTemplate: boolean;
   readonly facts: TokenFacts;
 }
 

@@ -28,6 +28,7 @@ export default async function run(task: TokenizerTask): Promise<TokenizerAnswer 
         return {
           kind: 'checked',
           wholeBecause: checkTokenizer(tokenizer, encoder, data),
+          hasTemplate: tokenizer.hasTemplate,
           facts: {
             size: tokenizer.size,
             specialIds: new Set(tokenizer.addedTokens.filter((token) => token.isSpecial).map(({ id }) => id)),

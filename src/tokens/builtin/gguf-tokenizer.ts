@@ -50,6 +50,7 @@ function ggufTokenizer(
   return {
     size: tokenizer.ggml.tokens.length,
     addedTokens: controlTokens(tokenizer.ggml.tokens, tokenizer.ggml.token_type ?? []),
+    hasTemplate: chatTemplate.template !== null,
     encode(prompt, addSpecialTokens = true) {
       const ids = tokenize(model, prompt);
       // As llama.cpp does: a template that writes the token itself has had its way.

@@ -143,6 +143,22 @@ describe('renderChat', () => {
 });
 
 describe('loadTextTokenizer', () => {
+  it('takes the template beside the tokenizer where none is named, the file before the one in the configuration', () => {
+    const beside = mkdtempSync(join(folder, 'beside-'));
+    const model = join(beside, 'tokenizer.json');
+    const prompt = (): string =>
+      loadTextTokenizer(model, null).renderChat([{ role: 'user', content: 'x' }], {
+        addGenerationPrompt: true,
+      });
+    writeFileSync(model, JSON.stringify(tinyModel()));
+    expect(loadTextTokenizer(model, null).hasTemplate).toBe(false);
+    writeFileSync(join(beside, 'tokenizer_config.json'), JSON.stringify({ chat_template: 'configured' }));
+    expect(prompt()).toBe('configured');
+    writeFileSync(join(beside, 'chat_template.jinja'), 'a file of its own');
+    expect(prompt()).toBe('a file of its own');
+    expect(loadTextTokenizer(model, null).hasTemplate).toBe(true);
+  });
+
   it('names the file that is missing or broken', () => {
     const load = (tokenizer: string, template: string | null): string =>
       codeOf(() => loadTextTokenizer(tokenizer, template));

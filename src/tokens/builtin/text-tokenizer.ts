@@ -26,6 +26,8 @@ export interface TextTokenizer {
   readonly size: number;
   /** Tokens that it finds in the text before anything else looks at it. */
   readonly addedTokens: readonly AddedToken[];
+  /** Whether it can render chats at all. */
+  readonly hasTemplate: boolean;
   /**
    * Token ids of a text.
    * @param addSpecialTokens whether the model's own start and end tokens are added: yes for plain prompts (default), no for a
@@ -50,9 +52,9 @@ export interface TextTokenizer {
 
 /**
  * Loads a tokenizer.
- * @param tokenizerPath a `tokenizer.json`; a `tokenizer_config.json` beside it supplies special tokens and, where
- *   `templatePath` is null, the chat template.
- * @param templatePath a Jinja chat template, or null.
+ * @param tokenizerPath a `tokenizer.json`; a `tokenizer_config.json` beside it supplies special tokens.
+ * @param templatePath a Jinja chat template, or null: the `chat_template.jinja` beside the tokenizer, as newer models have it, else
+ *   the one in `tokenizer_config.json`, if any.
  * @param style how messages and tools are handed to the template; default `plain`: as they are, text parts put together.
  * @throws PointsmanError PM_TOKENIZER_INVALID naming the file that is missing or does not parse.
  */
@@ -71,7 +73,7 @@ export function loadTextTokenizer(
     throw invalid(tokenizerPath, `is no tokenizer.json this build reads (${errorText(cause)})`, cause);
   }
   const chatTemplate: ChatTemplate = {
-    ...loadTemplate(templatePath, configPath, config),
+    ...loadTemplate(templatePath ?? templateBeside(tokenizerPath), configPath, config),
     specialTokens: specialTokensOf(config),
     where: tokenizerPath,
     style,
@@ -79,6 +81,7 @@ export function loadTextTokenizer(
   return {
     size: tokenizer.get_vocab(true).size,
     addedTokens: readAddedTokens(model),
+    hasTemplate: chatTemplate.template !== null,
     encode(text, addSpecialTokens = true) {
       try {
         return Uint32Array.from(tokenizer.encode(text, { add_special_tokens: addSpecialTokens }).ids);
@@ -120,6 +123,11 @@ function specialTokensOf(config: Readonly<Record<string, unknown>>): Record<stri
     else tokens[name] = '';
   }
   return tokens;
+}
+
+function templateBeside(tokenizerPath: string): string | null {
+  const path = join(dirname(tokenizerPath), 'chat_template.jinja');
+  return existsSync(path) ? path : null;
 }
 
 function loadTemplate(
