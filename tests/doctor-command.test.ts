@@ -60,7 +60,10 @@ test('the workers of a running router are asked, and a fault is exit code 1 with
 
 test('a running router may have its token ids from its engines', async () => {
   running.push(await faultyEngine([]));
-  const yaml = faultyFleetYaml(running).replace(/tokens: \{[^}]*\}/, 'tokens: { source: engine, timeout: 4s }');
+  const yaml = faultyFleetYaml(running).replace(
+    /tokens: \{[^}]*\}/,
+    'tokens: { source: engine, timeout: 4s }',
+  );
   const on = await router(yaml);
   expect(await doctor('--admin', on.adminUrl)).toMatchObject({ code: 0 });
 });

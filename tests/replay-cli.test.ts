@@ -312,7 +312,13 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
   it('runs built-in policies by their names as a file that names them', async () => {
     const file = join(folder, 'tuned.yaml');
     writeFileSync(file, 'worker_selection: { aggregated: pointsman-tuned-cost }\n');
-    const names = ['pointsman-expected-time', 'pointsman-tuned-cost', 'dynamo-two-tier-cost-fn', 'kvcr', file];
+    const names = [
+      'pointsman-expected-time',
+      'pointsman-tuned-cost',
+      'dynamo-two-tier-cost-fn',
+      'kvcr',
+      file,
+    ];
     const args = [SAMPLE, '--limit', '40', '--speedup', '20', '--json', '--compare', names.join(',')];
     const { code, out } = await run(args);
     expect(code).toBe(0);
@@ -321,7 +327,17 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
     expect(runs.map(({ name }) => name)).toEqual(names);
     expect({ ...tuned, name: '', wall: null }).toEqual({ ...configured, name: '', wall: null });
     // And where prompts and answers are computed apart.
-    const apart = await run([SAMPLE, '--limit', '20', '--prefill-workers', '2', '--decode-workers', '2', '--compare', names.slice(0, 4).join(',')]);
+    const apart = await run([
+      SAMPLE,
+      '--limit',
+      '20',
+      '--prefill-workers',
+      '2',
+      '--decode-workers',
+      '2',
+      '--compare',
+      names.slice(0, 4).join(','),
+    ]);
     expect(apart).toMatchObject({ code: 0, err: '' });
   });
 

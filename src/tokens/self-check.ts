@@ -68,11 +68,7 @@ function checkTemplate(tokenizer: TextTokenizer, files: TokenizerFiles): void {
   throw invalid(files.template, 'leaves the text of a user message out');
 }
 
-function checkPieces(
-  tokenizer: TextTokenizer,
-  encoder: PromptEncoder,
-  files: TokenizerFiles,
-): string | null {
+function checkPieces(tokenizer: TextTokenizer, encoder: PromptEncoder, files: TokenizerFiles): string | null {
   // Tokenizers of GGUF models never cut: whoever runs one can do nothing about it.
   if (!encoder.canCut && isGguf(files.tokenizer)) return null;
   if (!encoder.canCut) return 'has no special tokens to cut prompts at, so each is tokenized as a whole';
