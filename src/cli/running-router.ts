@@ -175,6 +175,8 @@ async function start(
       transport.forget(spec.url);
       asker.forget(spec.url);
       locals.forget(spec.url);
+      // Another worker may have the name of the one that left, and found its engine still there.
+      locals.follow(live.config);
     },
   });
   fleet.listen(fleetLog(log));
