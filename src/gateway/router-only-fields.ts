@@ -41,6 +41,11 @@ export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string,
   ['kv_router_hint', 'nobody'],
   ['disaggregated_params', 'nobody'],
   ['x-bypass-remote-prefill', 'nobody'],
+  // Another prompt than the one that is counted, hashed and routed: engines take it in place of messages, or beside them.
+  ['input_ids', 'nobody'],
+  ['input_embeds', 'nobody'],
+  ['prompt_embeds', 'nobody'],
+  ['prompt_token_ids', 'nobody'],
   // Ranks as engines take them in the body.
   ['data_parallel_rank', 'nobody'],
   ['routed_dp_rank', 'nobody'],
