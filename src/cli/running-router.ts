@@ -171,6 +171,10 @@ async function start(
   });
   fleet.listen({
     added: () => locals.follow(live.config),
+    stateChanged({ spec, state }) {
+      // Whoever came back may be another release, with endpoints that the one before had not.
+      if (state === 'ready') asker.forget(spec.url);
+    },
     removed({ spec }) {
       transport.forget(spec.url);
       asker.forget(spec.url);
