@@ -94,6 +94,12 @@ export function isRouterOnlyExtension(name: string): boolean {
   return bodyFieldTrust(name) !== null || name === NESTED_HINT;
 }
 
+/**
+ * Names by which an engine is told to go on with a session of its own: among tenants they are the router's, which makes equal names of
+ * two tenants different ones.
+ */
+export const ENGINE_SESSION_FIELDS: readonly string[] = ['session_id', 'session_params'];
+
 /** What trusted callers' fields hold after ingress; empty objects for everyone else. */
 export interface TrustedFields {
   readonly headers: Readonly<Record<string, string>>;
