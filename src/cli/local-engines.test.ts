@@ -22,9 +22,11 @@ const NONE = { workers: [] };
 function config(...workers: readonly string[]): RouterConfig {
   const gguf = join(folder, 'tiny.gguf');
   const lines = workers.map(
-    (more, at) => `  - { id: ${at + 1}, dialect: llamacpp-node, gguf: "${gguf}", context_tokens: 512${more} }`,
+    (more, at) =>
+      `  - { id: ${at + 1}, dialect: llamacpp-node, gguf: "${gguf}", context_tokens: 512${more} }`,
   );
-  return parseConfig(`models: { tiny: { block_size: 16 } }\nworkers:\n${lines.join('\n')}\n`, 'router.yaml').config;
+  return parseConfig(`models: { tiny: { block_size: 16 } }\nworkers:\n${lines.join('\n')}\n`, 'router.yaml')
+    .config;
 }
 
 /** Engines of which is known how many were opened, and how many of those are still there. */

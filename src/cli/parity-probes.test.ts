@@ -40,7 +40,13 @@ function probing(over: { readonly onProbe?: (request: EngineRequest) => void } =
         queueMicrotask(() => {
           sink.head(200, {}, []);
           sink.finished({
-            ...{ promptTokens: null, cachedTokens: 0, outputTokens: 1, finishReason: 'length', source: 'usage' },
+            ...{
+              promptTokens: null,
+              cachedTokens: 0,
+              outputTokens: 1,
+              finishReason: 'length',
+              source: 'usage',
+            },
           });
         });
         return { abort() {}, pause() {}, resume() {} };
@@ -59,7 +65,8 @@ describe('probe prompts of a running router', () => {
   it('go to every rank twice, under the name that the configuration in force has for the model', async () => {
     const { heard, live, round, sent, stop } = probing();
     await round();
-    const of = (name: string) => ['1/0', '1/1', '2/0', '2/1'].flatMap((rank) => [`${name} ${rank}`, `${name} ${rank}`]);
+    const of = (name: string) =>
+      ['1/0', '1/1', '2/0', '2/1'].flatMap((rank) => [`${name} ${rank}`, `${name} ${rank}`]);
     expect(sent).toEqual(of('first'));
     expect(heard.map(({ worker }) => worker)).toEqual([1n, 1n, 1n, 1n, 2n, 2n, 2n, 2n]);
     live.config = parseConfig(YAML('second'), 'router.yaml').config;

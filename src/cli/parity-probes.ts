@@ -24,7 +24,9 @@ export function sendParityProbes(options: ParityProbesOptions): () => void {
     if (closed) return;
     cancel = clock.schedule(config().parity.probeEveryMs, () => {
       void (config().parity.probePrompts ? round(options, () => closed) : Promise.resolve())
-        .catch((thrown: unknown) => log.error('a round of probe prompts failed', { error: errorText(thrown) }))
+        .catch((thrown: unknown) =>
+          log.error('a round of probe prompts failed', { error: errorText(thrown) }),
+        )
         .finally(again);
     });
   };

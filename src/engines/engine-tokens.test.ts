@@ -106,7 +106,10 @@ describe('vLLM as a tokenizer', () => {
 
   it.each([
     ['newer', { error: { message: 'The model `french` does not exist.', type: 'NotFoundError', code: 404 } }],
-    ['older', { object: 'error', message: 'The model `french` does not exist.', type: 'NotFoundError', code: 404 }],
+    [
+      'older',
+      { object: 'error', message: 'The model `french` does not exist.', type: 'NotFoundError', code: 404 },
+    ],
   ])('keeps its endpoints when it knows no model by a name, as %s servers say it', async (_, unknown) => {
     const { worker, asker } = await engine('vllm', {
       '/v1/completions/render': (body) =>

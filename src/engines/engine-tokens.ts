@@ -72,9 +72,13 @@ export async function askAt(path: string, body: JsonObject, post: Post, absent: 
   const { status, json } = await post(path, body);
   if (status === 200) return { json };
   if (isUnknownModel(json)) {
-    throw new PointsmanError('PM_ENGINE_FAILED', `the engine answered POST ${path} that it has no such model`, {
-      details: { engine_status: status },
-    });
+    throw new PointsmanError(
+      'PM_ENGINE_FAILED',
+      `the engine answered POST ${path} that it has no such model`,
+      {
+        details: { engine_status: status },
+      },
+    );
   }
   if (NOT_THERE.has(status)) {
     absent.add(path);

@@ -91,7 +91,9 @@ describe('calls beside requests', () => {
     for (const exchange of exchanges) exchange.abort();
     await vi.waitFor(() => expect(dead.aborts).toHaveLength(MAX_SIDE_CALLS));
     expect(counts).toEqual(new Map([['abort failed', 40]]));
-    expect(warnings).toEqual(['worker 1 did not take /abort_request: too many such calls wait for its answer']);
+    expect(warnings).toEqual([
+      'worker 1 did not take /abort_request: too many such calls wait for its answer',
+    ]);
   });
 
   it('are made again once the engine has taken some', async () => {
