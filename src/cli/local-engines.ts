@@ -1,5 +1,10 @@
 // The workers of a configuration that are engines in this process, behind the ports of those elsewhere: transport, events, health, load.
-import type { ConfigProblem, RouterConfig, WorkerConfig } from '../config/index.ts';
+import {
+  type ConfigProblem,
+  IN_PROCESS_BLOCK_SIZE,
+  type RouterConfig,
+  type WorkerConfig,
+} from '../config/index.ts';
 import type { EngineTransport, ReportedLoad } from '../engines/index.ts';
 import type { KvEventReplay } from '../events/index.ts';
 import type { Probe, Worker } from '../fleet/index.ts';
@@ -7,8 +12,6 @@ import { LOCAL_EVENTS, type LocalWorker, startLocalWorker } from '../local-engin
 import { type Clock, errorText, type Logger, PointsmanError, type Rng } from '../plugin/index.ts';
 import type { Subscribe } from './event-subscriptions.ts';
 
-/** Tokens per block where the model's configuration says nothing. */
-const BLOCK_SIZE = 16;
 /** Prompt tokens per step. */
 const BATCH_TOKENS = 256;
 
@@ -167,7 +170,7 @@ export class LocalEngines {
   async #open({ inProcess = null, model, url }: WorkerConfig, config: RouterConfig): Promise<void> {
     if (inProcess === null || this.#closed || this.#isKnown(url)) return;
     const { contextTokens, gguf, maxWaiting, sequences } = inProcess;
-    const blockSize = config.models.get(model)?.blockSize ?? BLOCK_SIZE;
+    const blockSize = config.models.get(model)?.blockSize ?? IN_PROCESS_BLOCK_SIZE;
     const settings = { model, blockSize, sequences, contextTokens, maxWaiting, batchTokens: BATCH_TOKENS };
     const { open = startLocalWorker } = this.#parts;
     const opening = Symbol(url);
