@@ -106,7 +106,7 @@ export async function sendProbe(sender: ProbeSender, prompt: ProbePrompt): Promi
   if (tokens.length - (cachedTokens ?? 0) >= 2 * blockSize && prompt.isUnique)
     computed(id, Math.floor(tokens.length / blockSize));
   monitor.answered({
-    ...{ slot, tokens, blockSize, cacheSalt, promptTokens, cachedTokens, sentAt },
+    ...{ worker: id, slot, tokens, blockSize, cacheSalt, promptTokens, cachedTokens, sentAt },
     loraName: adapter,
     isExact: true,
     isUnique: prompt.isUnique,

@@ -108,7 +108,8 @@ async function sourceOf({ admin, config, worker }: DoctorOptions, io: CliIo): Pr
 }
 
 function progress(io: CliIo): Logger {
-  const line = (message: string): void => io.err(`${message}\n`);
+  // What engines say must not write to the terminal by itself.
+  const line = (message: string): void => io.err(`${message.replace(/[\p{Cc}\p{Cf}]/gu, '\ufffd')}\n`);
   return { ...NO_LOG, info: line, warn: line, error: line };
 }
 

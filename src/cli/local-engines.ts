@@ -1,5 +1,10 @@
 // The workers of a configuration that are engines in this process, behind the ports of those elsewhere: transport, events, health, load.
-import type { ConfigProblem, RouterConfig, WorkerConfig } from '../config/index.ts';
+import {
+  type ConfigProblem,
+  IN_PROCESS_BLOCK_SIZE,
+  type RouterConfig,
+  type WorkerConfig,
+} from '../config/index.ts';
 import type { EngineTransport, ReportedLoad } from '../engines/index.ts';
 import type { KvEventReplay } from '../events/index.ts';
 import type { Probe, Worker } from '../fleet/index.ts';
@@ -7,8 +12,6 @@ import { LOCAL_EVENTS, type LocalWorker, startLocalWorker } from '../local-engin
 import { type Clock, errorText, type Logger, PointsmanError, type Rng } from '../plugin/index.ts';
 import type { Subscribe } from './event-subscriptions.ts';
 
-/** Tokens per block where the model's configuration says nothing. */
-const BLOCK_SIZE = 16;
 /** Prompt tokens per step. */
 const BATCH_TOKENS = 256;
 
@@ -17,13 +20,18 @@ export interface LocalEnginesParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
+  /** Default {@link startLocalWorker}. */
+  readonly open?: typeof startLocalWorker;
 }
 
 /** The engines of this process by the names of their workers. */
 export class LocalEngines {
   readonly #parts: LocalEnginesParts;
   readonly #workers = new Map<string, LocalWorker>();
-  readonly #opening = new Set<Promise<void>>();
+  /** Engines that are being opened: each once, and for nobody when its worker left meanwhile. */
+  readonly #openings = new Map<string, symbol>();
+  /** What is under way: engines that open or close. */
+  readonly #pending = new Set<Promise<void>>();
   #closed = false;
 
   constructor(parts: LocalEnginesParts) {
@@ -55,16 +63,9 @@ export class LocalEngines {
   /** Starts engines that a new configuration names; until one is up its worker counts as not healthy. */
   follow(config: RouterConfig): void {
     for (const worker of config.workers) {
-      if ((worker.inProcess ?? null) === null || this.#workers.has(worker.url)) continue;
-      const opening = this.#open(worker, config)
-        .catch((thrown: unknown) =>
-          this.#parts.log.error('an engine in this process could not be started', {
-            url: worker.url,
-            error: errorText(thrown),
-          }),
-        )
-        .finally(() => this.#opening.delete(opening));
-      this.#opening.add(opening);
+      const { url } = worker;
+      if ((worker.inProcess ?? null) === null || this.#isKnown(url)) continue;
+      this.#watch(this.#open(worker, config), 'an engine in this process could not be started', url);
     }
   }
 
@@ -138,30 +139,56 @@ export class LocalEngines {
     };
   }
 
-  /** A worker left: ends its engine. */
+  /** A worker left: ends its engine, or has it ended as soon as it is open. */
   forget(url: string): void {
     const worker = this.#workers.get(url);
     this.#workers.delete(url);
+    this.#openings.delete(url);
     if (worker === undefined) return;
-    const closing = worker.close().finally(() => this.#opening.delete(closing));
-    this.#opening.add(closing);
+    this.#watch(worker.close(), 'an engine in this process did not end well', url);
   }
 
   /** Ends all engines. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const url of [...this.#workers.keys()]) this.forget(url);
-    await Promise.all(this.#opening);
+    await Promise.all(this.#pending);
+  }
+
+  #isKnown(url: string): boolean {
+    return this.#workers.has(url) || this.#openings.has(url);
+  }
+
+  /** Waits for what nobody else waits for; its failure is logged. */
+  #watch(work: Promise<void>, failed: string, url: string): void {
+    const pending = work
+      .catch((thrown: unknown) => this.#parts.log.error(failed, { url, error: errorText(thrown) }))
+      .finally(() => this.#pending.delete(pending));
+    this.#pending.add(pending);
   }
 
   async #open({ inProcess = null, model, url }: WorkerConfig, config: RouterConfig): Promise<void> {
-    if (inProcess === null || this.#workers.has(url)) return;
+    if (inProcess === null || this.#closed || this.#isKnown(url)) return;
     const { contextTokens, gguf, maxWaiting, sequences } = inProcess;
-    const blockSize = config.models.get(model)?.blockSize ?? BLOCK_SIZE;
+    const blockSize = config.models.get(model)?.blockSize ?? IN_PROCESS_BLOCK_SIZE;
     const settings = { model, blockSize, sequences, contextTokens, maxWaiting, batchTokens: BATCH_TOKENS };
-    const worker = await startLocalWorker(url, gguf, settings, this.#parts);
-    if (this.#closed) await worker.close();
-    else this.#workers.set(url, worker);
+    const { open = startLocalWorker } = this.#parts;
+    const opening = Symbol(url);
+    this.#openings.set(url, opening);
+    let worker: LocalWorker;
+    try {
+      worker = await open(url, gguf, settings, this.#parts);
+    } catch (thrown) {
+      if (this.#openings.get(url) === opening) this.#openings.delete(url);
+      throw thrown;
+    }
+    // Its worker left while the model was read, and maybe another one came for which it is read again.
+    if (this.#closed || this.#openings.get(url) !== opening) {
+      await worker.close();
+      return;
+    }
+    this.#openings.delete(url);
+    this.#workers.set(url, worker);
   }
 }
 

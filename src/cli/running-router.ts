@@ -8,9 +8,10 @@ import {
   createHttpTransport,
   createTokensAsker,
   DIALECTS,
+  type EngineTransport,
 } from '../engines/index.ts';
 import { subscribeZmq, zmqReplay } from '../events/index.ts';
-import { AdapterModels, type Fleet, HealthProber } from '../fleet/index.ts';
+import { AdapterModels, type Fleet, HealthProber, type Worker } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
 import { createMetrics, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
@@ -126,13 +127,15 @@ async function start(
   if (problems.length > 0) throw new ConfigError(source, problems);
   const transport = createHttpTransport({ dialects: DIALECTS, metrics, log });
   onStop(() => transport.close());
+  const transportFor = ({ spec }: Worker): EngineTransport =>
+    locals.has(spec.url) ? locals.transport : transport;
   const core = await composeRouter({
     config,
     source,
     clock,
     metrics,
     log,
-    transportFor: ({ spec }) => (locals.has(spec.url) ? locals.transport : transport),
+    transportFor,
     roomSeed: randomInt(1, 2 ** 32),
     containment: { wallMs: () => performance.now(), running: options.running ?? null },
     threads: threadModules(),
@@ -171,10 +174,16 @@ async function start(
   });
   fleet.listen({
     added: () => locals.follow(live.config),
+    stateChanged({ spec, state }) {
+      // Whoever came back may be another release, with endpoints that the one before had not.
+      if (state === 'ready') asker.forget(spec.url);
+    },
     removed({ spec }) {
       transport.forget(spec.url);
       asker.forget(spec.url);
       locals.forget(spec.url);
+      // Another worker may have the name of the one that left, and found its engine still there.
+      locals.follow(live.config);
     },
   });
   fleet.listen(fleetLog(log));
@@ -234,8 +243,8 @@ async function start(
   const { parity } = core;
   if (parity !== null) {
     const computed = (id: bigint, blocks: number): void => core.unheard.computed(id, blocks);
-    const settings = () => live.config.parity;
-    onStop(sendParityProbes({ ...core, monitor: parity, transport, config, computed, settings, clock }));
+    const probes = { ...core, monitor: parity, transportFor, computed, clock, log };
+    onStop(sendParityProbes({ ...probes, config: () => live.config }));
   }
   prober.start();
   onStop(() => prober.stop());

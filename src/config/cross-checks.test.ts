@@ -229,3 +229,16 @@ test('names of adapters say which model they belong to, and the mode serves adap
     'router.yaml:5:68: workers[1].adapters[3]: adapter "x" is given twice',
   ]);
 });
+
+test('an engine in this process has room for blocks in each sequence', () => {
+  const worker = (more: string): string =>
+    `models: { a: {}, b: { block_size: 512 } }\nworkers: [{ dialect: llamacpp-node, gguf: m.gguf, ${more} }]`;
+  expect(problems(worker('model: a, context_tokens: 64, sequences: 2'))).toEqual([]);
+  expect(problems(worker('model: a, context_tokens: 64, sequences: 3'))[0]).toBe(
+    'router.yaml:2:77: workers[0].context_tokens: must be at least 96: 2 blocks for each of 3 sequences, or take fewer sequences',
+  );
+  expect(problems(worker('model: b, sequences: 17'))[0]).toContain(
+    'workers[0].context_tokens: must be at least 17408: 2 blocks for each of 17 sequences',
+  );
+  expect(problems(worker('model: b, sequences: 16'))).toEqual([]);
+});

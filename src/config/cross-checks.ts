@@ -160,7 +160,8 @@ function checkWorkers(file: FileValue, report: Report): void {
           : didYouMean(worker.model, names) || `; known: ${nameList(names)}`;
       report([...path, 'model'], `no model is named "${worker.model}"${known}`);
     }
-    checkInProcess(worker, path, report);
+    const model = file.models[worker.model ?? names[0] ?? ''];
+    checkInProcess(worker, model?.block_size ?? null, path, report);
     const { first, count } = worker.ranks;
     for (const [rank, { connect, bind }] of Object.entries(worker.kv_events)) {
       if ((connect === null) === (bind === null)) {

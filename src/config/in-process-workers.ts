@@ -8,8 +8,13 @@ type FileWorker = FileValue['workers'][number];
 const IN_PROCESS = 'llamacpp-node';
 /** Keys that say what such a worker is made of. */
 const OWN_KEYS = ['gguf', 'sequences', 'context_tokens', 'max_waiting'] as const;
-/** Tokens of KV memory, where nothing is said. */
+/** Tokens of KV memory, and requests that share it, where nothing is said. */
 const CONTEXT_TOKENS = 16_384;
+const SEQUENCES = 4;
+/** Tokens per block where the model's configuration says nothing. */
+export const IN_PROCESS_BLOCK_SIZE = 16;
+/** Blocks of a sequence: with fewer no prompt would fit beside its answer. */
+const LEAST_BLOCKS = 2;
 
 /** An engine in the router's process. */
 export interface InProcessEngine {
@@ -39,7 +44,7 @@ export function inProcessEngine(
   if (!isInProcess(worker) || worker.gguf === null) return null;
   return {
     gguf: absolute(worker.gguf),
-    sequences: worker.sequences ?? 4,
+    sequences: worker.sequences ?? SEQUENCES,
     contextTokens: worker.context_tokens ?? CONTEXT_TOKENS,
     maxWaiting: worker.max_waiting ?? 256,
   };
@@ -52,9 +57,10 @@ export function inProcessName(workers: readonly FileWorker[], index: number): st
   return `${IN_PROCESS}:${encodeURI(gguf)}${earlier === 0 ? '' : `#${earlier + 1}`}`;
 }
 
-/** Keys that one kind of worker needs and the other does not have. */
+/** Keys that one kind of worker needs and the other does not have. @param blockSize of its model; null = the default. */
 export function checkInProcess(
   worker: FileWorker,
+  blockSize: number | null,
   path: ConfigPath,
   report: (path: ConfigPath, message: string, anchor?: ProblemAnchor, code?: ConfigProblem['code']) => void,
 ): void {
@@ -70,6 +76,13 @@ export function checkInProcess(
   if (worker.gguf === null) {
     const gguf = `is required with dialect: ${IN_PROCESS}: the path of a GGUF model`;
     report([...path, 'gguf'], gguf, 'parent', 'PM_CONFIG_MISSING');
+  }
+  const tokens = worker.context_tokens ?? CONTEXT_TOKENS;
+  const sequences = worker.sequences ?? SEQUENCES;
+  const needed = sequences * LEAST_BLOCKS * (blockSize ?? IN_PROCESS_BLOCK_SIZE);
+  if (tokens < needed) {
+    const room = `must be at least ${needed}: ${LEAST_BLOCKS} blocks for each of ${sequences} sequences, or take fewer sequences`;
+    report([...path, 'context_tokens'], room);
   }
   const why = `with dialect: ${IN_PROCESS}, which runs in this process`;
   if (worker.url !== null) report([...path, 'url'], `has no meaning ${why}`, 'key');

@@ -18,7 +18,7 @@ export type { ConditionalDisaggregation, DisaggregationSettings } from './disagg
 export { configForDisplay } from './display.ts';
 export { parseExactJson } from './exact-json.ts';
 export type { ModelConfig, TokensSetting, WorkerConfig } from './fleet-types.ts';
-export type { InProcessEngine } from './in-process-workers.ts';
+export { IN_PROCESS_BLOCK_SIZE, type InProcessEngine } from './in-process-workers.ts';
 export { nestsDeeperThan } from './json-depth.ts';
 export { defaultConfig, loadConfig, loadPolicyFile, parseConfig } from './load.ts';
 export { didYouMean, nameList } from './nearest.ts';

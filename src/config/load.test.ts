@@ -225,6 +225,7 @@ test('a file is read with paths relative to its folder', () => {
     source: 'local',
     tokenizer: join(folder, 'tokenizer.json'),
     template: null,
+    renderAs: null,
   });
 });
 

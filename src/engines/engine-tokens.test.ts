@@ -104,6 +104,23 @@ describe('vLLM as a tokenizer', () => {
     ]);
   });
 
+  it.each([
+    ['newer', { error: { message: 'The model `french` does not exist.', type: 'NotFoundError', code: 404 } }],
+    [
+      'older',
+      { object: 'error', message: 'The model `french` does not exist.', type: 'NotFoundError', code: 404 },
+    ],
+  ])('keeps its endpoints when it knows no model by a name, as %s servers say it', async (_, unknown) => {
+    const { worker, asker } = await engine('vllm', {
+      '/v1/completions/render': (body) =>
+        Object(body).model === 'french' ? [404, unknown] : [200, [{ token_ids: [5] }]],
+    });
+    await expect(asker.ask(worker, 'french', PROMPT, NEVER)).rejects.toThrow(
+      'the engine answered POST /v1/completions/render that it has no such model',
+    );
+    expect(await asker.ask(worker, 'm', PROMPT, NEVER)).toEqual(Uint32Array.of(5));
+  });
+
   it('is asked to tokenize where it cannot render, and not asked to render again', async () => {
     const { worker, calls, asker } = await engine('vllm', {
       '/tokenize': (body) => [

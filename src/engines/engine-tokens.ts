@@ -71,6 +71,15 @@ export async function askAt(path: string, body: JsonObject, post: Post, absent: 
   if (absent.has(path)) return 'absent';
   const { status, json } = await post(path, body);
   if (status === 200) return { json };
+  if (isUnknownModel(json)) {
+    throw new PointsmanError(
+      'PM_ENGINE_FAILED',
+      `the engine answered POST ${path} that it has no such model`,
+      {
+        details: { engine_status: status },
+      },
+    );
+  }
   if (NOT_THERE.has(status)) {
     absent.add(path);
     return 'absent';
@@ -79,6 +88,13 @@ export async function askAt(path: string, body: JsonObject, post: Post, absent: 
   throw new PointsmanError('PM_ENGINE_FAILED', `the engine answered POST ${path} with status ${status}`, {
     details: { engine_status: status },
   });
+}
+
+/** vLLM's 404 for a name that it does not serve, an adapter not yet loaded maybe: of the path it says nothing. */
+function isUnknownModel(json: unknown): boolean {
+  if (!isJsonObject(json)) return false;
+  const error = isJsonObject(json.error) ? json.error : json;
+  return error.type === 'NotFoundError';
 }
 
 const MAX_ID = 0xffffffff;

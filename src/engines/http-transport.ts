@@ -3,10 +3,11 @@
 import { Pool } from 'undici';
 import type { Worker } from '../fleet/index.ts';
 import type { Metrics } from '../observe/index.ts';
-import { errorText, type Logger, PointsmanError } from '../plugin/index.ts';
+import { type Logger, PointsmanError } from '../plugin/index.ts';
 import type { EngineDialect, SideCall } from './dialect.ts';
 import { dialectOf } from './dialects.ts';
 import { HttpExchange } from './http-exchange.ts';
+import { SideCalls } from './side-calls.ts';
 import type { EngineExchange, EngineRequest, EngineSink, EngineTransport } from './types.ts';
 
 /** `refused`: no connection could be made. `reset`: a connection broke before the answer was complete. */
@@ -31,25 +32,18 @@ export interface HttpTransport extends EngineTransport {
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Idle connections are dropped before engines drop theirs (5 s is common), so that no request meets a closing socket. */
 const KEEP_ALIVE_MS = 4_000;
-/** Nobody waits for the answer to a call beside a request; after this time it counts as failed, in ms. */
-const SIDE_CALL_TIMEOUT_MS = 5_000;
 
 /** Creates the transport. Answers have no time limit: a long prompt may be silent for minutes. */
 export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
   const pools = new Map<string, Pool>();
+  /** Those of calls to engines whose workers have left. */
+  const passing = new Set<Pool>();
   let closed = false;
 
   const poolOf = (origin: string): Pool => {
     let pool = pools.get(origin);
     if (pool === undefined) {
-      pool = new Pool(origin, {
-        connections: null,
-        pipelining: 1,
-        connect: { timeout: CONNECT_TIMEOUT_MS },
-        keepAliveTimeout: KEEP_ALIVE_MS,
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      });
+      pool = newPool(origin);
       pools.set(origin, pool);
     }
     return pool;
@@ -57,35 +51,25 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
   const fault = (worker: Worker, kind: ConnectionFault): void => {
     deps.metrics.count('pointsman_engine_connection_faults_total', { worker: String(worker.spec.id), kind });
   };
-  const aside = (request: EngineRequest, call: SideCall): void => {
-    if (closed) return;
-    const worker = String(request.worker.spec.id);
-    const over = (result: 'ok' | 'failed', why = ''): void => {
-      if (closed) return;
-      deps.metrics.count('pointsman_engine_side_calls_total', { worker, call: call.name, result });
-      if (result === 'failed')
-        deps.log?.warn(`worker ${worker} did not take ${call.path}: ${why}`, {
-          worker,
-          request: request.requestId,
-        });
-    };
-    const { origin, pathname } = new URL(request.worker.spec.url);
-    poolOf(origin)
-      .request({
-        method: 'POST',
-        path: pathname.replace(/\/$/, '') + call.path,
-        headers: call.headers,
-        body: call.body,
-        headersTimeout: SIDE_CALL_TIMEOUT_MS,
-        bodyTimeout: SIDE_CALL_TIMEOUT_MS,
-      })
-      .then(async ({ body, statusCode }) => {
-        await body.dump();
-        if (statusCode < 300) over('ok');
-        else over('failed', `status ${statusCode}`);
-      })
-      .catch((thrown: unknown) => over('failed', errorText(thrown)));
-  };
+  const sideCalls = new SideCalls({
+    // One that is made after its worker left opens no connections that stay.
+    pool(origin) {
+      const known = pools.get(origin);
+      if (known !== undefined) return { pool: known, done: () => {} };
+      const pool = newPool(origin);
+      passing.add(pool);
+      return {
+        pool,
+        done() {
+          passing.delete(pool);
+          closeQuietly(pool);
+        },
+      };
+    },
+    metrics: deps.metrics,
+    ...(deps.log === undefined ? {} : { log: deps.log }),
+  });
+  const aside = (request: EngineRequest, call: SideCall): void => sideCalls.make(request, call);
 
   return {
     dispatch(request: EngineRequest, sink: EngineSink): EngineExchange {
@@ -117,15 +101,31 @@ export function createHttpTransport(deps: HttpTransportDeps): HttpTransport {
       const origin = new URL(url).origin;
       const pool = pools.get(origin);
       pools.delete(origin);
-      // A pool that fails to close has nothing left to close.
-      pool?.close().catch(() => {});
+      if (pool !== undefined) closeQuietly(pool);
     },
     close() {
       closed = true;
-      for (const pool of pools.values()) {
+      sideCalls.close();
+      for (const pool of [...pools.values(), ...passing]) {
         pool.destroy(new PointsmanError('PM_ENGINE_LOST', 'the router stopped')).catch(() => {});
       }
       pools.clear();
     },
   };
+}
+
+function newPool(origin: string): Pool {
+  return new Pool(origin, {
+    connections: null,
+    pipelining: 1,
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+function closeQuietly(pool: Pool): void {
+  // A pool that fails to close has nothing left to close.
+  pool.close().catch(() => {});
 }

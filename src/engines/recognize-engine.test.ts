@@ -82,4 +82,22 @@ describe('what an engine is', () => {
     const ask: AskEngine = () => Promise.reject(new PointsmanError('PM_ENGINE_UNREACHABLE', 'no'));
     await expect(recognizeEngine(workerFixture({ dialect: 'auto' }), ask, DIALECTS)).rejects.toThrow('no');
   });
+
+  it('keeps nothing that is longer than names are, whichever dialect it speaks', async () => {
+    const long = 'x'.repeat(100_000);
+    const endless = Array.from({ length: 10_000 }, (_, at) => `m${at}`);
+    const boasting: EngineDialect = {
+      ...SIM_DIALECT,
+      name: 'boasting',
+      describe: () =>
+        Promise.resolve({
+          ...NOTHING_SAID,
+          ...{ version: long, models: [long, ...endless], blockSize: 16, chatTemplate: long.repeat(10) },
+          kvEvents: new Map([[0, { address: 'tcp://*:1', binds: false, replay: null, topic: long }]]),
+        }),
+    };
+    const worker = workerFixture({ dialect: 'boasting' });
+    const found = await recognizeEngine(worker, engine({}).ask, new Map([['boasting', boasting]]));
+    expect(found?.description).toEqual({ ...NOTHING_SAID, blockSize: 16, models: endless.slice(0, 4096) });
+  });
 });

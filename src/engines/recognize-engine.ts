@@ -3,7 +3,7 @@
 import type { RecognizedEngine, Worker } from '../fleet/index.ts';
 import type { EngineDialect } from './dialect.ts';
 import { AUTO, advertisedDialect } from './dialects.ts';
-import type { AskEngine } from './engine-description.ts';
+import type { AskEngine, EngineDescription } from './engine-description.ts';
 
 /**
  * Asks a worker's engine what it is. Undefined = nobody can ask an engine of its dialect; null = the engine is another one, or for
@@ -25,9 +25,31 @@ export async function recognizeEngine(
     if (dialect?.describe === undefined) continue;
     described = true;
     const description = await dialect.describe(once);
-    if (description !== null) return { dialect: dialect.name, description };
+    if (description !== null) return { dialect: dialect.name, description: bounded(description) };
   }
   return described ? null : undefined;
+}
+
+/** Names and versions stand in the log, in status and in memory for as long as a worker lives: what is longer is no name. */
+const MAX_TEXT = 1024;
+const MAX_MODELS = 4096;
+/** Of a chat template. */
+const MAX_TEMPLATE = 256 * 1024;
+
+function bounded(said: EngineDescription): EngineDescription {
+  const within = (text: string | null, most: number): string | null =>
+    text !== null && text.length <= most ? text : null;
+  const isShort = (text: string): boolean => text.length <= MAX_TEXT;
+  const reachable = [...(said.kvEvents ?? [])].every(
+    ([, { address, replay, topic }]) => isShort(address) && isShort(replay ?? '') && isShort(topic),
+  );
+  return {
+    ...said,
+    version: within(said.version, MAX_TEXT),
+    models: said.models?.filter(isShort).slice(0, MAX_MODELS) ?? null,
+    kvEvents: reachable ? said.kvEvents : null,
+    chatTemplate: within(said.chatTemplate, MAX_TEMPLATE),
+  };
 }
 
 /** Remembers answers to questions without a body. */

@@ -91,6 +91,23 @@ describe('a generate request', () => {
     expect(on.road.arrivals[0]?.request).toMatchObject({ session: null, inputTrigger });
   });
 
+  it('of a tenant carries no session of an engine that its client names, as another tenant may own it', async () => {
+    const on = await bench();
+    on.config = routerConfigFixture({ router: { ...ROUTER, trustRoutingFieldsFrom: ['127.0.0.1'] } });
+    on.road.onArrival = ({ sink }) => {
+      sink.head(200, {});
+      sink.finished(REPORT);
+    };
+    const sent = { ...COMPLETION, session_id: 'others:s-1', session_params: { id: 'others:s-1' } };
+    await post(on, sent, {});
+    await post(on, sent, { 'x-tenant-id': 'acme' });
+    const [free, tenants] = on.road.arrivals.map(({ request }) => request);
+    expect(free?.body).toEqual(sent);
+    expect(free?.stripped).toEqual([]);
+    expect(tenants?.body).toEqual(COMPLETION);
+    expect(tenants?.stripped).toEqual(['session_id', 'session_params']);
+  });
+
   it('honours routing fields and hints only from trusted networks', async () => {
     const on = await bench();
     on.road.onArrival = ({ sink }) => {

@@ -12,6 +12,8 @@ import { type GenerateRequest, readGenerateRequest } from './generate-request.ts
 import { type CallerTrust, type CleanRequest, cleanRequest } from './ingress.ts';
 import { parseBody } from './parse-body.ts';
 import { readBody } from './read-body.ts';
+import type { JsonObject } from './request-fields.ts';
+import { ENGINE_SESSION_FIELDS } from './router-only-fields.ts';
 import { asksToExplain, readConstraints, readPolicyClass, readTenant } from './routing-constraints.ts';
 import type { RunningCalls } from './running-calls.ts';
 import { readBodySessionId, readSession, triggerOf } from './session-headers.ts';
@@ -56,16 +58,19 @@ export async function generate(
     const bytes = await readBody(req, rules.config.limits.bodyBytes);
     if (bytes === null || call.isOver) return;
     const stripped: string[] = [];
-    const clean = cleanRequest(req.headers, parseBody(bytes), trustOf(req, rules), (field) => {
+    const strip = (field: string): void => {
       deps.metrics.count('pointsman_stripped_fields_total', { field });
       if (stripped.length < MOST_STRIPPED && !stripped.includes(field)) stripped.push(field);
-    });
+    };
+    const clean = cleanRequest(req.headers, parseBody(bytes), trustOf(req, rules), strip);
     const request = readGenerateRequest(api, clean.body);
     const served = namedModel(rules, deps.adapters?.all() ?? NO_ADAPTERS, client, request.model);
     model = served.model.name;
     const facts = { requestId: call.requestId, tenant: readTenant(clean.trusted) ?? client?.tenant ?? null };
     const hints = readAgentHints(clean.trusted);
-    const roadRequest = await toRoadRequest(facts, served, request, { ...clean, hints, stripped }, req, deps);
+    const engineBody = facts.tenant === null ? clean.body : withoutEngineSessions(clean.body, strip);
+    const parts = { ...clean, engineBody, hints, stripped };
+    const roadRequest = await toRoadRequest(facts, served, request, parts, req, deps);
     // The client may have left while its prompt was tokenized: nothing is booked for nobody.
     if (call.isOver) return;
     call.explain = asksToExplain(clean.trusted.headers);
@@ -118,8 +123,13 @@ async function toRoadRequest(
   {
     hints,
     stripped,
+    engineBody,
     ...clean
-  }: CleanRequest & { readonly hints: AgentHints; readonly stripped: readonly string[] },
+  }: CleanRequest & {
+    readonly hints: AgentHints;
+    readonly stripped: readonly string[];
+    readonly engineBody: JsonObject;
+  },
   req: IncomingMessage,
   deps: GatewayDeps,
 ): Promise<RoadRequest> {
@@ -141,7 +151,7 @@ async function toRoadRequest(
     // Engines know an adapter by its own name.
     servedAs: adapter ?? model.servedAs,
     api: request.prompt.api,
-    body: clean.body,
+    body: engineBody,
     stream: request.stream,
     tokens: prompt.tokens,
     tokensSource: prompt.source,
@@ -167,4 +177,14 @@ function tokenize(source: TokenSource, { prompt }: GenerateRequest): Promise<Tok
   return prompt.api === 'chat'
     ? source.encodeChat(prompt.chat)
     : source.encodePrompt(prompt.prompt, prompt.addSpecialTokens, prompt.truncation);
+}
+
+/** The body of a tenant's request without the names of sessions that an engine keeps, which know no tenants. */
+function withoutEngineSessions(body: JsonObject, removed: (field: string) => void): JsonObject {
+  const named = ENGINE_SESSION_FIELDS.filter((field) => (body[field] ?? null) !== null);
+  if (named.length === 0) return body;
+  for (const field of named) removed(field);
+  const rest: Record<string, unknown> = { __proto__: null, ...body };
+  for (const field of named) delete rest[field];
+  return rest;
 }

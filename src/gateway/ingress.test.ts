@@ -37,6 +37,10 @@ const NAMED_BODY = [
   'router_hint',
   'disaggregated_params',
   'router_config_override',
+  'input_ids',
+  'input_embeds',
+  'prompt_embeds',
+  'prompt_token_ids',
 ];
 
 describe('ingress', () => {

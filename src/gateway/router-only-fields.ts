@@ -41,6 +41,11 @@ export const ROUTER_ONLY_BODY: ReadonlyMap<string, FieldTrust> = new Map<string,
   ['kv_router_hint', 'nobody'],
   ['disaggregated_params', 'nobody'],
   ['x-bypass-remote-prefill', 'nobody'],
+  // Another prompt than the one that is counted, hashed and routed: engines take it in place of messages, or beside them.
+  ['input_ids', 'nobody'],
+  ['input_embeds', 'nobody'],
+  ['prompt_embeds', 'nobody'],
+  ['prompt_token_ids', 'nobody'],
   // Ranks as engines take them in the body.
   ['data_parallel_rank', 'nobody'],
   ['routed_dp_rank', 'nobody'],
@@ -88,6 +93,12 @@ export const EXTENSION_FIELD = 'vllm_xargs';
 export function isRouterOnlyExtension(name: string): boolean {
   return bodyFieldTrust(name) !== null || name === NESTED_HINT;
 }
+
+/**
+ * Names by which an engine is told to go on with a session of its own: among tenants they are the router's, which makes equal names of
+ * two tenants different ones.
+ */
+export const ENGINE_SESSION_FIELDS: readonly string[] = ['session_id', 'session_params'];
 
 /** What trusted callers' fields hold after ingress; empty objects for everyone else. */
 export interface TrustedFields {

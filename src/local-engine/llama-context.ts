@@ -1,7 +1,6 @@
 // A context of llama.cpp behind the engine's port. Several sequences are computed in one batch; the library does that on threads of its
 // own, so that this one only waits.
-import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
@@ -125,13 +124,15 @@ class LlamaKvSequence implements KvSequence {
 
   /** The library copies a sequence only by way of a file, which is gone at once. */
   async copyFrom(other: LlamaKvSequence): Promise<void> {
-    const path = join(tmpdir(), `pointsman-kv-${randomUUID()}`);
+    // The file holds the ids of the prompt: in a folder of its own, which this user alone may look into.
+    const folder = await mkdtemp(join(tmpdir(), 'pointsman-kv-'));
+    const path = join(folder, 'sequence');
     try {
       await other.#sequence.saveStateToFile(path);
       // The risk is a file of another model.
       await this.#sequence.loadStateFromFile(path, { acceptRisk: true });
     } finally {
-      await rm(path, { force: true });
+      await rm(folder, { force: true, recursive: true });
     }
   }
 }

@@ -31,6 +31,20 @@ const stored = (events: readonly KvEvent[]): bigint[] =>
   events.flatMap((event) => (event.kind === 'stored' ? names(event.external) : []));
 
 describe('KV of a prompt', () => {
+  it('is shared with nobody of another cache_salt, and named apart', async () => {
+    const on = await start();
+    const prompt = ids(100, 2);
+    const cached = async (body: Readonly<Record<string, unknown>>): Promise<number | null | undefined> =>
+      (await on.ask(prompt, {}, { max_tokens: 1, temperature: 0, ...body })).report?.cachedTokens;
+    expect(await cached({ cache_salt: 'one' })).toBe(0);
+    expect(await cached({ cache_salt: 'one' })).toBe(96);
+    expect(await cached({ cache_salt: 'two' })).toBe(0);
+    expect(await cached({})).toBe(0);
+    const said = on.events.flatMap((event) => (event.kind === 'stored' ? [event.cacheSalt] : []));
+    expect([...new Set(said)]).toEqual(['one', 'two', null]);
+    expect(on.announced()).toEqual(on.resident());
+  });
+
   it('is used again in whole blocks, and gives the same answer', async () => {
     const on = await start();
     const prompt = ids(100, 1);

@@ -1,15 +1,15 @@
 // An engine in this process: requests wait for a sequence, run in it, and leave their KV there for the next that begins alike.
 import type { EngineExchange, EngineRequest, EngineSink, ReportedLoad } from '../engines/index.ts';
-import { type BlockHasher, createBlockHasher } from '../kv/index.ts';
+import { type BlockHasher, blockHashSeed, createBlockHasher } from '../kv/index.ts';
 import { type Clock, errorText, PointsmanError, type Rng } from '../plugin/index.ts';
 import { ExternalHasher, planHints } from '../simulator/index.ts';
 import { LocalAnswer } from './answer.ts';
 import { HintWork, LOCAL_ACTIONS } from './hint-work.ts';
-import { readLocalRequest } from './local-request.ts';
+import { type LocalRequest, readLocalRequest } from './local-request.ts';
 import { LocalRun } from './local-run.ts';
 import { OutputText } from './output-text.ts';
 import { type Placement, placeRequest } from './place-request.ts';
-import { BLOCK_SEED, type NamedPrompt, SequenceSlot } from './sequence-slot.ts';
+import { type NamedPrompt, SequenceSlot } from './sequence-slot.ts';
 import type { KvContext, LocalEngineSettings, PublishEvents } from './types.ts';
 
 /** Its blocks have other names than the router's and the simulated engine's. */
@@ -121,14 +121,15 @@ export class LocalEngine {
         details: { engine_status: 503, retry_after: '1' },
       });
     }
-    run.accept(request, asked, this.#named(asked.tokens), planHints(request.hint, LOCAL_ACTIONS));
+    run.accept(request, asked, this.#named(asked), planHints(request.hint, LOCAL_ACTIONS));
     run.answer = new LocalAnswer(request, run.guarded(), clock.now());
     this.#waiting.push(run);
     this.#admit();
   }
 
-  #named(tokens: Uint32Array): NamedPrompt {
-    return { tokens, ...this.#hasher.prompt(tokens, BLOCK_SEED) };
+  #named({ cacheSalt, tokens }: LocalRequest): NamedPrompt {
+    const seed = blockHashSeed({ cacheSalt });
+    return { tokens, cacheSalt, seed, ...this.#hasher.prompt(tokens, seed) };
   }
 
   /** Starts what can be started, in order of arrival. */

@@ -5,6 +5,7 @@ import type { Sampling } from './types.ts';
 
 const MAX_STOPS = 16;
 const MAX_STOP_LENGTH = 1024;
+const MAX_SALT = 1024;
 /** llama.cpp's own defaults. */
 const TEMPERATURE = 0.8;
 const TOP_K = 40;
@@ -18,6 +19,8 @@ export interface LocalRequest {
   readonly maxOutputTokens: number;
   readonly sampling: Sampling;
   readonly stops: readonly string[];
+  /** Only requests of the same one share KV; null = none was given. */
+  readonly cacheSalt: string | null;
   /** Goes on where the model would end. */
   readonly ignoresEnd: boolean;
 }
@@ -74,8 +77,15 @@ export function readLocalRequest(request: EngineRequest, room: number, seed: num
       presencePenalty: decimal(body.presence_penalty, 'presence_penalty', -2, 2, 0),
     },
     stops: stopsOf(body.stop),
+    cacheSalt: saltOf(body.cache_salt ?? null),
     ignoresEnd: body.ignore_eos === true,
   };
+}
+
+function saltOf(value: unknown): string | null {
+  if (value === null) return null;
+  if (typeof value === 'string' && value !== '' && value.length <= MAX_SALT) return value;
+  throw refused(`cache_salt must be a text of 1 to ${MAX_SALT} characters`);
 }
 
 function stopsOf(value: unknown): readonly string[] {

@@ -1,11 +1,8 @@
 // One sequence and the engine's book about it: which tokens it has KV of, and the blocks they make.
-import { blockHashSeed, type HashPairs } from '../kv/index.ts';
+import type { HashPairs, U64 } from '../kv/index.ts';
 import type { ExternalHasher } from '../simulator/index.ts';
 import type { KvBlocks } from './kv-blocks.ts';
 import type { KvSequence } from './types.ts';
-
-/** Seed of local hashes: there are neither adapters nor salts here. */
-export const BLOCK_SEED = blockHashSeed({});
 
 /** A prompt with the names of its full blocks. */
 export interface NamedPrompt {
@@ -14,6 +11,10 @@ export interface NamedPrompt {
   readonly external: HashPairs;
   /** Hashes they are made of, to name further blocks behind them. */
   readonly sequence: HashPairs;
+  /** Whose blocks they are: those of another salt have other names, so that they are shared with nobody else. */
+  readonly cacheSalt: string | null;
+  /** Of local hashes; follows from the salt, as there are no adapters here. */
+  readonly seed: U64;
 }
 
 /** What slots of one engine share. */
@@ -118,15 +119,15 @@ export class SequenceSlot {
       this.#rows[index] = row;
       if (isNew && newFrom < 0) newFrom = index;
       if (!isNew && newFrom >= 0) {
-        this.#announce(newFrom, index, sessionId);
+        this.#announce(newFrom, index, prompt, sessionId);
         newFrom = -1;
       }
     }
     this.#blockCount = end;
-    if (newFrom >= 0) this.#announce(newFrom, end, sessionId);
+    if (newFrom >= 0) this.#announce(newFrom, end, prompt, sessionId);
   }
 
-  #name(index: number, { external, sequence }: NamedPrompt): void {
+  #name(index: number, { external, seed, sequence }: NamedPrompt): void {
     const at = 2 * index;
     if (at < external.length) {
       this.#external.set(external.subarray(at, at + 2), at);
@@ -136,12 +137,12 @@ export class SequenceSlot {
     const { blockSize, hasher } = this.#parts;
     const parent = index === 0 ? null : { lo: this.#sequence[at - 2]!, hi: this.#sequence[at - 1]! };
     const tokens = this.#tokens.slice(index * blockSize, (index + 1) * blockSize);
-    const { hi, lo } = hasher.next(tokens, parent, this.#external, index, BLOCK_SEED);
+    const { hi, lo } = hasher.next(tokens, parent, this.#external, index, seed);
     this.#sequence[at] = lo;
     this.#sequence[at + 1] = hi;
   }
 
-  #announce(from: number, to: number, sessionId: string | null): void {
+  #announce(from: number, to: number, { cacheSalt }: NamedPrompt, sessionId: string | null): void {
     const { blockSize, blocks } = this.#parts;
     blocks.stored({
       kind: 'stored',
@@ -151,7 +152,7 @@ export class SequenceSlot {
       blockSize,
       tier: 'device',
       loraName: null,
-      cacheSalt: null,
+      cacheSalt,
       sessionId,
     });
   }

@@ -15,6 +15,9 @@ export interface Finding {
   readonly remedy: string;
 }
 
+/** Characters of a fact. */
+const MAX_FACT = 512;
+
 /** Whom a finding is about. */
 export interface FindingSubject {
   readonly worker: WorkerId;
@@ -45,5 +48,11 @@ export function findingOf(code: FindingCode, subject: FindingSubject, facts: Fin
 }
 
 function filled(text: string, facts: FindingFacts): string {
-  return text.replace(/\{([a-z]+)\}/g, (word, name: string) => String(facts[name] ?? word));
+  return text.replace(/\{([a-z]+)\}/g, (word, name: string) => shown(String(facts[name] ?? word)));
+}
+
+/** Facts come from engines and are read in terminals: no character of theirs moves a cursor or turns text around. */
+function shown(fact: string): string {
+  const whole = fact.length <= MAX_FACT ? fact : `${fact.slice(0, MAX_FACT)}…`;
+  return whole.replace(/[\p{Cc}\p{Cf}]/gu, '\ufffd');
 }

@@ -100,6 +100,7 @@ export function monitored(workers = 1, blockSize: number | null = BLOCK) {
     /** A worker answered a prompt; it is judged at once. */
     answered(worker: number, tokens: readonly number[], more: Partial<AnsweredRequest> = {}): void {
       monitor.answered({
+        worker: BigInt(worker),
         slot: slotOf(worker),
         tokens: Uint32Array.from(tokens),
         isExact: true,

@@ -34,6 +34,25 @@ describe('what engines do otherwise than the router believes', () => {
     expect(estimated.at(-1)).toEqual({ worker: 1n, misleads: true });
   });
 
+  it('hears nothing of a worker that left while it answered, and takes it for nobody else', () => {
+    const { answered, fleet, monitor, slotOf } = monitored(1);
+    const spec = fleet.worker(1n)?.spec;
+    if (spec === undefined) throw new Error('there is a worker 1');
+    const slot = slotOf(1);
+    const late = (): void => answered(1, prompt(1), { slot, predictedTokens: 16, cachedTokens: 0 });
+    late();
+    expect(monitor.auditOf(slot)?.audit.summary.requests).toBe(1);
+    fleet.remove(1n);
+    late();
+    expect(monitor.auditOf(slot)).toBeNull();
+    fleet.add({ ...spec, id: 7n });
+    expect(slotOf(7)).toBe(slot);
+    late();
+    expect(monitor.auditOf(slot)?.audit.summary.requests ?? 0).toBe(0);
+    monitor.arrived(99, 0, null);
+    expect(monitor.auditOf(99)).toBeNull();
+  });
+
   it('dyn#392: an engine that reports hits on blocks it never announced is named, and why', () => {
     const { says, answered, codes } = monitored();
     says(1, stored(hashes(90), prompt(90).slice(0, 16)));

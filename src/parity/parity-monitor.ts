@@ -96,7 +96,9 @@ export class ParityMonitor {
 
   /** A request was answered. Prompts are judged once their events had time to come. */
   answered(request: AnsweredRequest): void {
-    const { slot, blockSize, cachedTokens, predictedTokens } = request;
+    const { slot, blockSize, cachedTokens, predictedTokens, worker } = request;
+    // It left while it answered: its slot is nobody's, or another's, of whom this says nothing.
+    if (this.#options.fleet.slotWorkerId(slot) !== worker) return;
     const rank = this.#rankOf(slot);
     if (predictedTokens !== null && cachedTokens !== null)
       rank.audit.add(predictedTokens, cachedTokens, blockSize);
@@ -321,7 +323,8 @@ export class ParityMonitor {
     let rank = this.#ranks.get(slot);
     if (rank === undefined) {
       rank = newWatchedRank();
-      this.#ranks.set(slot, rank);
+      // Of who left nothing is kept that nobody would forget.
+      if (this.#options.fleet.workerOfSlot(slot) !== null) this.#ranks.set(slot, rank);
     }
     return rank;
   }

@@ -43,6 +43,8 @@ export interface ParityMonitorOptions {
 
 /** An answer as the road hands it over. */
 export interface AnsweredRequest extends AnsweredPrompt {
+  readonly worker: WorkerId;
+  /** Of its rank, while the worker is there: afterwards it may be another's. */
   readonly slot: OwnerSlot;
   /** Cached tokens that were expected; null = no prediction. */
   readonly predictedTokens: number | null;

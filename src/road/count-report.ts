@@ -34,6 +34,7 @@ export function countReport(
   // What a hint was to bring is no matter of what the engine announced.
   const isPlain = predictedTokens === resident;
   answered({
+    worker: workerId,
     slot: booking.slot,
     tokens: request.tokens,
     isExact: request.tokensSource !== 'estimate',

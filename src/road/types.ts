@@ -3,7 +3,15 @@ import type { QueueSettings } from '../config/index.ts';
 import type { EngineReport, RequestApi } from '../engines/index.ts';
 import type { ApproximateResidency, OwnerSlot } from '../kv/index.ts';
 import type { AgentHintsRecord, HintOutcome } from '../observe/index.ts';
-import type { KvHint, Partition, PointsmanError, Role, SessionContext, WorkerRank } from '../plugin/index.ts';
+import type {
+  KvHint,
+  Partition,
+  PointsmanError,
+  Role,
+  SessionContext,
+  WorkerId,
+  WorkerRank,
+} from '../plugin/index.ts';
 import type { PlacementConstraints } from '../scheduling/index.ts';
 import type { CallerPart, Choice, Projection, Waits } from './caller-part.ts';
 import type { DividedWay, RequestGate } from './gates.ts';
@@ -167,6 +175,8 @@ export interface ChoosingRoad extends Road {
 
 /** A finished request as it is compared with what its engine announces. */
 export interface AnsweredRequest {
+  readonly worker: WorkerId;
+  /** Of its rank, while the worker is there: afterwards it may be another's. */
   readonly slot: OwnerSlot;
   /** Prompt tokens as the router has them. */
   readonly tokens: Uint32Array;

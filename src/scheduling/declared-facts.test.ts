@@ -86,6 +86,10 @@ describe('declared facts', () => {
     finish(200);
     expect(table()?.averageOutputTokens).toBe(100);
     finish(Number.NaN);
+    // What no model writes is a wrong count, which would hide everything else for a hundred answers.
+    finish(2 ** 40);
+    expect(table()?.averageOutputTokens).toBe(150);
+    finish(150);
     expect(table()?.averageOutputTokens).toBe(150);
     for (let answer = 0; answer < 1000; answer += 1) finish(10);
     expect(table()?.averageOutputTokens).toBeLessThan(15);

@@ -201,6 +201,35 @@ describe('asking engines', () => {
     );
   });
 
+  it('asks no more questions at once than it may, when a new one comes just as one that waits is woken', async () => {
+    let underWay = 0;
+    let most = 0;
+    let first: (ids: Uint32Array) => void = () => {};
+    const engine = new ToldEngine('e', () => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      if (first.length > 0) return new Promise(() => {});
+      return new Promise((resolve) => {
+        first = (ids) => {
+          underWay -= 1;
+          resolve(ids);
+        };
+      });
+    });
+    const { source } = bench([engine], { concurrency: 1 });
+    const asked = source.ask(ask('first'));
+    void source.ask(ask('waits'));
+    first(IDS);
+    // One at each turn of the promises that follow.
+    for (let turn = 0; turn < 20; turn += 1) {
+      await null;
+      void source.ask(ask(`new ${turn}`));
+    }
+    expect(await asked).toEqual(IDS);
+    expect(most).toBe(1);
+    source.close();
+  });
+
   it('ends everything when it closes', async () => {
     const mute = hangs('a');
     const { source } = bench([mute], { concurrency: 1 });

@@ -40,6 +40,8 @@ export class EngineSource {
   readonly #waiting: (() => void)[] = [];
   /** Those under way; they end when the source closes. */
   readonly #running = new Set<AbortController>();
+  /** Taken by questions under way; passed on to one that waits, so that no new one takes it before that has woken. */
+  #places = 0;
   #next = 0;
   #lastFailure: EngineFailure | null = null;
   #closed = false;
@@ -90,15 +92,17 @@ export class EngineSource {
   async #bounded(question: EngineQuestion): Promise<Uint32Array | EngineFailure> {
     const { clock, timeoutMs, concurrency } = this.#options;
     const deadline = clock.now() + timeoutMs;
-    if (this.#running.size >= concurrency && !(await this.#turn(timeoutMs))) return 'engine_busy';
+    if (this.#places < concurrency) this.#places += 1;
+    else if (!(await this.#turn(timeoutMs))) return 'engine_busy';
     const controller = new AbortController();
-    if (this.#closed) return 'engine_silent';
     this.#running.add(controller);
     try {
-      return await this.#tries(question, controller, deadline);
+      return this.#closed ? 'engine_silent' : await this.#tries(question, controller, deadline);
     } finally {
       this.#running.delete(controller);
-      this.#waiting.shift()?.();
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#places -= 1;
+      else next();
     }
   }
 

@@ -5,8 +5,13 @@ import { type EngineCall, mustNameRank } from '../dialect.ts';
 import { withUsage } from '../stream-usage.ts';
 import type { EngineRequest, ReportedHintOutcome } from '../types.ts';
 
-/** Fields that pin a request or reach into a slot: the router's to say, whatever a client sends. */
+/**
+ * Fields that pin a request or reach into a slot, and those that undo what was booked for it: another name of `max_tokens` that goes before
+ * it, and of `n`. The router's to say, whatever a client sends.
+ */
 const ROUTERS_OWN = [
+  'n_predict',
+  'n_cmpl',
   'id_slot',
   'cache_prompt',
   'n_cache_reuse',

@@ -60,6 +60,9 @@ describe('a call to llama.cpp', () => {
       cache_prompt: false,
       n_cache_reuse: 256,
       kv_hints: {},
+      // These would go before max_tokens and n.
+      n_predict: -1,
+      n_cmpl: 8,
     };
     const one = workerFixture({ dialect: 'llamacpp' });
     expect(LLAMACPP_DIALECT.call(request({ worker: one, body })).body).toBe(

@@ -86,6 +86,7 @@ describe('writeCall', () => {
     ['tokens that are an estimate', { tokens: null }],
     ['more than one answer', { body: { prompt: 'x', n: 2 } }],
     ['logprobs', { body: { prompt: 'x', logprobs: 0 } }],
+    ['an adapter, which /generate takes under another name', { servedAs: 'tiny-sim:french' }],
     ['a member that /generate has no word for', { body: { prompt: 'x', something: true } }],
   ])('leaves a hint out for %s, and says so', (_, over) => {
     const given = request({ ...over, hint: hint(FETCH) });

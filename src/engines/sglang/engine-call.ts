@@ -33,8 +33,10 @@ const ROUTERS_OWN: readonly string[] = [
  * for nothing that `/generate` has no word for.
  */
 export function usesGenerate(request: EngineRequest): boolean {
-  const { api, body, tokens } = request;
+  const { api, body, servedAs, tokens } = request;
   if (api !== 'completions' || tokens === null || tokens.length === 0 || body === null) return false;
+  // `model:adapter` names an adapter, and only where there is a model to name.
+  if (servedAs.includes(':')) return false;
   return !settingsOf(request).openaiHints && lowerHint(request).field !== null && fitsGenerate(body);
 }
 
