@@ -242,14 +242,14 @@ describe('pointsman serve', () => {
         '  a: { tokens: { source: engine } }',
         '  b: { tokens: { source: local, tokenizer: ./none.json } }',
         'workers:',
-        '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: unknown }',
+        '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: auto, capabilities: none }',
       ].join('\n'),
     );
     const serving = serve(['--config', file, '--port', '0', '--admin-port', '0']);
     expect(await serving.ended).toEqual({ code: 2 });
     const log = serving.log();
     expect(log).toContain(
-      `${file}:5:60: workers[0].dialect: there is no dialect "unknown"; available: sim, vllm, sglang, trtllm, llamacpp`,
+      `${file}:5:60: workers[0].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask`,
     );
     expect(log).toContain(`${file}:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read`);
   });

@@ -105,7 +105,7 @@ describe('reloads', () => {
     ]);
     say('limits: { body_bytes: 2MiBs }\n');
     expect((await reload.request('command')).problems).toEqual([expect.stringMatching(/limits\.body_bytes/)]);
-    say('workers: [{ id: 1, url: "http://127.0.0.1:1", dialect: vllm }]\n');
+    say('workers: [{ id: 1, url: "http://127.0.0.1:1", dialect: auto, capabilities: none }]\n');
     expect((await reload.request('command')).problems).toEqual([
       expect.stringMatching(/workers\[0\]\.dialect/),
     ]);

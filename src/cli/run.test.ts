@@ -339,7 +339,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   const path = file('start.yaml', [
     'models: { tiny: { tokens: { tokenizer: none.json } } }',
     'workers:',
-    '  - { url: "http://127.0.0.1:9001", dialect: unknown }',
+    '  - { url: "http://127.0.0.1:9001", capabilities: none }',
     '  - { url: "http://127.0.0.1:9002", dialect: sim, capabilities: { epoch: a } }',
     'worker_selection: { encode: random }',
   ]);
@@ -348,7 +348,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   const { problems } = JSON.parse(out) as { problems: { line: number; path: string; message: string }[] };
   expect(problems.map(({ line, path: at, message }) => `${line} ${at}: ${message}`).sort()).toEqual([
     `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    '3 workers[0].dialect: there is no dialect "unknown"; available: sim, vllm, sglang, trtllm, llamacpp',
+    '3 workers[0]: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
     '4 workers[1].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     '5 worker_selection.encode: no worker has role encode, so this section decides nothing',
   ]);
@@ -375,7 +375,7 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
     'models: { m: { tokens: { source: engine } }, n: { tokens: { source: estimate } } }',
     'workers:',
     '  - { id: 1, model: n, url: "http://127.0.0.1:1", dialect: sim, capabilities: { epoch: 5 } }',
-    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: unknown, capabilities: none }',
+    '  - { id: 2, model: n, url: "http://127.0.0.1:2", dialect: auto, capabilities: none }',
     ...Array.from(
       { length: 16 },
       (_, at) => `  - { model: n, url: "http://127.0.0.2:${at}", dialect: sim, ranks: { count: 4096 } }`,
@@ -394,7 +394,7 @@ test('check finds workers that no start takes: a bad advertisement, a fleet that
     ),
   ).toEqual([
     '3:79: workers[0].capabilities: the capability',
-    '4:60: workers[1].dialect: there is no',
+    '4:60: workers[1].dialect: dialect "auto"',
     expect.stringMatching(/^20:5: workers\[17\]: worker \d+$/),
   ]);
 });
@@ -415,7 +415,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
     '  b: { tokens: { source: local, tokenizer: ./none.json } }',
     '  c: {}',
     'workers:',
-    '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: unknown }',
+    '  - { id: 1, model: a, url: "http://127.0.0.1:9", dialect: auto, capabilities: none }',
     '  - { id: 2, model: a, url: "http://127.0.0.1:8", capabilities: none }',
     '  - { id: 3, model: a, url: "http://127.0.0.1:7", capabilities: { epoch: e } }',
     '  - { id: 4, model: a, url: "http://127.0.0.1:6" }',
@@ -425,7 +425,7 @@ test('check refuses what a start refuses, each at its place: dialects, advertise
   expect([code, out]).toEqual([2, '']);
   const lines = err.split('\n').filter((line) => line.startsWith(path));
   expect(lines.map((line) => line.slice(path.length))).toEqual([
-    ':6:60: workers[0].dialect: there is no dialect "unknown"; available: sim, vllm, sglang, trtllm, llamacpp',
+    ':6:60: workers[0].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
     ':7:5: workers[1].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
     ':8:65: workers[2].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     `:3:16: models.b.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,

@@ -23,4 +23,19 @@ export class WatchedTime extends VirtualTime {
       cancel();
     };
   }
+
+  /** By `plan`, so that it is noted too. */
+  override recurring(
+    kind: Parameters<VirtualTime['plan']>[1],
+    callback: () => void,
+  ): ReturnType<VirtualTime['recurring']> {
+    let cancel = (): void => {};
+    return {
+      cancel: () => cancel(),
+      plan: (at) => {
+        cancel();
+        cancel = this.plan(at, kind, callback);
+      },
+    };
+  }
 }

@@ -13,6 +13,10 @@ it('takes the fewest requests in flight and asks for occupancy alone', async () 
     occupancy: true,
     copies: false,
     copyLocations: false,
+    inFlight: false,
+    outputLength: false,
+    phases: false,
+    timing: false,
     lineage: false,
     residency: false,
   });
