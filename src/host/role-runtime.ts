@@ -110,7 +110,7 @@ export function roleRuntimeOf(
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created, ports.keeps),
     matchForHintsAlone: !selectionReadsMatch(created.selection),
-    costWeights: cost?.weights ?? null,
+    costWeights: cost?.component === 'linear-cost' ? cost.weights : null,
     select:
       guard === null
         ? select

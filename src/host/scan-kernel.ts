@@ -14,6 +14,15 @@ type Evaluated<More extends unknown[]> = (
   ...more: More
 ) => number;
 
+type EvaluatedTimes = (
+  columns: number,
+  stride: number,
+  device: number,
+  count: number,
+  terms: number,
+  least: number,
+) => number;
+
 /** Exports of wasm/scan.ts; positions are byte offsets into its memory. */
 export interface ScanKernel {
   readonly deviceCosts: Evaluated<[]>;
@@ -28,6 +37,8 @@ export interface ScanKernel {
       requestBlocks: number,
     ]
   >;
+  readonly deviceTimes: EvaluatedTimes;
+  readonly hostTimes: EvaluatedTimes;
   softmax(
     costs: number,
     weights: number,
