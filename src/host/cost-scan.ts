@@ -112,11 +112,18 @@ export class CostScan {
   }
 
   /**
-   * Writes the cost of every row to `table.costs`, where prompts are tracked, the cache counts, and so do taints.
+   * Writes the cost of every row to `table.costs`, where prompts are tracked, the cache counts, and so do taints. Blocks in flight count
+   * only without decay.
    * @returns whether all are finite; false also when their sum is not.
    */
-  evaluate(weights: CostWeights, table: CandidateTable, facts: CostFacts, lowest: LowestRow): boolean {
-    const code = this.#run(weights, table, facts);
+  evaluate(
+    weights: CostWeights,
+    inFlight: boolean,
+    table: CandidateTable,
+    facts: CostFacts,
+    lowest: LowestRow,
+  ): boolean {
+    const code = inFlight ? this.#runFlying(weights, table, facts) : this.#run(weights, table, facts);
     lowest.row = code >> 2;
     lowest.tied = (code & 2) !== 0;
     return (code & 1) !== 0;
@@ -157,6 +164,41 @@ export class CostScan {
     const ties = this.#kernel.softmax(costs, weights, masses, TABLE, 0, count, temperature);
     const row = this.#kernel.drawnRow(weights, masses, count, draw * this.#sum[0]!);
     return { row, ties, draw };
+  }
+
+  #runFlying(weights: CostWeights, table: CandidateTable, facts: CostFacts): number {
+    const kernel = this.#kernel;
+    const stride = this.#stride;
+    const device = stride * (table.hasTierMatches ? DEVICE : EFFECTIVE_OVERLAP);
+    const { promptTokens, blockSize } = facts;
+    const credit = weights.overlap_score_credit;
+    const scale = weights.prefill_load_scale;
+    const requests = weights.decode_active_request_weight;
+    if (!readsAllColumns(table, requests)) {
+      return kernel.flyingDeviceCosts(
+        BASE,
+        stride,
+        device,
+        table.count,
+        promptTokens,
+        blockSize,
+        credit,
+        scale,
+      );
+    }
+    return kernel.flyingTierCosts(
+      BASE,
+      stride,
+      device,
+      table.count,
+      promptTokens,
+      blockSize,
+      credit,
+      scale,
+      weights.host_cache_hit_weight,
+      weights.disk_cache_hit_weight,
+      requests,
+    );
   }
 
   #run(weights: CostWeights, table: CandidateTable, facts: CostFacts): number {

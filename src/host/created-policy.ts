@@ -50,8 +50,11 @@ function partsOf(created: unknown, label: string, commits: boolean): CreatedSele
     if (!isComponent(cost, 'linear-cost'))
       throw invalid(`create of ${label}: cost must be made with linearCost or timeCost`);
     const made = cost as LinearCost<Commitment>;
-    // One made with an older copy of the package says nothing of commitments.
-    const declared = Reflect.has(made, 'commits') ? made : { ...made, commits: [] };
+    // One made with an older copy of the package says nothing of commitments or of blocks in flight.
+    const declared =
+      Reflect.has(made, 'commits') && Reflect.has(made, 'inFlight')
+        ? made
+        : { ...made, commits: made.commits ?? [], inFlight: made.inFlight ?? false };
     if (!commits && declared.commits.length > 0) {
       throw invalid(
         `create of ${label} returned linearCostWithCopies without the commitment; declare commitments: ['kv-copy'], and commitsWhen where it depends`,

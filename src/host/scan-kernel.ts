@@ -27,6 +27,8 @@ type EvaluatedTimes = (
 export interface ScanKernel {
   readonly deviceCosts: Evaluated<[]>;
   readonly tierCosts: Evaluated<[hostWeight: number, diskWeight: number, requestWeight: number]>;
+  readonly flyingDeviceCosts: Evaluated<[]>;
+  readonly flyingTierCosts: Evaluated<[hostWeight: number, diskWeight: number, requestWeight: number]>;
   readonly decayedDeviceCosts: Evaluated<[decayWeight: number, requestBlocks: number]>;
   readonly decayedTierCosts: Evaluated<
     [
