@@ -134,13 +134,7 @@ export class CostScan {
    * @param more whether blocks on the host tier, or taints, count.
    * @returns whether all are finite; false also when their sum is not.
    */
-  evaluateTimes(
-    table: CandidateTable,
-    more: boolean,
-    from: number,
-    end: number,
-    lowest: LowestRow,
-  ): boolean {
+  evaluateTimes(table: CandidateTable, more: boolean, from: number, end: number, lowest: LowestRow): boolean {
     const kernel = this.#kernel;
     const stride = this.#stride;
     const device = stride * (table.hasTierMatches ? DEVICE : EFFECTIVE_OVERLAP);

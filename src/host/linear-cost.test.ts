@@ -259,7 +259,16 @@ describe('the declared cost', () => {
   it('undoes a taint with its opposite: multipliers of +w and −w are reciprocal', async () => {
     await fc.assert(
       fc.asyncProperty(fc.double({ min: -5, max: 5, noNaN: true }), async (sum) => {
-        const row = { device: 0, host: 0, disk: 0, flying: 0, available: true, prefill: 160, decode: 3, requests: 0 };
+        const row = {
+          device: 0,
+          host: 0,
+          disk: 0,
+          flying: 0,
+          available: true,
+          prefill: 160,
+          decode: 3,
+          requests: 0,
+        };
         const multiplier = (weights: number) => Math.exp(-Math.tanh(weights));
         const policy = await runtime(declared({ ...PLAIN }, false), 'aggregated');
         const taints = [multiplier(sum), multiplier(-sum), multiplier(0)];

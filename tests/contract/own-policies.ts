@@ -34,11 +34,7 @@ export const OWN_POLICY_RULES: ContractSection = {
       'expected-time-stated',
       'Where all times are stated nothing is learnt for it.',
       test(EXPECTED_TIME, 'pointsman-expected-time > asks nobody to learn what is stated'),
-      fault(
-        'src/plugin/time-cost.ts',
-        'if (Object.values(timing).includes(null)) inputs',
-        'inputs',
-      ),
+      fault('src/plugin/time-cost.ts', 'if (Object.values(timing).includes(null)) inputs', 'inputs'),
     ),
     rule(
       'tuned-cost-formula',
