@@ -57,7 +57,7 @@ export async function defaultSelections(workers: number): Promise<NamedSelection
   return cases;
 }
 
-/** Our own policies beside the default, as scorers over columns of the public contract. */
+/** Our own policies beside the default: costs declared on the public contract, as the default is. */
 export async function ownSelections(workers: number): Promise<NamedSelection[]> {
   const table = candidates(workers);
   const cases: NamedSelection[] = [];

@@ -3,6 +3,7 @@
 // last bit. Columns lie one `stride` after the other, in the order below, each with room for 8 rows more than are asked for.
 
 export { drawnRow, softmax } from './softmax';
+export { deviceTimes, hostTimes } from './time';
 
 const CACHED_TOKENS: usize = 0;
 const ACTIVE_PREFILL_TOKENS: usize = 1;
@@ -13,6 +14,7 @@ const DISK_BLOCKS: usize = 5;
 const LOAD_AVAILABLE: usize = 6;
 const ACTIVE_REQUESTS: usize = 7;
 const PREFERRED_TAINT_MULTIPLIER: usize = 8;
+const IN_FLIGHT_BLOCKS: usize = 11;
 
 /** Rows per turn of the loop. */
 const TURN: i32 = 8;
@@ -28,7 +30,7 @@ export function deviceCosts(
   creditWeight: f64,
   prefillScale: f64,
 ): i32 {
-  return scan(false, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale, 0, 0, 0, 0, 1);
+  return scan(false, false, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale, 0, 0, 0, 0, 1);
 }
 
 /** The same with blocks on all tiers, loads that may be unknown, requests and taints. */
@@ -46,7 +48,43 @@ export function tierCosts(
   requestWeight: f64,
 ): i32 {
   return scan(
-    true, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    true, false, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    hostWeight, diskWeight, requestWeight, 0, 1,
+  );
+}
+
+/** `deviceCosts` with blocks in flight counted as cached on the device. */
+export function flyingDeviceCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+): i32 {
+  return scan(
+    false, false, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale, 0, 0, 0, 0, 1,
+  );
+}
+
+/** `tierCosts` with blocks in flight counted as cached on the device. */
+export function flyingTierCosts(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  promptTokens: f64,
+  blockSize: f64,
+  creditWeight: f64,
+  prefillScale: f64,
+  hostWeight: f64,
+  diskWeight: f64,
+  requestWeight: f64,
+): i32 {
+  return scan(
+    true, false, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
     hostWeight, diskWeight, requestWeight, 0, 1,
   );
 }
@@ -65,7 +103,7 @@ export function decayedDeviceCosts(
   requestBlocks: f64,
 ): i32 {
   return scan(
-    false, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    false, true, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
     0, 0, 0, decayWeight, requestBlocks,
   );
 }
@@ -87,7 +125,7 @@ export function decayedTierCosts(
   requestBlocks: f64,
 ): i32 {
   return scan(
-    true, true, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
+    true, true, false, columns, stride, device, count, promptTokens, blockSize, creditWeight, prefillScale,
     hostWeight, diskWeight, requestWeight, decayWeight, requestBlocks,
   );
 }
@@ -100,6 +138,7 @@ export function decayedTierCosts(
 function scan(
   tiers: bool,
   decays: bool,
+  flying: bool,
   columns: usize,
   stride: usize,
   device: usize,
@@ -134,10 +173,10 @@ function scan(
   let at = columns;
   let row = 0;
   for (; row + TURN <= count; row += TURN) {
-    const a = pair(tiers, decays, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
-    const b = pair(tiers, decays, at + 16, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
-    const c = pair(tiers, decays, at + 32, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
-    const d = pair(tiers, decays, at + 48, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const a = pair(tiers, decays, flying, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const b = pair(tiers, decays, flying, at + 16, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const c = pair(tiers, decays, flying, at + 32, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const d = pair(tiers, decays, flying, at + 48, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
     v128.store(at + costs, a);
     v128.store(at + costs, b, 16);
     v128.store(at + costs, c, 32);
@@ -174,7 +213,7 @@ function scan(
   sums = f64x2.add(sums, more);
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
-    const last = pair(tiers, decays, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
+    const last = pair(tiers, decays, flying, at, stride, device, prompt, size, credit, scale, host, disk, requests, decay, asked, idlest);
     v128.store(at + costs, last);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
@@ -194,6 +233,7 @@ function scan(
 function pair(
   tiers: bool,
   decays: bool,
+  flying: bool,
   at: usize,
   stride: usize,
   device: usize,
@@ -215,10 +255,14 @@ function pair(
     const one = f64x2.splat(1);
     weight = f64x2.mul(creditWeight, f64x2.div(one, f64x2.add(one, f64x2.div(queued, requestBlocks))));
   }
-  let credit = f64x2.mul(weight, v128.load(at + device));
+  const onDevice = v128.load(at + device);
+  const held = flying ? f64x2.pmax(v128.load(at + stride * IN_FLIGHT_BLOCKS), onDevice) : onDevice;
+  let credit = f64x2.mul(weight, held);
   let tokens = f64x2.add(active, f64x2.pmax(v128.load(at + stride * CACHED_TOKENS), prompt));
   if (tiers) {
-    const onHost = f64x2.mul(hostWeight, v128.load(at + stride * HOST_BLOCKS));
+    let beyond = v128.load(at + stride * HOST_BLOCKS);
+    if (flying) beyond = f64x2.pmax(f64x2.sub(f64x2.add(onDevice, beyond), held), f64x2.splat(0));
+    const onHost = f64x2.mul(hostWeight, beyond);
     const onDisk = f64x2.mul(diskWeight, v128.load(at + stride * DISK_BLOCKS));
     credit = f64x2.add(f64x2.add(credit, onHost), onDisk);
     const known = f64x2.gt(v128.load(at + stride * LOAD_AVAILABLE), f64x2.splat(0));

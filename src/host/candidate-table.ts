@@ -17,7 +17,7 @@ export function createCandidateTable(capacity: number): CandidateTable {
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
     onCpu: new Float64Array(capacity),
-    ...createPhaseColumns(capacity),
+    timingKind: new Float64Array(capacity),
     averageOutputTokens: null,
     timings: [],
     hasCopies: false,
@@ -26,32 +26,16 @@ export function createCandidateTable(capacity: number): CandidateTable {
   };
 }
 
-/** What a table says of bookings. */
+/** What a table says of the phases of bookings. */
 export type PhaseTable = Pick<
   CandidateTable,
-  | 'inFlightBlocks'
   | 'prefillRequests'
   | 'prefillTokens'
   | 'prefillAttention'
   | 'prefillFrontMs'
   | 'decodeRequests'
   | 'bookedPromptTokens'
-  | 'timingKind'
 >;
-
-/** Columns about bookings for `capacity` rows, all 0. */
-export function createPhaseColumns(capacity: number): PhaseTable {
-  return {
-    inFlightBlocks: new Float64Array(capacity),
-    prefillRequests: new Float64Array(capacity),
-    prefillTokens: new Float64Array(capacity),
-    prefillAttention: new Float64Array(capacity),
-    prefillFrontMs: new Float64Array(capacity),
-    decodeRequests: new Float64Array(capacity),
-    bookedPromptTokens: new Float64Array(capacity),
-    timingKind: new Float64Array(capacity),
-  };
-}
 
 /** Gives a table room for `rows`; contents are lost when it grows. Returns whether its arrays were replaced. */
 export function growCandidateTable(table: CandidateTable, rows: number): boolean {

@@ -26,6 +26,7 @@ function fill(table: CandidateTable, seed: number, values: number): void {
     table.deviceBlocks[row] = number(400);
     table.hostBlocks[row] = table.hasLowerTierMatches ? number(90) : 0;
     table.diskBlocks[row] = table.hasLowerTierMatches ? number(70) : 0;
+    table.inFlightBlocks[row] = number(500);
     table.effectiveOverlapBlocks[row] = table.deviceBlocks[row]! + 0.75 * table.hostBlocks[row]!;
     table.cachedTokens[row] = Math.round(16 * table.effectiveOverlapBlocks[row]!);
     table.loadAvailable[row] = table.hasUnknownLoads ? rng.integer(2) : 1;
@@ -44,6 +45,7 @@ const weights: fc.Arbitrary<LinearCostWeights> = fc.record({
   decode_active_request_weight: weight,
   host_cache_hit_weight: weight,
   disk_cache_hit_weight: weight,
+  in_flight_blocks: fc.boolean(),
 });
 const scene = fc.record({
   rows: fc.integer({ min: SCAN_FROM, max: 90 }),

@@ -4,6 +4,7 @@ import type { CostFacts, CostWeights } from './linear-cost.ts';
 import { FRACTIONS } from './powers.ts';
 import type { LowestRow, RowChoice } from './row-choice.ts';
 import { loadScanKernel, type ScanInstance, type ScanKernel } from './scan-kernel.ts';
+import { TIME_TERMS } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
 
 /** From so many candidates on the scan is used; with fewer the plain loop is about as fast, see `bench/selection.ts`. */
@@ -22,6 +23,13 @@ const COLUMNS = [
   'preferredTaintMultiplier',
   'effectiveOverlapBlocks',
   'deviceBlocks',
+  'inFlightBlocks',
+  'prefillRequests',
+  'prefillTokens',
+  'prefillAttention',
+  'prefillFrontMs',
+  'decodeRequests',
+  'bookedPromptTokens',
 ] as const;
 const COSTS = COLUMNS.indexOf('costs');
 const EFFECTIVE_OVERLAP = COLUMNS.indexOf('effectiveOverlapBlocks');
@@ -29,15 +37,16 @@ const DEVICE = COLUMNS.indexOf('deviceBlocks');
 const WEIGHTS = COLUMNS.length;
 const MASSES = WEIGHTS + 1;
 
-/** The first bytes hold the sum of weights, then come powers, then the columns. */
-const TABLE = 64;
+/** The first bytes hold the sum of weights, then come terms of the cost in time, then powers, then the columns. */
+const TERMS = 64;
+const TABLE = 192;
 const BASE = TABLE + FRACTIONS.byteLength;
 /** Rows that the kernel may read and write behind the last. */
 const SPARE_ROWS = 8;
 /** Between columns, so that rows of different columns do not fall on the same lines of the cache. */
 const STAGGER_BYTES = 320;
 
-/** What the default cost reads and writes of a table. */
+/** What declared costs read and write of a table. */
 export type CostColumns = Pick<CandidateTable, (typeof COLUMNS)[number] | 'scan'>;
 
 /** Columns for `capacity` rows, all 0: in the memory of a scan where there are enough for one and the runtime has it. */
@@ -75,6 +84,13 @@ function columnsBy(
     preferredTaintMultiplier: column('preferredTaintMultiplier'),
     effectiveOverlapBlocks: column('effectiveOverlapBlocks'),
     deviceBlocks: column('deviceBlocks'),
+    inFlightBlocks: column('inFlightBlocks'),
+    prefillRequests: column('prefillRequests'),
+    prefillTokens: column('prefillTokens'),
+    prefillAttention: column('prefillAttention'),
+    prefillFrontMs: column('prefillFrontMs'),
+    decodeRequests: column('decodeRequests'),
+    bookedPromptTokens: column('bookedPromptTokens'),
     scan,
   };
 }
@@ -84,22 +100,51 @@ export class CostScan {
   readonly #kernel: ScanKernel;
   readonly #stride: number;
   readonly #sum: Float64Array;
+  /** Terms of the cost in time, for {@link evaluateTimes}. */
+  readonly timeTerms: Float64Array;
 
   constructor({ kernel, memory }: ScanInstance, stride: number) {
     this.#kernel = kernel;
     this.#stride = stride;
     this.#sum = new Float64Array(memory.buffer, 0, 1);
+    this.timeTerms = new Float64Array(memory.buffer, TERMS, TIME_TERMS);
     new Float64Array(memory.buffer, TABLE).set(FRACTIONS);
   }
 
   /**
-   * Writes the cost of every row to `table.costs`, where prompts are tracked, the cache counts, and so do taints.
+   * Writes the cost of every row to `table.costs`, where prompts are tracked, the cache counts, and so do taints. Blocks in flight count
+   * only without decay.
    * @returns whether all are finite; false also when their sum is not.
    */
-  evaluate(weights: CostWeights, table: CandidateTable, facts: CostFacts, lowest: LowestRow): boolean {
-    const code = this.#run(weights, table, facts);
+  evaluate(
+    weights: CostWeights,
+    inFlight: boolean,
+    table: CandidateTable,
+    facts: CostFacts,
+    lowest: LowestRow,
+  ): boolean {
+    const code = inFlight ? this.#runFlying(weights, table, facts) : this.#run(weights, table, facts);
     lowest.row = code >> 2;
     lowest.tied = (code & 2) !== 0;
+    return (code & 1) !== 0;
+  }
+
+  /**
+   * Writes the cost in time of rows `from` to `end` to `table.costs` by `timeTerms`, and takes over a row below the lowest so far.
+   * @param more whether blocks on the host tier, or taints, count.
+   * @returns whether all are finite; false also when their sum is not.
+   */
+  evaluateTimes(table: CandidateTable, more: boolean, from: number, end: number, lowest: LowestRow): boolean {
+    const kernel = this.#kernel;
+    const stride = this.#stride;
+    const device = stride * (table.hasTierMatches ? DEVICE : EFFECTIVE_OVERLAP);
+    const least = lowest.row < 0 ? Number.POSITIVE_INFINITY : table.costs[lowest.row]!;
+    const columns = BASE + 8 * from;
+    const code = more
+      ? kernel.hostTimes(columns, stride, device, end - from, TERMS, least)
+      : kernel.deviceTimes(columns, stride, device, end - from, TERMS, least);
+    if (code >= 0) lowest.row = from + (code >> 2);
+    if ((code & 2) !== 0) lowest.tied = true;
     return (code & 1) !== 0;
   }
 
@@ -113,6 +158,41 @@ export class CostScan {
     const ties = this.#kernel.softmax(costs, weights, masses, TABLE, 0, count, temperature);
     const row = this.#kernel.drawnRow(weights, masses, count, draw * this.#sum[0]!);
     return { row, ties, draw };
+  }
+
+  #runFlying(weights: CostWeights, table: CandidateTable, facts: CostFacts): number {
+    const kernel = this.#kernel;
+    const stride = this.#stride;
+    const device = stride * (table.hasTierMatches ? DEVICE : EFFECTIVE_OVERLAP);
+    const { promptTokens, blockSize } = facts;
+    const credit = weights.overlap_score_credit;
+    const scale = weights.prefill_load_scale;
+    const requests = weights.decode_active_request_weight;
+    if (!readsAllColumns(table, requests)) {
+      return kernel.flyingDeviceCosts(
+        BASE,
+        stride,
+        device,
+        table.count,
+        promptTokens,
+        blockSize,
+        credit,
+        scale,
+      );
+    }
+    return kernel.flyingTierCosts(
+      BASE,
+      stride,
+      device,
+      table.count,
+      promptTokens,
+      blockSize,
+      credit,
+      scale,
+      weights.host_cache_hit_weight,
+      weights.disk_cache_hit_weight,
+      requests,
+    );
   }
 
   #run(weights: CostWeights, table: CandidateTable, facts: CostFacts): number {

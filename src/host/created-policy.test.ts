@@ -58,7 +58,7 @@ describe('what create returns', () => {
       },
       ' returned an object that cannot be read',
     ],
-    ['a plain cost', { cost: {} }, ': cost must be made with linearCost'],
+    ['a plain cost', { cost: {} }, ': cost must be made with linearCost or timeCost'],
   ])('is refused with %s', async (_, made, text) => {
     await expect(decide(made)).rejects.toMatchObject({
       code: 'PM_PLUGIN_INVALID',

@@ -5,6 +5,7 @@ import {
   type Commitment,
   type LinearCost,
   PointsmanError,
+  type TimeCost,
   type WorkerFilter,
   type WorkerPicker,
   type WorkerScorer,
@@ -13,9 +14,12 @@ import { checkWorkerInputs } from './definition-check.ts';
 import type { PolicyParts } from './policy-components.ts';
 import { absorbPromise, describeValue } from './selection-errors.ts';
 
+/** A cost that a policy declares and the host evaluates. */
+export type DeclaredCost = LinearCost<Commitment> | TimeCost;
+
 /** A created worker-selection policy, taken apart. */
 export interface CreatedSelection extends PolicyParts {
-  readonly cost: LinearCost<Commitment> | null;
+  readonly cost: DeclaredCost | null;
   readonly dispose: () => unknown;
 }
 
@@ -40,11 +44,17 @@ function partsOf(created: unknown, label: string, commits: boolean): CreatedSele
         `create of ${label} returned cost together with scorers or a picker; a declared cost brings its own`,
       );
     }
+    if (isComponent(cost, 'time-cost')) {
+      return { filters, scorers, picker: null, cost: cost as TimeCost, commits, dispose };
+    }
     if (!isComponent(cost, 'linear-cost'))
-      throw invalid(`create of ${label}: cost must be made with linearCost`);
+      throw invalid(`create of ${label}: cost must be made with linearCost or timeCost`);
     const made = cost as LinearCost<Commitment>;
-    // One made with an older copy of the package says nothing of commitments.
-    const declared = Reflect.has(made, 'commits') ? made : { ...made, commits: [] };
+    // One made with an older copy of the package says nothing of commitments or of blocks in flight.
+    const declared =
+      Reflect.has(made, 'commits') && Reflect.has(made, 'inFlight')
+        ? made
+        : { ...made, commits: made.commits ?? [], inFlight: made.inFlight ?? false };
     if (!commits && declared.commits.length > 0) {
       throw invalid(
         `create of ${label} returned linearCostWithCopies without the commitment; declare commitments: ['kv-copy'], and commitsWhen where it depends`,

@@ -1,7 +1,7 @@
 // Runs plugins: loading, registry, per-role resolution, selection pipeline, hint stage.
 export type { GenerationHold } from './booking-hold.ts';
 export { builtinTypes } from './builtin-policies.ts';
-export { createCandidateTable, createPhaseColumns, type PhaseTable } from './candidate-table.ts';
+export { createCandidateTable, type PhaseTable } from './candidate-table.ts';
 export type {
   CheckedOverrides,
   Classification,

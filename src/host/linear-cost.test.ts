@@ -29,14 +29,16 @@ function plainFormula(weights: Weights, role: Role): WorkerSelectionPolicyDefini
     create: ({ rng }) => ({
       scorers: [
         scoreWorkers({
-          inputs: ['cache', 'load', 'preferred-taint'],
-          score({ count, cache, load, preferredTaintMultiplier }, costs, request) {
+          inputs: ['cache', 'load', 'in-flight-blocks', 'preferred-taint'],
+          score({ count, cache, inFlightBlocks, load, preferredTaintMultiplier }, costs, request) {
             const looks = weights.overlap_score_credit > 0;
             let least = Number.POSITIVE_INFINITY;
             for (let row = 0; row < count; row += 1) least = Math.min(least, load.activePrefillTokens[row]!);
             for (let row = 0; row < count; row += 1) {
               const cached = looks ? cache.cachedTokens[row]! : 0;
-              const device = (cache.hasTierMatches ? cache.deviceBlocks : cache.effectiveOverlapBlocks)[row]!;
+              const found = (cache.hasTierMatches ? cache.deviceBlocks : cache.effectiveOverlapBlocks)[row]!;
+              const device = weights.in_flight_blocks ? Math.max(found, inFlightBlocks[row]!) : found;
+              const host = Math.max(0, found + cache.hostBlocks[row]! - device);
               const queuedBlocks = Math.max(0, load.activePrefillTokens[row]! - least) / request.blockSize;
               const decay =
                 request.tracksPrefillTokens && weights.overlap_score_credit_decay > 0
@@ -44,7 +46,7 @@ function plainFormula(weights: Weights, role: Role): WorkerSelectionPolicyDefini
                   : 1;
               const credit = looks
                 ? weights.overlap_score_credit * decay * device +
-                  weights.host_cache_hit_weight * cache.hostBlocks[row]! +
+                  weights.host_cache_hit_weight * host +
                   weights.disk_cache_hit_weight * cache.diskBlocks[row]!
                 : 0;
               const requests = weights.decode_active_request_weight * load.activeRequests[row]!;
@@ -99,6 +101,7 @@ interface Row {
   readonly device: number;
   readonly host: number;
   readonly disk: number;
+  readonly flying: number;
   readonly available: boolean;
   readonly prefill: number;
   readonly decode: number;
@@ -119,6 +122,7 @@ function tableOf(rows: readonly Row[], hasTierMatches: boolean): CandidateTable 
     table.deviceBlocks[at] = row.device;
     table.hostBlocks[at] = row.host;
     table.diskBlocks[at] = row.disk;
+    table.inFlightBlocks[at] = row.flying;
     table.effectiveOverlapBlocks[at] = row.device + 0.75 * row.host + 0.25 * row.disk;
     table.cachedTokens[at] = Math.round(table.effectiveOverlapBlocks[at]! * 16);
     table.loadAvailable[at] = known;
@@ -136,6 +140,7 @@ const rowArbitrary: fc.Arbitrary<Row> = fc.record({
   device: blocks,
   host: blocks,
   disk: blocks,
+  flying: blocks,
   available: fc.boolean(),
   prefill: fc.nat({ max: 50_000 }),
   decode: fc.nat({ max: 5000 }),
@@ -149,6 +154,7 @@ const weightsArbitrary: fc.Arbitrary<Weights> = fc.record({
   decode_active_request_weight: weight,
   host_cache_hit_weight: weight,
   disk_cache_hit_weight: weight,
+  in_flight_blocks: fc.boolean(),
 });
 const roleArbitrary = fc.constantFrom<Role[]>('aggregated', 'prefill', 'decode');
 /** Rows as most fleets have them: loads known, nothing below the device tier, no taints asked for. */
@@ -253,7 +259,16 @@ describe('the declared cost', () => {
   it('undoes a taint with its opposite: multipliers of +w and −w are reciprocal', async () => {
     await fc.assert(
       fc.asyncProperty(fc.double({ min: -5, max: 5, noNaN: true }), async (sum) => {
-        const row = { device: 0, host: 0, disk: 0, available: true, prefill: 160, decode: 3, requests: 0 };
+        const row = {
+          device: 0,
+          host: 0,
+          disk: 0,
+          flying: 0,
+          available: true,
+          prefill: 160,
+          decode: 3,
+          requests: 0,
+        };
         const multiplier = (weights: number) => Math.exp(-Math.tanh(weights));
         const policy = await runtime(declared({ ...PLAIN }, false), 'aggregated');
         const taints = [multiplier(sum), multiplier(-sum), multiplier(0)];
@@ -286,4 +301,5 @@ const PLAIN: Weights = {
   decode_active_request_weight: 0,
   host_cache_hit_weight: 0.75,
   disk_cache_hit_weight: 0.25,
+  in_flight_blocks: false,
 };

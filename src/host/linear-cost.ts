@@ -45,12 +45,14 @@ export function evaluateLinearCost(
     facts.tracksPrefillTokens &&
     setting.taints &&
     weights.overlap_score_credit > 0;
-  if (usual && table.count >= SCAN_FROM && table.scan !== null && costs === table.costs) {
-    return table.scan.evaluate(weights, table, facts, lowest) || allFinite(costs, table.count);
+  const { inFlight } = cost;
+  const plain = inFlight && weights.overlap_score_credit_decay > 0;
+  if (usual && !plain && table.count >= SCAN_FROM && table.scan !== null && costs === table.costs) {
+    return table.scan.evaluate(weights, inFlight, table, facts, lowest) || allFinite(costs, table.count);
   }
   let sum: number;
-  if (!usual || weights.overlap_score_credit_decay > 0) {
-    sum = anyCosts(weights, setting, table, facts, costs, cost.commits.length > 0);
+  if (!usual || inFlight || weights.overlap_score_credit_decay > 0) {
+    sum = anyCosts(cost, setting, table, facts, costs);
     lowestRow(costs, table.count, lowest);
   } else if (readsAllColumns(table, weights.decode_active_request_weight)) {
     sum = tierCosts(weights, table, facts, costs, lowest);
@@ -62,12 +64,11 @@ export function evaluateLinearCost(
 
 /** The whole formula. Returns a number that is finite when all costs are and their sum does not overflow. */
 function anyCosts(
-  weights: CostWeights,
+  { commits, inFlight, weights }: LinearCost<Commitment>,
   setting: CostSetting,
   table: CandidateTable,
   facts: CostFacts,
   costs: Float64Array,
-  creditsCopies: boolean,
 ): number {
   const { count } = table;
   const creditWeight = weights.overlap_score_credit;
@@ -76,7 +77,7 @@ function anyCosts(
   const prefillScale = weights.prefill_load_scale;
   const requestWeight = weights.decode_active_request_weight;
   const decayWeight = weights.overlap_score_credit_decay;
-  const copyWeight = creditsCopies ? weights.shared_cache_multiplier : 0;
+  const copyWeight = commits.length > 0 ? weights.shared_cache_multiplier : 0;
   const { promptTokens, requestBlocks, blockSize, tracksPrefillTokens } = facts;
   // An undeclared cache does not exist for the formula, whatever the columns hold.
   const cache = creditWeight > 0;
@@ -87,7 +88,7 @@ function anyCosts(
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { cachedTokens, hostBlocks, diskBlocks, loadAvailable, activePrefillTokens, decodeCostBlocks } =
     table;
-  const { activeRequests, preferredTaintMultiplier, copyableBlocks } = table;
+  const { activeRequests, preferredTaintMultiplier, copyableBlocks, inFlightBlocks } = table;
   let sum = 0;
   for (let row = 0; row < count; row += 1) {
     let credit = 0;
@@ -96,8 +97,16 @@ function anyCosts(
       const decay = decays
         ? 1 / (1 + (decayWeight * ((activePrefillTokens[row]! - leastActive) / blockSize)) / requestBlocks)
         : 1;
-      credit =
-        creditWeight * decay * device[row]! + hostWeight * hostBlocks[row]! + diskWeight * diskBlocks[row]!;
+      const onDevice = device[row]!;
+      let held = onDevice;
+      let onHost = hostBlocks[row]!;
+      if (inFlight) {
+        held = inFlightBlocks[row]!;
+        if (held < onDevice) held = onDevice;
+        onHost = onDevice + onHost - held;
+        if (onHost < 0) onHost = 0;
+      }
+      credit = creditWeight * decay * held + hostWeight * onHost + diskWeight * diskBlocks[row]!;
       cached = cachedTokens[row]!;
     }
     if (copyWeight > 0) credit += copyWeight * copyableBlocks[row]!;

@@ -75,6 +75,8 @@ export function roleRuntimeOf(
 ): RoleRuntime {
   const { selection: prepared } = resolved;
   const { cost } = created.selection;
+  // The record takes costs apart by the weights of the plain default cost.
+  const costWeights = cost?.component === 'linear-cost' && !cost.inFlight ? cost.weights : null;
   const seed =
     cost?.seed == null
       ? deriveSeed(ports.seed, ...siteLabels(resolved, site), 'choice')
@@ -110,7 +112,7 @@ export function roleRuntimeOf(
     policy: { type: prepared.type, instance: resolved.instance, version: prepared.origin.version },
     needs: needsOf(created, ports.keeps),
     matchForHintsAlone: !selectionReadsMatch(created.selection),
-    costWeights: cost?.weights ?? null,
+    costWeights,
     select:
       guard === null
         ? select

@@ -14,10 +14,21 @@ type Evaluated<More extends unknown[]> = (
   ...more: More
 ) => number;
 
+type EvaluatedTimes = (
+  columns: number,
+  stride: number,
+  device: number,
+  count: number,
+  terms: number,
+  least: number,
+) => number;
+
 /** Exports of wasm/scan.ts; positions are byte offsets into its memory. */
 export interface ScanKernel {
   readonly deviceCosts: Evaluated<[]>;
   readonly tierCosts: Evaluated<[hostWeight: number, diskWeight: number, requestWeight: number]>;
+  readonly flyingDeviceCosts: Evaluated<[]>;
+  readonly flyingTierCosts: Evaluated<[hostWeight: number, diskWeight: number, requestWeight: number]>;
   readonly decayedDeviceCosts: Evaluated<[decayWeight: number, requestBlocks: number]>;
   readonly decayedTierCosts: Evaluated<
     [
@@ -28,6 +39,8 @@ export interface ScanKernel {
       requestBlocks: number,
     ]
   >;
+  readonly deviceTimes: EvaluatedTimes;
+  readonly hostTimes: EvaluatedTimes;
   softmax(
     costs: number,
     weights: number,

@@ -15,6 +15,7 @@ import {
   pickWorker,
   scoreEachWorker,
   scoreWorkers,
+  timeCost,
   type WorkerSelectionPolicy,
 } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
@@ -105,6 +106,7 @@ describe('a selection allocates nothing per candidate', () => {
       () => ({ cost: linearCostWithCopies({ shared_cache_multiplier: 0.5 }) }),
     ],
     ['a declared cost that samples', () => ({ cost: linearCost({ router_temperature: 0.5 }) })],
+    ['a declared cost in time', () => ({ cost: timeCost() })],
     ['a declared cost behind a filter', () => ({ filters: [keepHalf], cost: linearCost() })],
     ['three batch scorers', () => ({ scorers: [batch, batch, batch], picker: pickLowestCost(rng) })],
     ['a callback per worker', () => ({ scorers: [each], picker: pickLowestCost(rng) })],

@@ -1,8 +1,6 @@
 // Filters → scorers → picker over one decision's candidates. Holds only scratch space between calls: a throw leaves nothing behind.
 // A declared cost without filters is evaluated on the caller's columns; everything else works on a compacted copy.
 import type {
-  Commitment,
-  LinearCost,
   Logger,
   PointsmanError,
   Rng,
@@ -12,11 +10,13 @@ import type {
   WorkerTarget,
 } from '../plugin/index.ts';
 import { CompactCandidates } from './compact-candidates.ts';
+import type { DeclaredCost } from './created-policy.ts';
 import { frozenSession } from './frozen-session.ts';
 import { type CostSetting, evaluateLinearCost } from './linear-cost.ts';
 import { PolicyComponents, type PolicyParts } from './policy-components.ts';
 import { breakTies, chooseFromTable, chooseSampled, firstLowest, type RowChoice } from './row-choice.ts';
 import { allFiltered, noEndpoints, nonFiniteCost, type PolicySite } from './selection-errors.ts';
+import { evaluateTimeCost } from './time-cost.ts';
 import type { CandidateTable, SelectionFacts, SelectionPick } from './types.ts';
 
 /** A policy taken apart, as the pipeline runs it. */
@@ -25,7 +25,7 @@ export interface PipelineParts extends PolicyParts {
   readonly policy: string;
   readonly role: Role;
   readonly exclusiveAffinity: boolean;
-  readonly cost: LinearCost<Commitment> | null;
+  readonly cost: DeclaredCost | null;
   /** For ties and sampling of a declared cost. */
   readonly rng: Rng;
   readonly log: Logger;
@@ -37,7 +37,7 @@ export class SelectionPipeline {
   readonly #site: PolicySite;
   readonly #components: PolicyComponents;
   /** The declared cost where no filter comes before it. */
-  readonly #plainCost: LinearCost<Commitment> | null;
+  readonly #plainCost: DeclaredCost | null;
   readonly #setting: CostSetting;
   readonly #pinnedSetting: CostSetting;
   /** The cheapest row of the last evaluation. */
@@ -78,10 +78,14 @@ export class SelectionPipeline {
   }
 
   /** Among all rows by the declared cost. */
-  #selectByCost(cost: LinearCost<Commitment>, table: CandidateTable, facts: SelectionFacts): SelectionPick {
+  #selectByCost(cost: DeclaredCost, table: CandidateTable, facts: SelectionFacts): SelectionPick {
     const { costs } = table;
     const lowest = this.#lowest;
-    if (!evaluateLinearCost(cost, this.#setting, table, facts, costs, lowest)) throw this.#notFinite(costs);
+    const finite =
+      cost.component === 'linear-cost'
+        ? evaluateLinearCost(cost, this.#setting, table, facts, costs, lowest)
+        : evaluateTimeCost(cost, true, table, facts, costs, lowest);
+    if (!finite) throw this.#notFinite(costs);
     const temperature = facts.temperatureOverride ?? cost.weights.router_temperature;
     if (temperature !== 0 || lowest.tied) return this.#selectByChance(cost, table, temperature);
     const { row } = lowest;
@@ -91,7 +95,7 @@ export class SelectionPipeline {
   }
 
   /** By costs just evaluated of which several are the lowest, or that are sampled. */
-  #selectByChance(cost: LinearCost<Commitment>, table: CandidateTable, temperature: number): SelectionPick {
+  #selectByChance(cost: DeclaredCost, table: CandidateTable, temperature: number): SelectionPick {
     const { costs, count } = table;
     if (this.#scratch.length < count) this.#scratch = new Float64Array(2 * count);
     const { rng } = this.#parts;
@@ -206,14 +210,18 @@ export class SelectionPipeline {
   }
 
   #evaluate(
-    cost: LinearCost<Commitment>,
+    cost: DeclaredCost,
     table: CandidateTable,
     facts: SelectionFacts,
     costs: Float64Array,
     pinned: boolean,
   ): void {
     const setting = pinned ? this.#pinnedSetting : this.#setting;
-    if (!evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)) throw this.#notFinite(costs);
+    const finite =
+      cost.component === 'linear-cost'
+        ? evaluateLinearCost(cost, setting, table, facts, costs, this.#lowest)
+        : evaluateTimeCost(cost, setting.taints, table, facts, costs, this.#lowest);
+    if (!finite) throw this.#notFinite(costs);
   }
 
   #notFinite(costs: Float64Array): PointsmanError {

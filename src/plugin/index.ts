@@ -108,6 +108,14 @@ export type {
   StorageTier,
 } from './session-lineage.ts';
 export {
+  type StatedTiming,
+  TIME_COST_DEFAULTS,
+  type TimeCost,
+  type TimeCostOptions,
+  type TimeCostWeight,
+  timeCost,
+} from './time-cost.ts';
+export {
   type Candidate,
   type CandidateFor,
   type Candidates,

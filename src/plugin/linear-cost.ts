@@ -21,6 +21,11 @@ export interface LinearCostWeights {
   readonly shared_cache_multiplier?: number;
   /** 0 = lowest cost, ties at random; above = softmax over range-normalised costs. Default 0. */
   readonly router_temperature?: number;
+  /**
+   * Whether blocks that bookings of a candidate hold, computed there or about to be, count as cached on its device; default false.
+   * Where they reach into blocks of the host tier, these count once.
+   */
+  readonly in_flight_blocks?: boolean | undefined;
   /** Seed of ties and sampling, a u64; without it the host's own. */
   readonly seed?: number | bigint | undefined;
 }
@@ -30,6 +35,8 @@ export interface LinearCost<out C extends Commitment = never> {
   readonly component: 'linear-cost';
   readonly inputs: readonly WorkerInput[];
   readonly weights: Readonly<Record<LinearCostWeight, number>>;
+  /** Whether blocks in flight count. */
+  readonly inFlight: boolean;
   readonly seed: number | bigint | null;
   readonly commits: readonly C[];
 }
@@ -71,10 +78,14 @@ export function linearCost(options: LinearCostWeights = {}): LinearCost {
   }
   const inputs: WorkerInput[] = ['load', 'preferred-taint'];
   if (weights.overlap_score_credit > 0) inputs.unshift('cache');
+  // Without credit for the device nothing is to be had from them.
+  const inFlight = options.in_flight_blocks === true && weights.overlap_score_credit > 0;
+  if (inFlight) inputs.push('in-flight-blocks');
   return Object.freeze({
     component: 'linear-cost',
     inputs: Object.freeze(inputs),
     weights: Object.freeze(weights),
+    inFlight,
     seed: options.seed ?? null,
     commits: [],
   });

@@ -11,6 +11,7 @@ import {
 } from './define.ts';
 import type { LinearCost } from './linear-cost.ts';
 import type { NoParameters, ParameterSchema } from './schema.ts';
+import type { TimeCost } from './time-cost.ts';
 import type { WorkerFilter, WorkerPicker, WorkerScorer } from './worker-components.ts';
 
 /** What `create` returns: filters, scorers and one picker, or filters and a declared cost, which brings its own picker. */
@@ -24,7 +25,7 @@ export type WorkerSelectionPolicy<C extends Commitment = never> =
     }
   | {
       readonly filters?: readonly WorkerFilter[];
-      readonly cost: LinearCost<C>;
+      readonly cost: LinearCost<C> | TimeCost;
       readonly scorers?: never;
       readonly picker?: never;
       dispose?(): void | Promise<void>;

@@ -1,7 +1,7 @@
 // The columns of one decision: eligible candidates with what the index found and the load they carry. One table is reused by
 // every decision; columns only ever grow.
 import type { PartitionCandidates } from '../fleet/index.ts';
-import { type CandidateTable, createCostColumns, createPhaseColumns } from '../host/index.ts';
+import { type CandidateTable, createCostColumns } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
 import type { WorkerTiming } from '../plugin/index.ts';
 import type { SlotLoads } from './slot-loads.ts';
@@ -171,7 +171,7 @@ export class CandidateColumns implements PlacementTable {
     this.loadAvailable.fill(1);
     this.occupancy = new Float64Array(length);
     this.onCpu = new Float64Array(length);
-    Object.assign(this, createPhaseColumns(length));
+    this.timingKind = new Float64Array(length);
     this.copyableBlocks = new Float64Array(length);
     this.sourcePrefixBlocks = new Float64Array(length);
     this.activeDecodeBlocks = new Float64Array(length);

@@ -15,9 +15,9 @@ export const OWN_POLICY_RULES: ContractSection = {
         'pointsman-expected-time > costs what the formula says with half of it on the device',
       ),
       fault(
-        'src/policies/pointsman-expected-time/expected-time.ts',
-        'const cached = held * blockSize;',
-        'const cached = 0;',
+        'src/host/time-rows.ts',
+        'let computing = full - held * (block + pairs * held);',
+        'let computing = full;',
       ),
     ),
     rule(
@@ -25,20 +25,16 @@ export const OWN_POLICY_RULES: ContractSection = {
       'It never costs more with more cached or in flight, or with less booked.',
       test(EXPECTED_TIME, 'the expected time > is never longer with one decode less'),
       fault(
-        'src/policies/pointsman-expected-time/expected-time.ts',
-        'prefill_weight + interference_weight * decodeRequests[row]!',
-        'prefill_weight - interference_weight * decodeRequests[row]!',
+        'src/host/time-rows.ts',
+        'prefill + decodes * decodeRequests[row]!',
+        'prefill - decodes * decodeRequests[row]!',
       ),
     ),
     rule(
       'expected-time-stated',
       'Where all times are stated nothing is learnt for it.',
       test(EXPECTED_TIME, 'pointsman-expected-time > asks nobody to learn what is stated'),
-      fault(
-        'src/policies/pointsman-expected-time/policy.ts',
-        'if (statesAll(parameters.timing)) {',
-        'if (!statesAll(parameters.timing)) {',
-      ),
+      fault('src/plugin/time-cost.ts', 'if (Object.values(timing).includes(null)) inputs', 'inputs'),
     ),
     rule(
       'tuned-cost-formula',
@@ -49,8 +45,8 @@ export const OWN_POLICY_RULES: ContractSection = {
       ),
       fault(
         'src/policies/pointsman-tuned-cost/policy.ts',
-        'let device = inFlightBlocks[row]!;',
-        'let device = 0;',
+        'in_flight_blocks: true',
+        'in_flight_blocks: false',
       ),
     ),
   ],

@@ -241,7 +241,7 @@ export const KVCR_RULES: ContractSection = {
       ),
       fault(
         'src/host/linear-cost.ts',
-        'const copyWeight = creditsCopies ? weights.shared_cache_multiplier : 0;',
+        'const copyWeight = commits.length > 0 ? weights.shared_cache_multiplier : 0;',
         'const copyWeight = weights.shared_cache_multiplier;',
       ),
     ),

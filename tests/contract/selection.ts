@@ -86,6 +86,15 @@ export const COMPONENT_RULES: ContractSection = {
       ),
     ),
     rule(
+      'select-time-cost',
+      '`timeCost` is the cost in time, declared: the host evaluates it, and it equals the formula of `pointsman-expected-time` to a share of 1e-12 of what the row costs with nothing cached.',
+      test(
+        'src/host/time-cost.test.ts',
+        'the declared cost in time > equals the plain formula, directly and through the filtering path, with the same choice',
+      ),
+      fault('src/host/time-rows.ts', 'if (computing < floor) computing = floor;', ''),
+    ),
+    rule(
       'select-answers-type',
       'The compiler holds filters to true or false, scorers to returning nothing, pickers to a row.',
       types('worker-selection components > return what their contract says'),

@@ -1,5 +1,6 @@
 // Parameters of the cost in time.
 import { z } from 'zod';
+import { TIME_COST_DEFAULTS } from '../../plugin/index.ts';
 
 const factor = z.number().min(0).max(1e6);
 const positive = z.number().positive().max(1e9);
@@ -11,20 +12,14 @@ const timing = z.strictObject({
   decode_fill_ms: factor.optional(),
 });
 
-/** Times that an operator states; the others are learnt. */
-export type StatedTiming = z.infer<typeof timing>;
-
 /** The parameters with their defaults. */
 export const expectedTimeParameters = z.strictObject({
-  prefill_weight: factor.default(4),
-  interference_weight: factor.default(0.03),
-  decode_weight: factor.default(0.1),
-  default_output_tokens: z.int().min(1).max(1e9).default(256),
-  kv_reference_tokens: positive.default(1_048_576),
+  prefill_weight: factor.default(TIME_COST_DEFAULTS.prefill_weight),
+  interference_weight: factor.default(TIME_COST_DEFAULTS.interference_weight),
+  decode_weight: factor.default(TIME_COST_DEFAULTS.decode_weight),
+  default_output_tokens: z.int().min(1).max(1e9).default(TIME_COST_DEFAULTS.default_output_tokens),
+  kv_reference_tokens: positive.default(TIME_COST_DEFAULTS.kv_reference_tokens),
   timing: timing.default({}),
-  kv_bytes_per_token: positive.default(131_072),
-  host_gbps: positive.default(200),
+  kv_bytes_per_token: positive.default(TIME_COST_DEFAULTS.kv_bytes_per_token),
+  host_gbps: positive.default(TIME_COST_DEFAULTS.host_gbps),
 });
-
-/** Parsed parameters. */
-export type ExpectedTimeParameters = z.infer<typeof expectedTimeParameters>;
