@@ -10,6 +10,7 @@ const copy = {
   additionalBlocks: 1,
   controlEndpoint: 'tcp://127.0.0.1:1',
   blockHashes: BigUint64Array.of(1n, 2n ** 64n - 1n),
+  link: { latencyMs: 3, blockMs: 0.5, confidence: 0.25 },
 };
 const CALL: ToThread = {
   kind: 'call',

@@ -33,6 +33,7 @@ const copy = z.strictObject({
   additionalBlocks: count,
   controlEndpoint: z.string(),
   blockHashes: hashes,
+  link: z.strictObject({ latencyMs: count, blockMs: count, confidence: count }).nullable(),
 });
 
 const copyLocations = z.strictObject({
