@@ -91,6 +91,10 @@ const context = z.strictObject({
       kvReferenceTokens: count,
       prefillConfidence: count,
       decodeConfidence: count,
+      prefillObservations: count,
+      decodeObservations: count,
+      prefillError: count,
+      decodeError: count,
     })
     .nullable()
     .optional(),
