@@ -60,6 +60,8 @@ const EXPECTED_SETTINGS = [
     interference_weight: [0, 0.015, 0.03, 0.06],
     decode_weight: [0.1],
   }),
+  ...product({ prefill_weight: [4], interference_weight: [0.02, 0.03], decode_weight: [0.05] }),
+  ...product({ prefill_weight: [4], interference_weight: [0.02], decode_weight: [0.1] }),
   ...product({ prefill_weight: [4], interference_weight: [0.03], decode_weight: [0, 0.3] }),
 ];
 const TUNED_SETTINGS = product({ prefill_load_scale: [4, 8, 16], overlap_score_credit: [1, 2, 4, 8] });

@@ -123,6 +123,7 @@ export const ROUTER: RouterConfig['router'] = {
   trackOutputBlocks: false,
   prefillLoadModel: 'none',
   engineLoad: 'observe',
+  timingProfile: [],
   seed: 1,
   enableSessionPrefixIndex: true,
   sessionAffinity: { mode: 'off', ttlMs: 300_000, groupsSubagents: true, maxSessions: 65_536 },

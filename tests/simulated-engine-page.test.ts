@@ -22,6 +22,14 @@ test('the outcomes on the page are read', () => {
   expect(
     DIALECTS.get('sim')?.outcomes({ 'x-kv-hint-outcomes': outcomes.trim() }, engineRequestFixture()),
   ).toEqual([
-    { actionId: 'a1', outcome: 'accepted', reason: null, blocksAsked: 96, blocksDone: 96, bytes: 201326592 },
+    {
+      actionId: 'a1',
+      outcome: 'accepted',
+      reason: null,
+      blocksAsked: 96,
+      blocksDone: 96,
+      bytes: 201326592,
+      ms: 12.4,
+    },
   ]);
 });

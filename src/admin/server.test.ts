@@ -40,6 +40,7 @@ const record = (id: string, request: string): DecisionRecord => ({
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'none', version: 0, per_worker_age_ms: {}, stale_workers: [] },
   parity: null,
+  timing: null,
   candidates_total: 0,
   candidates: [],
   pick: { worker_id: 1n, dp_rank: 0, by: 'policy', ties: 1, random_draw: null, temperature: 0 },

@@ -104,6 +104,8 @@ function adminRoutes(options: AdminOptions, streams: EventStreams | null): Recor
     '/plugins': () => json(200, options.plugins()),
     '/config': () => json(200, options.config()),
   };
+  const { timingProfile } = options;
+  if (timingProfile !== undefined) routes['/timing_profile'] = () => json(200, timingProfile());
   const { busyThresholds } = options;
   if (busyThresholds !== undefined) {
     routes['/busy_threshold'] = () => json(200, { thresholds: busyThresholds.list() });

@@ -39,6 +39,8 @@ export interface AdminOptions {
     /** Takes a change, from the next decision on; the model as `list` shows it. Null = there is no such model. */
     change(change: ThresholdChange): unknown;
   };
+  /** What was learnt of how long workers take, in the form of a timing profile; absent: `/timing_profile` does not exist. */
+  timingProfile?(): unknown;
   /** Absent: `/events` does not exist. */
   readonly events?: AdminEvents;
   /** Addresses to show on the plain page, by name. */

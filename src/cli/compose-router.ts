@@ -24,12 +24,13 @@ import {
 } from '../kv/index.ts';
 import { DecisionRing, type Metrics } from '../observe/index.ts';
 import type { ParityMonitor } from '../parity/index.ts';
-import { type Clock, type Logger, linearCost, NO_LOG, seededRng } from '../plugin/index.ts';
+import { type Clock, type Logger, NO_LOG, seededRng } from '../plugin/index.ts';
 import { type ChoosingRoad, createDisaggregatedRoad, type RoadDeps } from '../road/index.ts';
-import { DefaultChoice, Scheduler, SessionAffinity, throughputModel } from '../scheduling/index.ts';
+import { Scheduler, SessionAffinity, throughputModel } from '../scheduling/index.ts';
 import { ApproximateRanks } from './approximate-ranks.ts';
 import { BusySettings } from './busy-settings.ts';
 import { createIndex, showTiers } from './create-index.ts';
+import { defaultChoice } from './default-choice.ts';
 import { endpointOf } from './event-subscriptions.ts';
 import { eventsInto } from './events-into.ts';
 import { followFleet } from './follow-fleet.ts';
@@ -168,6 +169,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     metrics,
   });
   scheduler.engineLoads.blends = router.engineLoad === 'blend';
+  scheduler.timings.setProfile(router.timingProfile);
   const affinity = new SessionAffinity({ clock, metrics }, router.sessionAffinity);
   const busy = new BusySettings({ fleet, scheduler, blockSizes, metrics, log }, config);
   const decisions =
@@ -318,6 +320,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const { hostCacheHitWeight, diskCacheHitWeight, trackOutputBlocks: tracksOutputBlocks } = next.router;
       const fallback = defaultChoice(next, host.seed);
       scheduler.reconfigure({ fallback, hostCacheHitWeight, diskCacheHitWeight, tracksOutputBlocks });
+      scheduler.timings.setProfile(next.router.timingProfile);
       scheduler.engineLoads.blends = next.router.engineLoad === 'blend';
       busy.follow(next);
       road.setQueues(queueSettingsOf(next));
@@ -326,20 +329,6 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     },
     close,
   };
-}
-
-function defaultChoice(config: RouterConfig, seed: number): DefaultChoice {
-  const { router } = config;
-  const cost = linearCost({
-    overlap_score_credit: router.overlapScoreCredit,
-    overlap_score_credit_decay: router.overlapScoreCreditDecay,
-    prefill_load_scale: router.prefillLoadScale,
-    decode_active_request_weight: router.decodeActiveRequestWeight,
-    host_cache_hit_weight: router.hostCacheHitWeight,
-    disk_cache_hit_weight: router.diskCacheHitWeight,
-    router_temperature: router.routerTemperature,
-  });
-  return new DefaultChoice(cost, seededRng(seed));
 }
 
 /** First 8 hex digits of XXH3 with a seed that only this process knows: tells sessions apart without naming them. */

@@ -1,6 +1,6 @@
 // The admin API of a running router: what it answers is looked up in the router's parts.
 import { type AdminServer, createAdminServer } from '../admin/index.ts';
-import { configForDisplay, type RouterConfig } from '../config/index.ts';
+import { configForDisplay, type RouterConfig, writtenTimingProfile } from '../config/index.ts';
 import { NO_DECISIONS, type Readiness, type ScrapableMetrics } from '../observe/index.ts';
 import { type Logger, PointsmanError } from '../plugin/index.ts';
 import { adminFeed } from './admin-feed.ts';
@@ -37,6 +37,7 @@ export function startAdmin(
     plugins: () => pluginsStatus(core.host, reload.last),
     reload: () => reload.request('command'),
     busyThresholds: core.busy,
+    timingProfile: () => writtenTimingProfile(core.scheduler.timings.profile()),
     config: () => configForDisplay(reload.config),
     ready: readiness,
     events: adminFeed(core.fleet, core.decisions),

@@ -12,6 +12,7 @@ import type { FileValue } from './schema.ts';
 import { MAX_WAIT_MS } from './schema-selection.ts';
 import { buildSessionAffinity } from './session-affinity.ts';
 import type { SglangSettings } from './sglang-settings.ts';
+import type { StatedKind } from './timing-profile.ts';
 import type { ClassifierEntry, ConfigPath, HintEntry, RoleSelectionEntry, RouterConfig } from './types.ts';
 
 /** Secrets that were read while building. */
@@ -40,7 +41,12 @@ function buildSelectionService(
 }
 
 /** Builds the configuration of a file that passed the schema. `folder` is where relative paths start. */
-export function buildConfig(file: FileValue, folder: string, secrets: ReadSecrets): RouterConfig {
+export function buildConfig(
+  file: FileValue,
+  folder: string,
+  secrets: ReadSecrets,
+  timingProfile: readonly StatedKind[],
+): RouterConfig {
   const { limits, router, containment } = file;
   const models = new Map(
     Object.entries(file.models).map(([name, value]) => [
@@ -97,6 +103,7 @@ export function buildConfig(file: FileValue, folder: string, secrets: ReadSecret
       trackOutputBlocks: router.router_track_output_blocks,
       prefillLoadModel: router.router_prefill_load_model,
       engineLoad: router.engine_load,
+      timingProfile,
       seed: router.seed,
       enableSessionPrefixIndex: router.enable_session_prefix_index,
       sessionAffinity: buildSessionAffinity(router.session_affinity),

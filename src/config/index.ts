@@ -37,6 +37,7 @@ export { SELECTION_SERVICE_DEFAULTS } from './selection-service.ts';
 export type { SessionAffinitySettings } from './session-affinity.ts';
 export type { SglangSettings } from './sglang-settings.ts';
 export { renderPath } from './text-source.ts';
+export { type StatedKind, writtenTimingProfile } from './timing-profile.ts';
 export type {
   ClassifierEntry,
   ConfigPath,

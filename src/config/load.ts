@@ -12,6 +12,7 @@ import { joinPolicyFile } from './policy-file.ts';
 import { type FileValue, fileSchema } from './schema.ts';
 import { type ConfigSurroundings, readSecret } from './secrets.ts';
 import { TextSource } from './text-source.ts';
+import { parseTimingProfile, type StatedKind } from './timing-profile.ts';
 import { TwoSources } from './two-sources.ts';
 import type { ConfigPath, ConfigProblem, LoadedConfig } from './types.ts';
 import { describeValue, isRecord } from './values.ts';
@@ -83,6 +84,7 @@ function parseFiles(
     problems.push(...spelledTwice(value, source));
   }
   const { folder } = main.source;
+  const profile = timingProfileOf(value, main, surroundings);
   const secrets = readSecrets(value, folder, surroundings, (problem) => problems.push(problem));
   if (problems.length > 0) throw new ConfigError(source, source.inOrder(problems).slice(0, MAX_PROBLEMS));
   const warnings = [
@@ -91,10 +93,10 @@ function parseFiles(
     ...(joined?.warnings ?? []),
   ];
   return {
-    config: buildConfig(value, folder, secrets),
+    config: buildConfig(value, folder, secrets, profile?.kinds ?? []),
     source,
     warnings: source.inOrder(warnings),
-    files: policy === null ? [] : [resolve(policy.source.file)],
+    files: [policy?.source.file ?? [], profile?.file ?? []].flat().map((file) => resolve(file)),
     namedPolicyFile: namedPolicyFile(main),
   };
 }
@@ -121,6 +123,35 @@ function policyOf(
   return new TextFile(text, isAbsolute(named) ? named : join(dirname(file), named));
 }
 
+/** The timing profile, if one is named; a broken or missing one is the whole answer. */
+function timingProfileOf(
+  { router: { timing_profile: named } }: FileValue,
+  main: TextFile,
+  surroundings: ConfigSurroundings,
+): { readonly file: string; readonly kinds: readonly StatedKind[] } | null {
+  if (named === null) return null;
+  const { folder, file } = main.source;
+  let text: string;
+  try {
+    text = surroundings.readFile(resolve(folder, named));
+  } catch (thrown) {
+    const message = `the timing profile ${named} cannot be read: ${systemReason(thrown)}`;
+    throw new ConfigError(main.source, [
+      error('PM_CONFIG_UNREADABLE', ['router', 'timing_profile'], message),
+    ]);
+  }
+  const profile = new TextFile(
+    text,
+    isAbsolute(named) ? named : join(dirname(file), named),
+    'timing profile',
+  );
+  const parsed = parseTimingProfile(profile.written);
+  if ('problems' in parsed) {
+    throw new ConfigError(profile.source, profile.source.inOrder(parsed.problems).slice(0, MAX_PROBLEMS));
+  }
+  return { file: profile.source.file, kinds: parsed.kinds };
+}
+
 function namedPolicyFile({ written }: TextFile): string | null {
   const named = written.router_policy_config;
   return typeof named === 'string' && named !== '' ? named : null;
@@ -133,7 +164,7 @@ class TextFile {
   readonly source: TextSource;
 
   /** @throws ConfigError when it is none */
-  constructor(text: string, file: string) {
+  constructor(text: string, file: string, what = 'policy file') {
     const folder = dirname(resolve(file));
     if (text.length > MAX_CONFIG_BYTES) {
       const message = `has ${text.length} characters; at most ${MAX_CONFIG_BYTES} are read`;
@@ -145,7 +176,7 @@ class TextFile {
     if (document.problems.length > 0) throw new ConfigError(this.source, document.problems);
     const written = document.value ?? {};
     if (!isRecord(written)) {
-      const message = `the policy file must be a YAML mapping, found ${describeValue(written)}`;
+      const message = `the ${what} must be a YAML mapping, found ${describeValue(written)}`;
       throw new ConfigError(this.source, [error('PM_CONFIG_VALUE', [], message)]);
     }
     this.written = written;

@@ -124,6 +124,7 @@ export const fileSchema = mapping({
     router_track_output_blocks: or(flag(), false),
     router_prefill_load_model: or(word(['none', 'throughput']), 'none'),
     engine_load: or(word(['observe', 'blend']), 'observe'),
+    timing_profile: orNull(text('the path of a timing profile')),
     seed: or(whole(0), 0),
     enable_session_prefix_index: or(flag(), true),
     session_affinity: sessionAffinityKeys(),

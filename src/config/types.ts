@@ -8,6 +8,7 @@ import type { DisaggregationSettings } from './disaggregation.ts';
 import type { ModelConfig, WorkerConfig } from './fleet-types.ts';
 import type { QueuePolicy, QueueProfileSettings } from './queue-settings.ts';
 import type { SessionAffinitySettings } from './session-affinity.ts';
+import type { StatedKind } from './timing-profile.ts';
 
 /** Path into the YAML document, for example ['worker_selection', 'decode', 'hints', 0, 'type']. */
 export type ConfigPath = readonly (string | number)[];
@@ -139,6 +140,8 @@ export interface RouterSettings {
   /** Whether load that engines report counts in decisions. */
   readonly engineLoad: 'observe' | 'blend';
   /** 0 = from the system. */
+  /** Times stated of kinds of workers; empty = all are learnt from where learning starts. */
+  readonly timingProfile: readonly StatedKind[];
   readonly seed: number;
   readonly enableSessionPrefixIndex: boolean;
   readonly sessionAffinity: SessionAffinitySettings;

@@ -122,7 +122,7 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
     TEXT,
   ],
   [
-    /aliases\[|taints\[|topology\.|api_keys\[0\]\.models\[|\.otlp$|^router_policy_config$|^snapshot\.path$|^plugins\[/,
+    /aliases\[|taints\[|topology\.|api_keys\[0\]\.models\[|\.otlp$|^router_policy_config$|^router\.timing_profile$|^snapshot\.path$|^plugins\[/,
     TEXT,
   ],
   [/default_policy_family$/, TEXT],

@@ -64,6 +64,8 @@ export interface ReportedHintOutcome {
   readonly blocksAsked: number | null;
   readonly blocksDone: number | null;
   readonly bytes: number | null;
+  /** How long it took; null or absent = not reported. */
+  readonly ms?: number | null;
 }
 
 /** What the engine said it did, at the end; null fields were not reported. */

@@ -90,6 +90,7 @@ describe('the best source', () => {
     const copy = locations([peer(1n, 2, { host: 1 }), peer(2n, 5), peer(3n, 7)]).bestSource(1);
     expect(copy).toEqual({
       source: { workerId: 3n, rank: 0 },
+      link: null,
       prefixBlocks: 7,
       additionalBlocks: 4,
       controlEndpoint: 'tcp://w3:0',

@@ -225,7 +225,7 @@ export class BookingCopyLocations implements KvCopyLocations {
 
   /** A copy of what the source holds, or null when fewer than `needed` of its hashes are known: the list ends at the first unknown one. */
   #copy({ slot, workerId, rank, prefixBlocks: prefix }: NotedSource, needed: number): KvCopy | null {
-    const { index, hashes } = this.#open();
+    const { index, hashes, links, workerId: targetId, rank: targetRank } = this.#open();
     const endpoint = this.#fleet.workerOfSlot(slot)?.capabilities?.ranks.get(rank)?.sourceControlEndpoint;
     if (index === null || hashes === null || !endpoint) return null;
     const out = new BigUint64Array(prefix);
@@ -237,6 +237,7 @@ export class BookingCopyLocations implements KvCopyLocations {
       additionalBlocks: known - this.localPrefixBlocks,
       controlEndpoint: endpoint,
       blockHashes: known === prefix ? out : out.slice(0, known),
+      link: links?.between({ workerId: targetId, rank: targetRank }, endpoint) ?? null,
     });
   }
 }

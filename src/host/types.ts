@@ -3,6 +3,7 @@ import type { OwnerSlot, PrefixIndex, PrefixMatch, PromptHashes } from '../kv/in
 import type {
   BlockResidency,
   KvHint,
+  MeasuredLink,
   Partition,
   Role,
   SessionContext,
@@ -229,6 +230,10 @@ export interface HintBooking {
   readonly residency?: BlockResidency | null;
   /** Requests in flight on a slot, to choose among near-tied sources of a copy; absent = not known. */
   readonly loadOf?: (slot: OwnerSlot) => number;
+  /** What copies from an endpoint to the booked rank took lately; absent = nobody measures. */
+  readonly links?: {
+    between(target: WorkerRank, controlEndpoint: string): MeasuredLink | null;
+  };
   /** The copy that selection committed; `stopOnFailure` = the booking is given up when it cannot be sent, so nothing else need run. */
   readonly commit?: (CopyCommit & { readonly stopOnFailure: boolean }) | null;
 }

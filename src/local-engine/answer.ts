@@ -110,5 +110,6 @@ function reported(outcome: SimulatedHintOutcome): ReportedHintOutcome {
     blocksAsked: outcome.blocks_asked ?? null,
     blocksDone: outcome.blocks_done ?? null,
     bytes: outcome.bytes ?? null,
+    ms: outcome.ms ?? null,
   };
 }

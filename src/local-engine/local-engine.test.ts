@@ -265,7 +265,15 @@ describe('hints', () => {
     const blockHashes = BigUint64Array.from(stored(on.events));
     const retain = hint(['kv.retain@1.0', { block_hashes: blockHashes, priority: 50, ttl_ms: 60_000 }]);
     expect((await on.ask(ids(40, 2), retain)).outcomes).toEqual([
-      { actionId: 'a1', outcome: 'accepted', reason: null, blocksAsked: 6, blocksDone: 6, bytes: null },
+      {
+        actionId: 'a1',
+        outcome: 'accepted',
+        reason: null,
+        blocksAsked: 6,
+        blocksDone: 6,
+        bytes: null,
+        ms: null,
+      },
     ]);
     await on.ask(ids(40, 3));
     await on.ask(ids(40, 4));

@@ -3,8 +3,8 @@ import { costTerms, type TermFacts } from './cost-terms.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type { CandidateRecord, IneligibleReason } from './decision-record.ts';
 
-/** Doubles per row: eight input columns, the cost, the worker id in two halves, rank with reason, and copyable blocks. */
-export const ROW_STRIDE = 13;
+/** Doubles per row: eight input columns, the cost, the worker id in two halves, rank with reason, copyable blocks, and kind. */
+export const ROW_STRIDE = 14;
 
 const REASONS: readonly (IneligibleReason | null)[] = [
   null,
@@ -34,6 +34,7 @@ export function writeCandidates(
   const { deviceBlocks, hostBlocks, diskBlocks, activePrefillTokens, activeDecodeBlocks } = input.columns;
   const { additionalBlocks, activeRequests, preferredTaintMultiplier, idWords, ranks } = input.columns;
   const copyable = input.columns.hasCopies === true ? input.columns.copyableBlocks : undefined;
+  const kinds = input.timings == null ? undefined : input.columns.timingKind;
   let at = start;
   for (let index = 0; index < count; index += 1) {
     const row = rows[index]!;
@@ -51,6 +52,7 @@ export function writeCandidates(
     into[at + 11] = ranks[row]! * 16;
     if (droppedBy !== null && (droppedBy[row] ?? null) !== null) into[at + 11] = ranks[row]! * 16 + FILTERED;
     into[at + 12] = copyable === undefined ? 0 : copyable[row]!;
+    into[at + 13] = kinds === undefined ? 0 : kinds[row]!;
     at += ROW_STRIDE;
   }
 }
@@ -71,6 +73,8 @@ export interface RowReading {
   readonly facts: TermFacts;
   /** Filter name per row, where filters dropped somebody. */
   readonly filters: readonly (string | null)[] | null;
+  /** Whether kinds were written. */
+  readonly hasKinds: boolean;
 }
 
 /** Reads `count` rows back; ranks go by cost among the rows kept, the cheapest first. */
@@ -114,6 +118,7 @@ export function readCandidates(
       terms: reading.weights === null ? null : costTerms(reading.weights, reading.facts, inputs),
       cost: Number.isNaN(cost) ? null : cost,
       rank: ranks[index] ?? count,
+      ...(reading.hasKinds ? { timing: from[at + 13] ?? 0 } : {}),
     };
   });
 }

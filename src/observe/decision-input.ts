@@ -1,5 +1,6 @@
 // What the road hands over when it has booked. The object itself is kept, so that a decision costs no second copy of its facts;
 // columns, costs and exclusions are read during the call only, because the road uses them again.
+import type { WorkerTiming } from '../plugin/index.ts';
 import type { AffinityRecord, AgentHintsRecord, HandoffRecord, IneligibleReason } from './decision-record.ts';
 
 /** Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. */
@@ -20,6 +21,8 @@ export interface DecisionColumns {
   readonly hasCopies?: boolean;
   /** Blocks that a peer could copy to the candidate. */
   readonly copyableBlocks?: Float64Array;
+  /** Position in the `timings` of the decision; read where it has those. */
+  readonly timingKind?: Float64Array;
 }
 
 /** Those who were not candidates. */
@@ -103,6 +106,8 @@ export interface DecisionInput {
   }[];
   /** Codes of what parity checks found of the chosen rank; null or absent = nobody compares. */
   readonly parity?: readonly string[] | null;
+  /** Times of kinds of workers that the policy saw; the array must not change. Null or absent = it declared none. */
+  readonly timings?: readonly WorkerTiming[] | null;
   readonly columns: DecisionColumns;
   /** Cost per row of `columns`; NaN = none. */
   readonly costs: Float64Array;

@@ -24,6 +24,25 @@ export interface CostTerms {
   readonly taint: number;
 }
 
+/** Times of one kind of worker as the policy saw them: coefficients in ms, see `WorkerTiming`, and how sure they are. */
+export interface TimingRecord {
+  readonly prefill: TimingFitRecord & {
+    readonly token_ms: number;
+    readonly attention_ms: number;
+    readonly pass_ms: number;
+  };
+  readonly decode: TimingFitRecord & { readonly ms: number; readonly fill_ms: number };
+}
+
+/** How sure a fit is. */
+export interface TimingFitRecord {
+  /** 0 = nothing learnt, towards 1. */
+  readonly confidence: number;
+  readonly observations: number;
+  /** Mean |ln(observed / expected)| of late observations. */
+  readonly error: number;
+}
+
 /** One candidate of a decision. */
 export type CandidateRecord =
   | {
@@ -44,6 +63,8 @@ export type CandidateRecord =
       readonly terms: CostTerms | null;
       readonly cost: number | null;
       readonly rank: number;
+      /** Its kind: position in the record's `timing`; absent where that is null. */
+      readonly timing?: number;
     }
   | {
       readonly worker_id: bigint;
@@ -196,6 +217,8 @@ export interface DecisionRecord {
   };
   /** Codes of docs/parity.md that had been found of the chosen rank; null = nobody compares. */
   readonly parity: { readonly findings: readonly string[] } | null;
+  /** Times of the kinds of workers, where the policy declared them; null = it did not. */
+  readonly timing: readonly TimingRecord[] | null;
   readonly candidates_total: number;
   readonly candidates: readonly CandidateRecord[];
   readonly pick: {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { WorkerTiming } from '../plugin/index.ts';
 import { decisionInput, type TestCandidate } from './decision-input.fixtures.ts';
 import { DecisionRing } from './decision-ring.ts';
 import { NO_METRICS } from './metrics-port.ts';
@@ -13,6 +14,19 @@ function ring(changes: { bytes?: number; candidates?: number; startMs?: number }
     metrics: NO_METRICS,
     ...changes,
   });
+}
+
+function timing(prefillTokenMs: number): WorkerTiming {
+  const prefill = { prefillTokenMs, prefillAttentionMs: 0, prefillPassMs: 0 };
+  const sure = { prefillConfidence: 0, prefillObservations: 0, prefillError: 0 };
+  const decode = {
+    decodeMs: 5,
+    decodeFillMs: 0,
+    decodeConfidence: 0.5,
+    decodeObservations: 7,
+    decodeError: 0,
+  };
+  return { ...prefill, ...sure, ...decode, kvReferenceTokens: 1 };
 }
 
 describe('a decision record', () => {
@@ -98,6 +112,7 @@ describe('a decision record', () => {
       queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
       index: { kind: 'events', version: 5, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [2n] },
       parity: { findings: ['no_replay'] },
+      timing: null,
       candidates_total: 4,
       candidates: [
         {
@@ -179,6 +194,28 @@ describe('a decision record', () => {
       outcome: { status: 200, finish: 'stop', ttft_ms: 61.5, e2e_ms: 843, retries: 0 },
       wall: { tokenize_us: 812, hash_us: 6, lookup_us: 11, select_us: 3, hint_us: 60 },
     });
+  });
+
+  it('shows the times of kinds of workers that the policy saw', () => {
+    const decisions = ring();
+    const input = decisionInput([{ id: 1n }, { id: 2n }], {}, [{ id: 3n, reason: 'draining' }]);
+    const before = decisions.bytes;
+    const timings = [timing(1), timing(2)];
+    const { id } = decisions.open({
+      ...input,
+      timings,
+      columns: { ...input.columns, timingKind: Float64Array.of(1, 0) },
+    });
+    const record = decisions.get(id);
+    expect(record?.timing?.map(({ prefill, decode }) => [prefill.token_ms, decode.observations])).toEqual([
+      [1, 7],
+      [2, 7],
+    ]);
+    expect(record?.candidates.map((one) => (one.eligible ? one.timing : 'none'))).toEqual([1, 0, 'none']);
+    const plain = ring();
+    plain.open(input);
+    expect(decisions.bytes - before).toBeGreaterThan(plain.bytes);
+    expect(plain.list(1, {})[0]?.candidates[0]).not.toHaveProperty('timing');
   });
 
   it('does not change when the columns it was taken from do', () => {

@@ -34,6 +34,7 @@ const RECORD: DecisionRecord = {
   queue: { class: 'default', waited_ms: 0, outcome: 'direct' },
   index: { kind: 'events', version: 88213, per_worker_age_ms: { '1': 14, '2': 9 }, stale_workers: [] },
   parity: null,
+  timing: null,
   candidates_total: 4,
   candidates: [
     {
@@ -323,4 +324,26 @@ test('agent hints that count are shown, and what was removed', () => {
   expect(linesOf({ stripped: ['nvext.agent_hints', 'priority'] })).toEqual([
     'removed, as the caller is not trusted with it: nvext.agent_hints, priority',
   ]);
+});
+
+test('timing fits of the kinds of workers are shown with the candidates that they are of', () => {
+  const sure = { confidence: 0.91, observations: 143.25, error: 0.0512 };
+  const kind = {
+    prefill: { token_ms: 0.015183, attention_ms: 8.42e-7, pass_ms: 16.5, ...sure },
+    decode: { ms: 5.74, fill_ms: 54.01, confidence: 0, observations: 0, error: 0 },
+  };
+  const candidates = RECORD.candidates.map((one) => (one.eligible ? { ...one, timing: 1 } : one));
+  const text = renderDecision({ ...RECORD, candidates, timing: [kind, kind] });
+  expect(
+    text
+      .split('\n\n')
+      .find((part) => part.startsWith('timing'))
+      ?.split('\n'),
+  ).toEqual([
+    'timing fits of workers',
+    'kind  phase    times                                                      observations   error  confidence  workers',
+    '   1  prefill  15.18 µs a token, 0.842 ns a pair, 16.5 ms a prompt              143.25  0.0512        0.91  2 18446744073709551615',
+    '   1  decode   5.74 ms a token, 54.01 ms more as prompts fill the worker             0       0           0',
+  ]);
+  expect(renderDecision(RECORD)).not.toContain('timing fits');
 });

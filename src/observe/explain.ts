@@ -6,6 +6,7 @@ import type {
   ClassificationRecord,
   DecisionRecord,
   HandoffRecord,
+  TimingFitRecord,
 } from './decision-record.ts';
 import { type TextCell, textTable } from './text-table.ts';
 
@@ -14,6 +15,7 @@ export function renderDecision(record: DecisionRecord): string {
   return [
     heading(record),
     candidates(record),
+    ...timings(record),
     picked(record),
     ...hints(record),
     ...outcome(record),
@@ -194,6 +196,42 @@ function candidates(record: DecisionRecord): string {
     );
   }
   return parts.join('\n');
+}
+
+/** Times of the kinds that candidates shown are of, and which are of which. A router of an earlier version records none. */
+function timings(record: DecisionRecord): string[] {
+  const kinds = record.timing ?? null;
+  if (kinds === null) return [];
+  const rows = kinds.flatMap(({ decode, prefill }, kind): TextCell[][] => {
+    const workers = record.candidates.filter((one) => one.eligible && one.timing === kind);
+    if (workers.length === 0) return [];
+    const names = workers.slice(0, 8).map(({ worker_id: id }) => String(id));
+    const more = workers.length > names.length ? ` and ${workers.length - names.length} more` : '';
+    const sure = (fit: TimingFitRecord) => [fit.observations, fit.error, fit.confidence];
+    return [
+      [
+        kind,
+        'prefill',
+        `${scaled(prefill.token_ms, 1e3)} µs a token, ${scaled(prefill.attention_ms, 1e6)} ns a pair, ${scaled(prefill.pass_ms, 1)} ms a prompt`,
+        ...sure(prefill),
+        names.join(' ') + more,
+      ],
+      [
+        kind,
+        'decode',
+        `${scaled(decode.ms, 1)} ms a token, ${scaled(decode.fill_ms, 1)} ms more as prompts fill the worker`,
+        ...sure(decode),
+        '',
+      ],
+    ];
+  });
+  const columns = ['kind', 'phase', 'times', 'observations', 'error', 'confidence', 'workers'];
+  return rows.length === 0 ? [] : [`timing fits of workers\n${textTable(columns, rows)}`];
+}
+
+/** Of small and large numbers alike four digits. */
+function scaled(value: number, times: number): string {
+  return String(Number((value * times).toPrecision(4)));
 }
 
 function candidateRow(row: Extract<CandidateRecord, { eligible: true }>, record: DecisionRecord): TextCell[] {

@@ -104,6 +104,26 @@ export const METRICS = {
     help: 'Mean |ln(observed / expected)| of late observations; 0.1 is about 10 %.',
     labels: ['model', 'role', 'engine', 'device', 'phase'],
   },
+  pointsman_kv_link_bytes_per_second: {
+    kind: 'gauge',
+    help: 'Speed at which a worker copies KV blocks from peers, as learnt from the outcomes its engine reports.',
+    labels: ['worker', 'rank'],
+  },
+  pointsman_kv_link_latency_seconds: {
+    kind: 'gauge',
+    help: 'Time of a copy of KV blocks to a worker whatever its size, as learnt.',
+    labels: ['worker', 'rank'],
+  },
+  pointsman_kv_link_observations: {
+    kind: 'gauge',
+    help: 'Copies that the speed rests on, older ones counting less.',
+    labels: ['worker', 'rank'],
+  },
+  pointsman_kv_link_error: {
+    kind: 'gauge',
+    help: 'Mean |ln(observed / expected)| of late copies; 0.1 is about 10 %.',
+    labels: ['worker', 'rank'],
+  },
   pointsman_bookings_expired_total: {
     kind: 'counter',
     help: 'Bookings ended because nothing came of them for long and nobody waited (abandoned), or nobody owned them (unowned).',

@@ -10,6 +10,7 @@ import type {
 } from './decision-record.ts';
 import type { RowChooser } from './decision-rows.ts';
 import { classificationRecord, queueRecord } from './recorded-waits.ts';
+import { timingRecord } from './timing-record.ts';
 
 type Hints = NonNullable<DecisionRecord['hints']>;
 type MutableSentHint = { -readonly [K in keyof SentHintRecord]: SentHintRecord[K] };
@@ -32,6 +33,7 @@ const BYTES_PER_POLICY = 160;
 const BYTES_PER_CLASSIFICATION = 320;
 const BYTES_PER_AFFINITY = 160;
 const BYTES_PER_HINTS = 96;
+const BYTES_PER_TIMINGS = 224;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
 
@@ -96,8 +98,15 @@ export class StoredDecision {
     const classified = input.classification == null ? 0 : BYTES_PER_CLASSIFICATION;
     const bound = input.affinity == null ? 0 : BYTES_PER_AFFINITY;
     const said = (input.agentHints == null ? 0 : BYTES_PER_HINTS) + 48 * (input.stripped?.length ?? 0);
+    // An observation changes one kind; the others are shared with older decisions.
+    const timed = input.timings == null ? 0 : BYTES_PER_TIMINGS + 8 * input.timings.length;
     this.bytes =
-      BASE_BYTES + classified + bound + said + 2 * (input.requestId.length + input.eventAges.length * 32);
+      BASE_BYTES +
+      classified +
+      bound +
+      said +
+      timed +
+      2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
   get sessionIdHash(): string | null {
@@ -213,6 +222,7 @@ export class StoredDecision {
         stale_workers: [...new Set(input.eventAges.filter((age) => age.stale).map((age) => age.workerId))],
       },
       parity: input.parity == null ? null : { findings: input.parity },
+      timing: this.#input.timings?.map(timingRecord) ?? null,
       candidates_total: this.#candidatesTotal,
       candidates: this.#candidates(),
       pick: {
@@ -279,6 +289,7 @@ export class StoredDecision {
         leastActivePrefill: this.#leastActivePrefill,
       },
       filters: this.#filters,
+      hasKinds: input.timings != null,
     });
   }
 

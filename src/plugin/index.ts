@@ -55,7 +55,7 @@ export {
   type WorkerInputs,
   type WorkerRowInputs,
 } from './inputs.ts';
-export type { CommittedKvCopy, KvCopy, KvCopyLocations, KvCopyOwner } from './kv-copy.ts';
+export type { CommittedKvCopy, KvCopy, KvCopyLocations, KvCopyOwner, MeasuredLink } from './kv-copy.ts';
 export {
   type HintAction,
   type HintJson,

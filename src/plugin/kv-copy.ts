@@ -8,6 +8,16 @@ export interface KvCopyOwner {
   readonly prefixBlocks: number;
 }
 
+/** What copies over a link took lately, as engines report them; waits for other copies that share the link are part of it. */
+export interface MeasuredLink {
+  /** Ms of a copy whatever its size. */
+  readonly latencyMs: number;
+  /** Ms per block. */
+  readonly blockMs: number;
+  /** 0 to 1: more the more copies were measured and the better they fit; halved with every minute without one. */
+  readonly confidence: number;
+}
+
 /** A copy that could be made. */
 export interface KvCopy extends KvCopyOwner {
   /** Blocks the booked rank would gain; at least 1. */
@@ -16,6 +26,8 @@ export interface KvCopy extends KvCopyOwner {
   readonly controlEndpoint: string;
   /** The source's hashes of blocks 0 … prefixBlocks − 1 of the prompt; a fresh array. */
   readonly blockHashes: BigUint64Array;
+  /** What was measured between source and booked rank; null = no engine has reported on such a copy. */
+  readonly link: MeasuredLink | null;
 }
 
 /** The copies possible for one booking. May be read only while `buildHints` runs. */

@@ -20,6 +20,14 @@ export interface WorkerTiming {
   readonly prefillConfidence: number;
   /** The same of output tokens. */
   readonly decodeConfidence: number;
+  /** Observations that the times of prompts rest on, older ones counting less; 0 = none. */
+  readonly prefillObservations: number;
+  /** The same of output tokens. */
+  readonly decodeObservations: number;
+  /** Mean |ln(observed / expected)| of late observations of prompts. */
+  readonly prefillError: number;
+  /** The same of output tokens. */
+  readonly decodeError: number;
 }
 
 /** How the time of an output token bends as the KV pool fills: the quadratic of the Dynamo mocker over its slope, 25.74 / 54.01. */

@@ -124,6 +124,7 @@ export class DecisionWriter {
       indexVersion: match?.version ?? null,
       eventAges: match === null ? NONE : this.#ages(placement),
       parity: this.#events.parity?.(placement.slot) ?? null,
+      timings: runtime.needs.timing ? table.timings : null,
       columns: table,
       costs: pick.costs,
       droppedBy: pick.droppedBy,

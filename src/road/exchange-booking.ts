@@ -12,6 +12,7 @@ import type { RoadRequest } from './types.ts';
 export interface ExchangeBooking {
   readonly attempt: number;
   readonly workerId: WorkerId;
+  readonly rank: number;
   readonly slot: OwnerSlot;
   readonly blockSize: number;
   /** Of the prompt's full blocks; null = not known. */

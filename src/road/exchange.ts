@@ -152,7 +152,7 @@ export class Exchange implements RoadTicket, CallerSink {
   /** A hint envelope goes out with the request. */
   hinted(hint: KvHint, policies: readonly string[], predictedTokens: number | null): void {
     this.#predictedTokens = predictedTokens;
-    this.#hints = this.#state.hintOutcomes.sent(hint, policies, this.#booking?.decision ?? null);
+    this.#hints = this.#state.hintOutcomes.sent(hint, policies, this.#booking);
   }
 
   /** The request goes to the engine next. */

@@ -4,6 +4,7 @@ import {
   defineHintPolicy,
   exactJsonStringify,
   type HintJson,
+  type KvCopy,
   type LogFields,
   NO_LOG,
   PointsmanError,
@@ -126,6 +127,40 @@ describe('hints on the road', () => {
       ['accepted', null, 3],
       ['unreported', null, null],
     ]);
+  });
+
+  it('teach how long copies from that source take, where the engine says so', async () => {
+    const links: (KvCopy['link'] | undefined)[] = [];
+    const seeing = defineHintPolicy({
+      type: 'seeing',
+      inputs: ['kv-copy-locations'],
+      create: () => ({
+        buildHints({ copyLocations }) {
+          links.push(copyLocations.bestSource(1)?.link);
+          return [];
+        },
+      }),
+    });
+    const hints = [{ definition: seeing }, { definition: fetchFromPeer }];
+    const { arrive, transport, request } = await fetching({ hints });
+    const told = { outcome: 'accepted' as const, reason: null, blocksAsked: 4 };
+    const copied = { ...told, blocksDone: 4, bytes: 4_000_000, ms: 30 };
+    const constraints = { ...NO_CONSTRAINTS, pinnedWorker: { workerId: 2n, rank: null } };
+    // No copy, not how long, and nobody's action: nothing is learnt of these.
+    transport.last.sink.head(200, {}, [
+      { ...copied, actionId: 'a2' },
+      { ...told, actionId: 'a1', blocksDone: 4, bytes: 4_000_000 },
+      { ...copied, actionId: 'a9' },
+    ]);
+    arrive({ tokens: prompt(1, 100), constraints });
+    transport.last.sink.head(200, {}, [{ ...copied, actionId: 'a1' }]);
+    arrive({ tokens: prompt(1, 100), constraints });
+    expect(request.record()?.hints?.sent).toHaveLength(2);
+    expect(links.slice(0, 2)).toEqual([null, null]);
+    const link = links[2];
+    expect(link?.confidence).toBeGreaterThan(0);
+    // It starts from 3 ms and 100 Gbit/s; one observation goes part of the way.
+    expect((link?.latencyMs ?? 0) + 4 * (link?.blockMs ?? 0)).toBeGreaterThan(5);
   });
 
   it('that an engine rejects are named in the log once per policy, action and reason', async () => {

@@ -4,6 +4,7 @@ import type { QueueSettings } from '../config/index.ts';
 import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { NO_LOG, type Partition } from '../plugin/index.ts';
+import { LinkTimes } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { AffinityStep } from './affinity-step.ts';
@@ -62,7 +63,9 @@ class SynchronousRoad implements HopRoad {
       asError: asPointsmanError,
     });
     if (deps.queues !== undefined) this.#queue.set(deps.queues);
-    this.#walker = new Walker(deps, this.#queue, affinity);
+    const links = new LinkTimes(() => deps.clock.now());
+    links.report(deps.metrics);
+    this.#walker = new Walker(deps, this.#queue, affinity, links);
     this.#classify = new ClassifyStep({
       source: deps.classifiers ?? null,
       goOn: (exchange: Exchange, request, classification) =>
@@ -85,7 +88,7 @@ class SynchronousRoad implements HopRoad {
       exchanges: new Set(),
       underWay: 0,
       pace: new ReleasePace(),
-      hintOutcomes: new HintOutcomes(deps.metrics, deps.log ?? NO_LOG),
+      hintOutcomes: new HintOutcomes(deps.metrics, deps.log ?? NO_LOG, links),
       loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
       sessions: deps.sessions ?? null,

@@ -2,7 +2,8 @@
 import type { ReportedHintOutcome } from '../engines/index.ts';
 import type { HintStageResult } from '../host/index.ts';
 import { type Metrics, recordedReason, type SentHintRecord, type StoredDecision } from '../observe/index.ts';
-import type { KvHint, KvHintAction, Logger } from '../plugin/index.ts';
+import type { KvHint, KvHintAction, Logger, WorkerRank } from '../plugin/index.ts';
+import type { LinkTimes } from '../scheduling/index.ts';
 import { HintRejections } from './hint-rejections.ts';
 import { jsonBytes } from './hint-size.ts';
 import type { LateHintOutcome } from './types.ts';
@@ -14,6 +15,12 @@ const INCOMING = 'incoming';
 interface OutcomePorts {
   readonly metrics: Metrics;
   readonly rejections: HintRejections;
+  readonly links: LinkTimes;
+}
+
+/** Whose envelope it is. */
+interface HintedBooking extends WorkerRank {
+  readonly decision: StoredDecision | null;
 }
 
 /** One envelope under way. */
@@ -26,21 +33,21 @@ export class SentHints {
   /** Ids and `type@version`s of the actions, few in an envelope; not the actions, whose payloads may be large. */
   readonly #ids: readonly string[];
   readonly #types: readonly string[];
+  /** Where the source of each action that copies is asked; null = it copies nothing. */
+  readonly #sources: readonly (string | null)[];
+  readonly #target: WorkerRank | null;
   /** Bit n: somebody reported on action n. An envelope has no more than a word has bits. */
   #reported = 0;
 
-  constructor(
-    hint: KvHint,
-    policies: readonly string[],
-    decision: StoredDecision | null,
-    ports: OutcomePorts,
-  ) {
+  constructor(hint: KvHint, policies: readonly string[], booking: HintedBooking | null, ports: OutcomePorts) {
     this.messageId = hint.message_id;
     this.#policies = policies;
-    this.#decision = decision;
+    this.#decision = booking?.decision ?? null;
+    this.#target = booking;
     this.#ports = ports;
     this.#ids = hint.actions.map((action) => action.action_id);
     this.#types = hint.actions.map(typeOf);
+    this.#sources = hint.actions.map(sourceOf);
   }
 
   /**
@@ -65,8 +72,25 @@ export class SentHints {
 
   /** Outcomes that came with the head of the answer. */
   reportAll(outcomes: readonly ReportedHintOutcome[]): void {
-    for (const { actionId, outcome, blocksDone, reason } of outcomes)
+    for (const reported of outcomes) {
+      const { actionId, outcome, blocksDone, reason } = reported;
       this.report(actionId, outcome, blocksDone, reason);
+      this.#measure(reported);
+    }
+  }
+
+  #measure({ actionId, blocksDone, bytes, ms = null }: ReportedHintOutcome): void {
+    const controlEndpoint = this.#sources[this.#ids.indexOf(actionId)] ?? null;
+    if (controlEndpoint === null || this.#target === null || blocksDone === null) return;
+    if (bytes === null || ms === null) return;
+    const { rank, workerId } = this.#target;
+    this.#ports.links.observe({
+      target: { workerId, rank },
+      controlEndpoint,
+      blocks: blocksDone,
+      bytes,
+      ms,
+    });
   }
 
   /** The request ended: what was not reported on counts as unreported until something is heard. */
@@ -86,9 +110,12 @@ export class HintOutcomes {
   readonly #ports: OutcomePorts;
   #next = 0;
 
-  /** @param endedLimit how many envelopes of ended requests can still be reported on. */
-  constructor(metrics: Metrics, log: Logger, endedLimit = 1024) {
-    this.#ports = { metrics, rejections: new HintRejections(log) };
+  /**
+   * @param links learn how long copies take.
+   * @param endedLimit how many envelopes of ended requests can still be reported on.
+   */
+  constructor(metrics: Metrics, log: Logger, links: LinkTimes, endedLimit = 1024) {
+    this.#ports = { metrics, rejections: new HintRejections(log), links };
     this.#endedLimit = endedLimit;
   }
 
@@ -101,8 +128,8 @@ export class HintOutcomes {
    * An envelope goes out. Of two with the same message id the newer gets the reports.
    * @param policies who asked for each of its actions.
    */
-  sent(hint: KvHint, policies: readonly string[], decision: StoredDecision | null): SentHints {
-    const hints = new SentHints(hint, policies, decision, this.#ports);
+  sent(hint: KvHint, policies: readonly string[], booking: HintedBooking | null): SentHints {
+    const hints = new SentHints(hint, policies, booking, this.#ports);
     this.#byMessage.set(hints.messageId, hints);
     return hints;
   }
@@ -136,6 +163,14 @@ export function sentHintRecords(result: HintStageResult): SentHintRecord[] {
     reason: null,
     blocks_done: null,
   }));
+}
+
+/** Longer endpoints are nobody's. */
+const MOST_ENDPOINT = 512;
+
+function sourceOf({ action_type: type, payload }: KvHintAction): string | null {
+  const endpoint = type === 'kv.fetch' ? payload.source_control_endpoint : null;
+  return typeof endpoint === 'string' && endpoint.length <= MOST_ENDPOINT ? endpoint : null;
 }
 
 function typeOf({ action_type, action_version }: KvHintAction): string {

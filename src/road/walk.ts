@@ -5,7 +5,7 @@ import type { HintBooking, HintStageResult } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { StoredDecision } from '../observe/index.ts';
 import type { KvHint, PointsmanError } from '../plugin/index.ts';
-import type { Placement } from '../scheduling/index.ts';
+import type { LinkTimes, Placement } from '../scheduling/index.ts';
 import type { AdmissionQueue } from './admission-queue.ts';
 import { type AffinityStep, unplaced } from './affinity-step.ts';
 import { type Choice, isChoiceOnly, NO_REPORT, type Projection, promptTokensOf } from './caller-part.ts';
@@ -42,10 +42,12 @@ export class Walker {
   readonly #queue: AdmissionQueue<Exchange>;
   readonly #affinity: AffinityStep;
   readonly #sessions: SessionPorts | null;
+  readonly #links: LinkTimes;
 
-  constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>, affinity: AffinityStep) {
+  constructor(deps: RoadDeps, queue: AdmissionQueue<Exchange>, affinity: AffinityStep, links: LinkTimes) {
     this.#deps = deps;
     this.#queue = queue;
+    this.#links = links;
     this.#affinity = affinity;
     this.#sessions = deps.sessions ?? null;
     this.#lookups = new PromptLookups(deps);
@@ -229,6 +231,7 @@ export class Walker {
     exchange.booked({
       attempt,
       workerId,
+      rank,
       slot,
       blockSize,
       hashes,
@@ -275,6 +278,7 @@ export class Walker {
       incomingHint: request.incomingHint,
       selected: { table, row },
       loadOf: this.#deps.scheduler.requestsOn,
+      links: this.#links,
       commit,
       lineage: sessions !== null && runtime.needs.lineage ? sessions.lineageFor(request, slot) : null,
       residency: sessions !== null && runtime.needs.residency ? sessions.residencyFor(slot) : null,

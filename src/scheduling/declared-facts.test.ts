@@ -129,6 +129,55 @@ describe('declared facts', () => {
     expect(timing?.decodeMs).toBeLessThan(23);
   });
 
+  it.each<[string, number]>([
+    ['forwards by ten minutes', 600_000],
+    ['forwards by a day', 86_400_000],
+    ['backwards by ten minutes', -600_000],
+    ['backwards by a day', -86_400_000],
+  ])('are hardly moved by a clock that steps %s, and are right again soon', (_, step) => {
+    let now = 1e9;
+    const fleet = new Fleet();
+    fleet.add(tinyWorker(1n));
+    const scheduler = new Scheduler({ fleet, fallback: null, clock: { now: () => now } });
+    let seen: CandidateTable | null = null;
+    const runtime = picking((table) => {
+      seen = table;
+      return 0;
+    }, ALL);
+    const serve = (beforeFirst: number, beforeEnd: number) => {
+      const { attempt } = scheduler.place(
+        placementRequest({ runtime, promptTokens: 1000, blockSize: BLOCK }),
+      );
+      now += 60 + beforeFirst;
+      scheduler.prefillCompleted(attempt);
+      now += 9 * 8 + beforeEnd;
+      scheduler.answered(attempt, 10);
+      scheduler.release(attempt);
+    };
+    const expected = () => {
+      scheduler.release(
+        scheduler.place(placementRequest({ runtime, promptTokens: 1, blockSize: BLOCK })).attempt,
+      );
+      const timing = seen?.timings[0];
+      if (timing === undefined) throw new Error('nothing is known');
+      const { prefillTokenMs, prefillAttentionMs, prefillPassMs, decodeMs } = timing;
+      return [prefillPassMs + 1000 * (prefillTokenMs + 500 * prefillAttentionMs), decodeMs];
+    };
+    for (let request = 0; request < 100; request += 1) serve(0, 0);
+    expect(expected()[0]).toBeCloseTo(60, 0);
+    expect(expected()[1]).toBeCloseTo(8, 0);
+    serve(step, 0);
+    serve(0, step);
+    for (const [part, right] of [60, 8].entries()) {
+      const ratio = (expected()[part] ?? 0) / right;
+      expect(ratio).toBeGreaterThan(0.95);
+      expect(ratio).toBeLessThan(1.05);
+    }
+    for (let request = 0; request < 100; request += 1) serve(0, 0);
+    expect(expected()[0]).toBeCloseTo(60, 0);
+    expect(expected()[1]).toBeCloseTo(8, 0);
+  });
+
   it('are not looked for, and no time is read, where nobody declares them', () => {
     const none = bench({ inFlight: false, phases: false, outputLength: false, timing: false });
     const attempt = none.place(0, chain(1));

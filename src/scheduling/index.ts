@@ -25,6 +25,7 @@ export { type GatedRequest, QueueGate } from './queue-gate.ts';
 export { Scheduler } from './scheduler.ts';
 export type { SchedulerOptions } from './scheduler-options.ts';
 export type { SlotLoads } from './slot-loads.ts';
+export { LinkTimes } from './timing/link-times.ts';
 export {
   type CostOverride,
   EXCLUSION_REASONS,

@@ -29,6 +29,7 @@ import type { ChangeableOptions, SchedulerOptions } from './scheduler-options.ts
 import { factsOf, targetedPick } from './selection-facts.ts';
 import { SlotLoads } from './slot-loads.ts';
 import { taintMultiplier } from './taints.ts';
+import type { WorkerTimings } from './timing/worker-timings.ts';
 import type { Placement, PlacementRequest, PlacementTable, PlacementTarget } from './types.ts';
 
 /** Chooses workers and keeps account of what was booked on them. */
@@ -102,6 +103,11 @@ export class Scheduler {
   setBusyThresholds(byModel: ReadonlyMap<string, BusyThresholds>): void {
     this.#busy.setThresholds(byModel);
     this.#plainCandidates = null;
+  }
+
+  /** How long kinds of workers take. */
+  get timings(): Pick<WorkerTimings, 'profile' | 'setProfile'> {
+    return this.#facts.timings;
   }
 
   /** Who is busy, to be read. */

@@ -7,6 +7,7 @@ import {
   type KvHintAction,
   type LoadColumns,
   ManualClock,
+  type MeasuredLink,
   NO_LOG,
   type Partition,
   type Role,
@@ -18,6 +19,8 @@ import {
 import { sessionOfTrial, type TrialSession } from './trial-session.ts';
 import { trialTable } from './trial-table.ts';
 
+const DEFAULT_ENDPOINT = 'tcp://source:1';
+
 /** A rank that holds leading blocks of the prompt on its device. */
 export interface TrialCopySource {
   readonly source: WorkerRank;
@@ -25,6 +28,8 @@ export interface TrialCopySource {
   readonly blockHashes: readonly bigint[];
   /** Default: `tcp://source:1`. */
   readonly controlEndpoint?: string;
+  /** What was measured of copies from it; default null: nothing. */
+  readonly link?: MeasuredLink | null;
 }
 
 /** A booking; everything has a default. */
@@ -192,6 +197,7 @@ function bookingOf(
     incomingHint: null,
     ...(context.lineage === undefined ? {} : { lineage: context.lineage }),
     ...(context.residency === undefined ? {} : { residency: context.residency }),
+    links: trialLinks(context),
     commit: trialCommit(context),
     selected: {
       row: 0,
@@ -222,6 +228,14 @@ function isOfTrial(
   return reason != null && !NOT_OF_TRIAL.has(reason);
 }
 
+/** Of sources with the same endpoint the first one's link counts. */
+function trialLinks({ copySources = [] }: TrialBooking): NonNullable<HintBooking['links']> {
+  return {
+    between: (_, asked) =>
+      copySources.find(({ controlEndpoint = DEFAULT_ENDPOINT }) => controlEndpoint === asked)?.link ?? null,
+  };
+}
+
 function trialCommit(context: TrialBooking): NonNullable<HintBooking['commit']> | null {
   const source = context.copySources?.[context.committedSource ?? -1];
   if (source === undefined) return null;
@@ -243,7 +257,7 @@ function trialFleet(context: TrialBooking, blockSize: number): HintFleet {
       const rank = {
         routerHint: context.routerHint ?? true,
         actions: context.capabilities ? new Set(context.capabilities) : null,
-        sourceControlEndpoint: peer.controlEndpoint === undefined ? 'tcp://source:1' : peer.controlEndpoint,
+        sourceControlEndpoint: peer.controlEndpoint === undefined ? DEFAULT_ENDPOINT : peer.controlEndpoint,
       };
       return {
         spec: { id: peer.source.workerId },

@@ -12,6 +12,10 @@ const NO_TIMING: WorkerTiming = {
   kvReferenceTokens: 1_048_576,
   prefillConfidence: 0,
   decodeConfidence: 0,
+  prefillObservations: 0,
+  decodeObservations: 0,
+  prefillError: 0,
+  decodeError: 0,
 };
 
 /** Candidates as the router's own table. */

@@ -8,7 +8,15 @@ describe('readHintOutcomes', () => {
       '{"message_id":"m","outcomes":[{"action_id":"a1","outcome":"accepted","blocks_asked":96,"blocks_done":88,"bytes":11534336,"ms":12.4},' +
       '{"action_id":"a2","outcome":"rejected","reason":"unsupported"},{"action_id":"a3","outcome":"unreported"}]}';
     expect(readHintOutcomes(header)).toEqual([
-      { actionId: 'a1', outcome: 'accepted', reason: null, blocksAsked: 96, blocksDone: 88, bytes: 11534336 },
+      {
+        actionId: 'a1',
+        outcome: 'accepted',
+        reason: null,
+        blocksAsked: 96,
+        blocksDone: 88,
+        bytes: 11534336,
+        ms: 12.4,
+      },
       {
         actionId: 'a2',
         outcome: 'rejected',
@@ -16,6 +24,7 @@ describe('readHintOutcomes', () => {
         blocksAsked: null,
         blocksDone: null,
         bytes: null,
+        ms: null,
       },
     ]);
   });

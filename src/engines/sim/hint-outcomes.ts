@@ -40,7 +40,12 @@ function readOutcome(entry: unknown): ReportedHintOutcome | null {
     blocksAsked: countOrNull(entry.blocks_asked),
     blocksDone: countOrNull(entry.blocks_done),
     bytes: countOrNull(entry.bytes),
+    ms: msOrNull(entry.ms),
   };
+}
+
+function msOrNull(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null;
 }
 
 function isKind(value: unknown): value is ReportedHintOutcome['outcome'] {

@@ -48,6 +48,7 @@ export function frozenCopy(copy: KvCopy): KvCopy {
   return Object.freeze({
     ...copy,
     source: Object.freeze({ ...copy.source }),
+    link: copy.link === null ? null : Object.freeze({ ...copy.link }),
     blockHashes: new BigUint64Array(copy.blockHashes),
   });
 }

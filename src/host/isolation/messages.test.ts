@@ -10,6 +10,7 @@ const copy = {
   additionalBlocks: 1,
   controlEndpoint: 'tcp://127.0.0.1:1',
   blockHashes: BigUint64Array.of(1n, 2n ** 64n - 1n),
+  link: { latencyMs: 3, blockMs: 0.5, confidence: 0.25 },
 };
 const CALL: ToThread = {
   kind: 'call',
@@ -103,7 +104,9 @@ test('one member of a wrong kind, or one too many, and the message is refused', 
       const paths = pathsOf(message).filter((path) => !FREE.test(path.join('.')));
       const path = paths[pick % paths.length] ?? [];
       // Where a number may be any number, or a member may be left out, this one says nothing.
-      fc.pre(!(value === -1.5 && /nowMs|seed|Blocks|Tokens|blockSize|fields|details/.test(path.join('.'))));
+      fc.pre(
+        !(value === -1.5 && /nowMs|seed|Blocks|Tokens|blockSize|fields|details|link\./.test(path.join('.'))),
+      );
       fc.pre(
         !(
           value === undefined && /copyLocations$|committedKvCopy$|copies\.0$|owners\.0$/.test(path.join('.'))

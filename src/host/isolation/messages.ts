@@ -33,6 +33,7 @@ const copy = z.strictObject({
   additionalBlocks: count,
   controlEndpoint: z.string(),
   blockHashes: hashes,
+  link: z.strictObject({ latencyMs: count, blockMs: count, confidence: count }).nullable(),
 });
 
 const copyLocations = z.strictObject({
@@ -90,6 +91,10 @@ const context = z.strictObject({
       kvReferenceTokens: count,
       prefillConfidence: count,
       decodeConfidence: count,
+      prefillObservations: count,
+      decodeObservations: count,
+      prefillError: count,
+      decodeError: count,
     })
     .nullable()
     .optional(),

@@ -88,6 +88,36 @@ describe('kv_fetch', () => {
     expect(await sent(100, { prefillTokenMs: 1922 / 192 })).toBe(0);
   });
 
+  const linked = (link: object) => ({
+    copySources: peers.copySources.map((one) => ({
+      ...one,
+      link: { latencyMs: 1, blockMs: 1, confidence: 0.999, ...link },
+    })),
+    timing: { prefillTokenMs: 1 },
+  });
+
+  it.each<[string, object, object, number]>([
+    // Computing 256 tokens takes 256 ms; the configured link 2,561, the measured one 17.
+    ['the measured link is faster', {}, {}, 1],
+    ['it is not trusted', { measured_link: false }, {}, 0],
+    ['hardly anything was measured', {}, { confidence: 0.01 }, 0],
+    ['the measured link is slow', { link_gbps: 1000 }, { blockMs: 20 }, 0],
+    ['its latency is long', { link_gbps: 1000 }, { latencyMs: 300 }, 0],
+    [
+      'the configured link is fast and nothing is sure',
+      { link_gbps: 1000 },
+      { blockMs: 20, confidence: 0 },
+      1,
+    ],
+  ])('sends with only_if_faster where %s: %i', async (_, parameters, link, count) => {
+    const trial = await testHintPolicy(kvFetch, {
+      parameters: { ...slowLink, ...parameters },
+      context: linked(link),
+    });
+    expect(trial.error).toBeNull();
+    expect(trial.actions).toHaveLength(count);
+  });
+
   it('waits for no link that other copies have taken', async () => {
     const policy = await openHintPolicy(kvFetch, {
       parameters: { ...slowLink, link_latency_ms: 0 },

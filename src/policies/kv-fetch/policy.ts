@@ -1,6 +1,11 @@
 // Tells the booked worker's engine which peer holds leading blocks of the prompt that it lacks.
 import { z } from 'zod';
-import { defineHintPolicy, type HintPolicyDefinition, type WorkerTiming } from '../../plugin/index.ts';
+import {
+  defineHintPolicy,
+  type HintPolicyDefinition,
+  type KvCopy,
+  type WorkerTiming,
+} from '../../plugin/index.ts';
 import { LinkQueue } from './link-queue.ts';
 
 const positive = z.number().positive().max(1e9);
@@ -11,6 +16,7 @@ export const kvFetch: HintPolicyDefinition = defineHintPolicy({
   parameters: z.strictObject({
     min_additional_blocks: z.int().min(1).default(1),
     only_if_faster: z.boolean().default(false),
+    measured_link: z.boolean().default(true),
     link_gbps: positive.default(100),
     link_latency_ms: z.number().min(0).max(60_000).default(3),
     kv_bytes_per_token: positive.default(131_072),
@@ -31,7 +37,8 @@ export const kvFetch: HintPolicyDefinition = defineHintPolicy({
         const copy = committedKvCopy ?? copyLocations.bestSource(parameters.min_additional_blocks);
         if (copy === null) return [];
         if (parameters.only_if_faster) {
-          const copyMs = parameters.link_latency_ms + copy.additionalBlocks * blockSize * tokenMs;
+          const statedMs = parameters.link_latency_ms + copy.additionalBlocks * blockSize * tokenMs;
+          const copyMs = parameters.measured_link ? measuredMs(copy, statedMs) : statedMs;
           const now = clock.now();
           if (committedKvCopy === null) {
             const held = copyLocations.localPrefixBlocks * blockSize;
@@ -56,6 +63,13 @@ export const kvFetch: HintPolicyDefinition = defineHintPolicy({
     };
   },
 });
+
+/** Time of a copy: that which was measured, the more of it the surer it is, and for the rest what parameters state; a mean of logarithms. */
+function measuredMs({ additionalBlocks, link }: KvCopy, statedMs: number): number {
+  if (link === null) return statedMs;
+  const { blockMs, confidence, latencyMs } = link;
+  return statedMs * Math.exp(confidence * Math.log((latencyMs + additionalBlocks * blockMs) / statedMs));
+}
 
 /** Time to compute the next tokens after those held; 0 where nobody knows how fast the worker is, as then nothing is known to be faster. */
 function computingMs(timing: WorkerTiming | null, tokens: number, held: number): number {

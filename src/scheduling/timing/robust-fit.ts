@@ -25,6 +25,7 @@ const LONGEST = 3_600_000;
 export class RobustFit {
   /** Ms per unit of each part, as it started. */
   readonly #start: readonly number[];
+  readonly #leastApart: number;
   /** Factors on the start, in force. */
   readonly #factors: number[];
   /** Normal equations: Σ share × share, row by row, and Σ share × ratio. */
@@ -37,8 +38,12 @@ export class RobustFit {
   #seen = 0;
   #error = 0;
 
-  /** @param start ms per unit of each part, all > 0. */
-  constructor(start: readonly number[]) {
+  /**
+   * @param start ms per unit of each part, all > 0.
+   * @param leastApart smallest factor of a part on the common one.
+   */
+  constructor(start: readonly number[], leastApart = LEAST_APART) {
+    this.#leastApart = leastApart;
     const parts = start.length;
     this.#start = start;
     this.#factors = new Array<number>(parts).fill(1);
@@ -139,7 +144,7 @@ export class RobustFit {
     }
     for (let part = 0; part < parts; part += 1) {
       const factor = work[part * wide + parts] ?? common;
-      this.#factors[part] = Math.min(common * MOST_APART, Math.max(common * LEAST_APART, factor));
+      this.#factors[part] = Math.min(common * MOST_APART, Math.max(common * this.#leastApart, factor));
     }
   }
 }

@@ -1,4 +1,5 @@
 // The two fits of one kind of worker.
+import type { StatedKind } from '../../config/index.ts';
 import { DECODE_BEND, type Role, type WorkerTiming } from '../../plugin/index.ts';
 import type { BusyPeriod } from '../request-phases.ts';
 import { RobustFit } from './robust-fit.ts';
@@ -25,20 +26,33 @@ const START_DECODE = [2 * 5.74, 2 * 54.01] as const;
 /** One kind. */
 export class TimingKind {
   readonly labels: KindLabels;
-  readonly prefill = new RobustFit(START_PREFILL);
-  readonly decode = new RobustFit(START_DECODE);
+  readonly prefill: RobustFit;
+  readonly decode: RobustFit;
+  /** What an operator states of it; null = nothing. */
+  readonly stated: StatedKind | null;
 
-  constructor(labels: KindLabels) {
+  constructor(labels: KindLabels, stated: StatedKind | null = null) {
     this.labels = labels;
+    this.stated = stated;
+    this.prefill = new RobustFit([
+      stated?.prefillTokenMs ?? START_PREFILL[0],
+      stated?.prefillAttentionMs ?? START_PREFILL[1],
+      stated?.prefillPassMs ?? START_PREFILL[2],
+    ]);
+    this.decode = new RobustFit([
+      stated?.decodeMs ?? START_DECODE[0],
+      stated?.decodeFillMs ?? START_DECODE[1],
+    ]);
   }
 
   /** Prompts were computed without a pause. @returns whether that was learnt from. */
   prefilled({ attention, ms, prompts, tokens }: BusyPeriod): boolean {
-    return this.prefill.observe([tokens, attention, prompts], ms);
+    return this.stated?.fixed !== true && this.prefill.observe([tokens, attention, prompts], ms);
   }
 
   /** Output tokens came `itlMs` apart, with so many prompt tokens booked. @returns whether that was learnt from. */
   decoded(itlMs: number, promptTokens: number): boolean {
+    if (this.stated?.fixed === true) return false;
     const fill = Math.min(1, promptTokens / KV_REFERENCE_TOKENS);
     return this.decode.observe([1, fill * (1 - DECODE_BEND * fill)], itlMs);
   }
@@ -55,6 +69,10 @@ export class TimingKind {
       kvReferenceTokens: KV_REFERENCE_TOKENS,
       prefillConfidence: prefill.confidence,
       decodeConfidence: decode.confidence,
+      prefillObservations: prefill.observations,
+      decodeObservations: decode.observations,
+      prefillError: prefill.error,
+      decodeError: decode.error,
     });
   }
 }

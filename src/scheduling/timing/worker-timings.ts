@@ -1,11 +1,13 @@
 // How long each kind of worker takes to compute prompts and output tokens, learnt from when its tokens came. A kind is a model, a role, an
 // engine dialect and what the worker says that it runs on.
+import { isDeepStrictEqual } from 'node:util';
+import type { StatedKind } from '../../config/index.ts';
 import type { Fleet } from '../../fleet/index.ts';
 import type { OwnerSlot } from '../../kv/index.ts';
 import type { Metrics } from '../../observe/index.ts';
 import type { WorkerTiming } from '../../plugin/index.ts';
 import type { BusyPeriod } from '../request-phases.ts';
-import { TimingKind } from './timing-kind.ts';
+import { type KindLabels, TimingKind } from './timing-kind.ts';
 
 /** Kinds told apart; further ones share the last. */
 const MAX_KINDS = 64;
@@ -19,6 +21,7 @@ export class WorkerTimings {
   #kindOfSlot = new Int32Array(16);
   readonly #timings: WorkerTiming[] = [];
   #shown: readonly WorkerTiming[] | null = null;
+  #profile: readonly StatedKind[] = [];
 
   constructor(fleet: Fleet) {
     this.#fleet = fleet;
@@ -28,6 +31,37 @@ export class WorkerTimings {
   get timings(): readonly WorkerTiming[] {
     this.#shown ??= Object.freeze([...this.#timings]);
     return this.#shown;
+  }
+
+  /** Takes what is stated of kinds, the first that fits; those of which another thing is stated than before start anew. */
+  setProfile(profile: readonly StatedKind[]): void {
+    this.#profile = profile;
+    for (const [at, { labels, stated }] of this.#kinds.entries()) {
+      const next = statedOf(profile, labels);
+      if (isDeepStrictEqual(next, stated)) continue;
+      this.#kinds[at] = new TimingKind(labels, next);
+      this.#changed(at);
+    }
+  }
+
+  /** What is known now, as it would be stated: kinds of which nothing was learnt or stated are left out. */
+  profile(): readonly StatedKind[] {
+    return this.#kinds
+      .filter(
+        ({ decode, prefill, stated }) => stated !== null || prefill.observations + decode.observations > 0,
+      )
+      .map(({ decode, labels, prefill, stated }) => ({
+        model: labels.model,
+        role: labels.role,
+        engine: labels.engine,
+        device: labels.device,
+        prefillTokenMs: prefill.coefficient(0),
+        prefillAttentionMs: prefill.coefficient(1),
+        prefillPassMs: prefill.coefficient(2),
+        decodeMs: decode.coefficient(0),
+        decodeFillMs: decode.coefficient(1),
+        fixed: stated?.fixed ?? false,
+      }));
   }
 
   /** Has metrics read what was learnt. */
@@ -125,7 +159,7 @@ export class WorkerTimings {
     const at = Math.min(this.#kinds.length, MAX_KINDS - 1);
     if (this.#kinds.length < MAX_KINDS) {
       this.#indexOf.set(key, at);
-      this.#kinds.push(new TimingKind(labels));
+      this.#kinds.push(new TimingKind(labels, statedOf(this.#profile, labels)));
       this.#changed(at);
     }
     return at;
@@ -137,4 +171,18 @@ export class WorkerTimings {
     kinds.set(this.#kindOfSlot);
     this.#kindOfSlot = kinds;
   }
+}
+
+/** What a profile says of a kind first; an empty device is one that workers did not say. */
+function statedOf(profile: readonly StatedKind[], labels: KindLabels): StatedKind | null {
+  const fits = (stated: string | null, label: string) => stated === null || stated === label;
+  return (
+    profile.find(
+      ({ device, engine, model, role }) =>
+        fits(model, labels.model) &&
+        fits(role, labels.role) &&
+        fits(engine, labels.engine) &&
+        fits(device, labels.device),
+    ) ?? null
+  );
 }

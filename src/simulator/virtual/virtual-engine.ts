@@ -225,6 +225,7 @@ export class VirtualEngine implements SimulatorSink {
         blocksAsked: outcome.blocks_asked ?? null,
         blocksDone: outcome.blocks_done ?? null,
         bytes: outcome.bytes ?? null,
+        ms: outcome.ms ?? null,
       })),
     );
   }
