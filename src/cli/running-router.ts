@@ -8,8 +8,9 @@ import {
   createHttpTransport,
   createTokensAsker,
   DIALECTS,
+  pollKvEvents,
 } from '../engines/index.ts';
-import { subscribeZmq, zmqReplay } from '../events/index.ts';
+import { pollTrtllm, subscribeZmq, zmqReplay } from '../events/index.ts';
 import { AdapterModels, type Fleet, HealthProber } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
@@ -205,6 +206,10 @@ async function start(
           onChange: () => first.look(),
           onCut: (worker) => core.health.streamReset(worker),
           subscribe: locals.subscribe(subscribeZmq),
+          poll: (asked) => {
+            const blockSizeOf = (slot: number): number | null => core.blockSizes.ofSlot(slot);
+            return pollTrtllm({ ...asked, poll: pollKvEvents, blockSizeOf, clock });
+          },
           replay: (asked) => locals.replayOf(asked.endpoint) ?? zmqReplay(asked),
         });
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);
