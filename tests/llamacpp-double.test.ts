@@ -79,17 +79,6 @@ describe("llama.cpp's server behind the gateway", () => {
     });
   });
 
-  it('runs from the quick start of the README', async () => {
-    const on = await router(yamlOf('README.md', "llama.cpp's server", (await llamaServer()).url));
-    const answer = await client(on.url).completions.create({
-      model: 'my-model',
-      prompt: 'on the town',
-      max_tokens: 2,
-    });
-    expect(answer.usage?.completion_tokens).toBe(2);
-    expect(on.readiness().reasons).toEqual([]);
-  });
-
   it('believes in one prompt per slot: the last one', async () => {
     const double = await llamaServer({ slots: 1 });
     const on = await router(yamlOf(PAGE, '## llama-server', double.url).replace('count: 4', 'count: 1'));

@@ -290,6 +290,23 @@ it('aborts a request by name when its client leaves, sooner than the server woul
   close();
 });
 
+it('is asked which ids a chat became, which only the router gets to see; never of a stream, which it would refuse', async () => {
+  const double = await startDouble();
+  const { close, send } = dispatcher(double.url);
+  const body = { messages: [{ role: 'user', content: 'on the town' }], max_tokens: 2 };
+  const chat = { api: 'chat', tokens: null, asksPromptTokenIds: true } as const;
+  const whole = await send({ ...chat, body }).ended;
+  const theirs = await send({ ...chat, body: { ...body, return_prompt_token_ids: true } }).ended;
+  const stream = await send({ ...chat, body, stream: true }).ended;
+  close();
+  const { choices, usage } = JSON.parse(theirs.text);
+  const tokens: number[] = choices[0].prompt_token_ids;
+  expect([tokens.length, tokens.length > 3]).toEqual([usage.prompt_tokens, true]);
+  expect(whole.report).toMatchObject({ promptTokenIds: Uint32Array.from(tokens) });
+  expect(whole.text).not.toContain('prompt_token_ids');
+  expect(stream.report).toMatchObject({ finishReason: 'length' });
+});
+
 it('hands a prompt over in a room', async () => {
   const prefill = await startDouble({ role: 'prefill', handoff: 'bootstrap' });
   const decode = await startDouble({ role: 'decode', handoff: 'bootstrap' }, { reportsCache: true });

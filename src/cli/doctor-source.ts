@@ -107,6 +107,8 @@ function workerOf(said: Json, configured: Json): Json {
   const heard = ranks.flatMap((one) => {
     if (!isObject(one) || !isObject(one.kv_events) || typeof one.kv_events.endpoint !== 'string') return [];
     const { endpoint: connect, replay_endpoint: replay } = one.kv_events;
+    // Those that are asked for stand in the configuration.
+    if (connect.startsWith('http')) return [];
     return [[String(one.rank), { connect, replay }] as const];
   });
   const events = isObject(configured.kvEvents) ? configured.kvEvents : {};

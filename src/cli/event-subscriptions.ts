@@ -6,6 +6,7 @@ import {
   type KvEventSource,
   rankEndpoint,
   subscribeZmq,
+  type TrtllmSubscription,
   type ZmqReplayOptions,
   type ZmqSubscription,
   zmqReplay,
@@ -16,6 +17,11 @@ import { type Clock, errorText, type Logger, type PointsmanError, type WorkerId 
 
 /** Opens one subscription; {@link subscribeZmq} outside of tests. */
 export type Subscribe = (subscription: ZmqSubscription) => Promise<KvEventSource>;
+
+/** Starts asking an engine that has to be asked for its events. */
+export type StartPolling = (
+  subscription: Omit<TrtllmSubscription, 'blockSizeOf' | 'clock' | 'poll'>,
+) => KvEventSource;
 
 /** What is known of one rank's subscription. */
 export interface SubscriptionStatus {
@@ -35,6 +41,8 @@ export interface EventSubscriptionsOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly subscribe?: Subscribe;
+  /** Asks engines that publish nothing; absent = they are left alone, as who asks takes the events from all others. */
+  readonly poll?: StartPolling;
   /** Makes the client of a replay endpoint; {@link zmqReplay} outside of tests. */
   readonly replay?: (options: ZmqReplayOptions) => KvEventReplay;
   /** Told whenever a rank's stream became connected or was cut. */
@@ -113,6 +121,7 @@ export class EventSubscriptions {
       const endpoint = endpointOf(worker, worker.spec.ranks.first + index);
       const current = this.#streams.get(slot)?.endpoint;
       if (endpoint === null || (current !== undefined && isSame(current, endpoint))) return;
+      if (endpoint.polled === true && this.#options.poll === undefined) return;
       this.#drop(slot);
       this.#open(slot, endpoint, worker.spec.id);
     });
@@ -139,19 +148,17 @@ export class EventSubscriptions {
       if ((messages & (messages - 1)) === 0) log.warn(error.message, { worker, code: error.code, messages });
     };
     sink.askAt(slot, endpoint.replay === null ? null : replay({ endpoint: endpoint.replay, clock, onError }));
-    subscribe({
+    const heard = {
       endpoint: endpoint.address,
-      binds: endpoint.binds,
-      topic: endpoint.topic,
       owner: slot,
       sink: {
-        onBatch(owner, sequence, payload) {
+        onBatch(owner: OwnerSlot, sequence: number, payload: Uint8Array) {
           // What a closed subscription still delivers belongs to nobody.
           if (!stream.closed) sink.onBatch(owner, sequence, payload);
         },
       },
       onError,
-      onConnection: (connected) => {
+      onConnection: (connected: boolean) => {
         if (stream.closed) return;
         const cut = stream.connected && !connected;
         stream.connected = connected;
@@ -160,7 +167,12 @@ export class EventSubscriptions {
         onChange?.();
         if (cut) onCut?.(worker);
       },
-    }).then(
+    };
+    if (endpoint.polled === true) {
+      stream.source = this.#options.poll?.(heard) ?? null;
+      return;
+    }
+    subscribe({ ...heard, binds: endpoint.binds, topic: endpoint.topic }).then(
       (source) => {
         stream.source = source;
         if (stream.closed) source.close();

@@ -9,8 +9,9 @@ import {
   createTokensAsker,
   DIALECTS,
   type EngineTransport,
+  pollKvEvents,
 } from '../engines/index.ts';
-import { subscribeZmq, zmqReplay } from '../events/index.ts';
+import { pollTrtllm, subscribeZmq, zmqReplay } from '../events/index.ts';
 import { AdapterModels, type Fleet, HealthProber, type Worker } from '../fleet/index.ts';
 import { createGateway, type Gateway } from '../gateway/index.ts';
 import type { RunningPlugin } from '../host/index.ts';
@@ -214,6 +215,10 @@ async function start(
           onChange: () => first.look(),
           onCut: (worker) => core.health.streamReset(worker),
           subscribe: locals.subscribe(subscribeZmq),
+          poll: (asked) => {
+            const blockSizeOf = (slot: number): number | null => core.blockSizes.ofSlot(slot);
+            return pollTrtllm({ ...asked, poll: pollKvEvents, blockSizeOf, clock });
+          },
           replay: (asked) => locals.replayOf(asked.endpoint) ?? zmqReplay(asked),
         });
   const first = new FirstAnswers(fleet, () => subscriptions?.status() ?? [], clock);

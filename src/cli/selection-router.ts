@@ -77,7 +77,9 @@ function recordOf(worker: RouterConfig['workers'][number]): object {
       `worker ${worker.url} has no id; the selection service names workers by id, so give it one`,
     );
   }
-  const events = Object.entries(worker.kvEvents).map(([rank, { connect }]) => [rank, connect ?? '']);
+  const events = Object.entries(worker.kvEvents).flatMap(([rank, { connect, poll = false }]) =>
+    poll ? [] : [[rank, connect ?? '']],
+  );
   return {
     worker_id: worker.id,
     model_name: worker.model,

@@ -186,13 +186,13 @@ export function register(program: Command, io: CliIo): void {
     .option('--grace-ms <ms>', 'time for running requests at SIGTERM', wholeNumber(0, 3_600_000), 30_000)
     .option(
       '--shape <name>',
-      'the server that is played: sim, or vllm as it is, which takes the arguments of vllm serve behind --',
+      'the server that is played: sim, or as they are vllm, sglang or llamacpp, which take their own arguments behind --',
       oneOf(SIM_SHAPES),
       'sim',
     )
     .option(
       '--hints <form>',
-      'vllm: hints that its tier reads: none, envelope or legacy',
+      'vllm, sglang: hints that its tier reads: none, envelope or legacy',
       oneOf(HINT_FORMS),
       'none',
     )
@@ -218,6 +218,8 @@ Examples:
   $ pointsman sim --accept-action acme.pin@1.0
   $ pointsman sim --role prefill --handoff bootstrap
   $ pointsman sim --shape vllm -- tiny-sim --port 8000 --block-size 16 --enable-prompt-tokens-details
+  $ pointsman sim --shape sglang -- --model-path tiny-sim --port 30000 --page-size 16 --enable-cache-report
+  $ pointsman sim --shape llamacpp -- -m model.gguf --alias my-model --port 8080 --parallel 4 --ctx-size 65536
   $ pointsman sim --count 2 --event-faults drop=0.3,delay=200ms --restart-engine 2@10m`,
     )
     .action(async (serve: readonly string[], options: SimOptions, command: Command) => {
@@ -232,9 +234,11 @@ async function run(io: CliIo, serve: readonly string[], options: SimOptions): Pr
   const log = createJsonLog(observe.logLevel, { write: (line) => io.err(line) });
   const stop = stopSignal({ exitWithParent: options.exitWithParent === true });
   try {
-    const simulators = await (options.shape === 'vllm'
-      ? startDouble(serve, { ...options, warn: (problem) => log.warn(problem) })
-      : startEngines(serve, options, (problem) => log.warn(problem)));
+    const { shape } = options;
+    const warn = (problem: string): void => log.warn(problem);
+    const simulators = await (shape === 'sim'
+      ? startEngines(serve, options, warn)
+      : startDouble(shape, serve, { ...options, warn }));
     io.out(`${JSON.stringify({ engines: simulators.engines })}\n`);
     log.info('simulated engines are up', { engines: simulators.engines.length, shape: options.shape });
     const reason = await stop.reason;
@@ -255,7 +259,7 @@ async function startEngines(
   if (serve.length > 0) {
     throw new PointsmanError(
       'PM_SIM_SETTINGS',
-      `arguments behind -- are those of a played server; give --shape vllm, or leave out ${serve[0]}`,
+      `arguments behind -- are those of a played server; give --shape vllm, sglang or llamacpp, or leave out ${serve[0]}`,
     );
   }
   return startSimulators({

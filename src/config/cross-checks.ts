@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { ROLES } from '../plugin/index.ts';
 import { checkInProcess } from './in-process-workers.ts';
 import { didYouMean, nameList } from './nearest.ts';
+import { polledEventsProblem } from './polled-events.ts';
 import { checkQueueProfile, QUEUE_KEYS } from './queue-profile.ts';
 import type { FileValue } from './schema.ts';
 import type { ConfigPath, ConfigProblem, ProblemAnchor } from './types.ts';
@@ -163,8 +164,13 @@ function checkWorkers(file: FileValue, report: Report): void {
     const model = file.models[worker.model ?? names[0] ?? ''];
     checkInProcess(worker, model?.block_size ?? null, path, report);
     const { first, count } = worker.ranks;
-    for (const [rank, { connect, bind }] of Object.entries(worker.kv_events)) {
-      if ((connect === null) === (bind === null)) {
+    for (const [rank, { connect, bind, poll, replay, topic }] of Object.entries(worker.kv_events)) {
+      if (poll) {
+        const others = connect !== null || bind !== null || replay !== null || topic !== '';
+        const modelBlock = file.models[worker.model ?? names[0] ?? '']?.block_size ?? null;
+        const problem = polledEventsProblem(worker.dialect, others, modelBlock);
+        if (problem !== null) report([...path, 'kv_events', rank, 'poll'], problem);
+      } else if ((connect === null) === (bind === null)) {
         report(
           [...path, 'kv_events', rank],
           connect === null

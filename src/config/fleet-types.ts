@@ -60,9 +60,11 @@ export interface WorkerConfig {
     Record<
       string,
       {
-        /** Exactly one of the two is an address. */
+        /** Exactly one of the two is an address, unless `poll` is set. */
         readonly connect: string | null;
         readonly bind?: string | null;
+        /** Asked for over HTTP at the worker's url, in place of either address; absent = no. */
+        readonly poll?: boolean;
         readonly replay: string | null;
         readonly topic: string;
       }

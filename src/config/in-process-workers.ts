@@ -50,11 +50,18 @@ export function inProcessEngine(
   };
 }
 
-/** Name of a worker in place of a url: its model, and which of several with the same one it is. */
+/**
+ * Name of a worker in place of a url: its model and its id, so that it stays the same engine when workers before it leave the file;
+ * without an id, which of several with the same model it is.
+ */
 export function inProcessName(workers: readonly FileWorker[], index: number): string {
-  const gguf = workers[index]?.gguf ?? '';
-  const earlier = workers.slice(0, index).filter((other) => isInProcess(other) && other.gguf === gguf).length;
-  return `${IN_PROCESS}:${encodeURI(gguf)}${earlier === 0 ? '' : `#${earlier + 1}`}`;
+  const { gguf, id } = workers[index] ?? { gguf: null, id: null };
+  const name = `${IN_PROCESS}:${encodeURI(gguf ?? '')}`;
+  if (id !== null) return `${name}#worker-${id}`;
+  const earlier = workers
+    .slice(0, index)
+    .filter((other) => isInProcess(other) && other.gguf === gguf && other.id === null).length;
+  return `${name}${earlier === 0 ? '' : `#${earlier + 1}`}`;
 }
 
 /** Keys that one kind of worker needs and the other does not have. @param blockSize of its model; null = the default. */

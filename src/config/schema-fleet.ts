@@ -99,6 +99,7 @@ const kvEvents = () =>
   mapping({
     connect: orNull(endpoint()),
     bind: orNull(endpoint()),
+    poll: or(flag(), false),
     replay: orNull(endpoint()),
     topic: or(anyText(), ''),
   });

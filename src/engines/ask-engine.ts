@@ -16,6 +16,8 @@ import { recognizeEngine } from './recognize-engine.ts';
 import { type ReportedLoad, readReportedLoad } from './reported-load.ts';
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
+/** The events of a busy engine within one pause between two questions, with every token of their prompts. */
+const MAX_EVENTS_BYTES = 64 * 1024 * 1024;
 
 /**
  * What the engine at a base url advertises; null when it says that it has no such endpoint (404 or 501).
@@ -69,6 +71,20 @@ export function engineAt(url: string, signal: AbortSignal): AskEngine {
     });
     return { status: answer.status, text: answer.body.toString('utf8') };
   };
+}
+
+/**
+ * Takes the KV events that an engine keeps for whoever asks (TensorRT-LLM's `/kv_cache_events`).
+ * @throws PointsmanError PM_ENGINE_UNREACHABLE when nothing answers, or more than 64 MiB.
+ */
+export async function pollKvEvents(
+  address: string,
+  signal: AbortSignal,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const { pathname } = new URL(address);
+  const base = address.slice(0, address.length - pathname.length);
+  const { body, status } = await ask(base, pathname, signal, { method: 'POST' }, MAX_EVENTS_BYTES);
+  return { status, text: body.toString('utf8') };
 }
 
 /** What a probe over HTTP needs. */
@@ -190,6 +206,7 @@ async function ask(
     readonly body?: string;
     readonly headers?: Record<string, string>;
   },
+  maxBytes = MAX_ANSWER_BYTES,
 ): Promise<Answer> {
   try {
     const whole = url.replace(/\/$/, '') + path;
@@ -199,7 +216,7 @@ async function ask(
     for await (const part of body) {
       const bytes = Buffer.from(part);
       size += bytes.length;
-      if (size > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
+      if (size > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
       parts.push(bytes);
     }
     return { status: statusCode, body: Buffer.concat(parts) };

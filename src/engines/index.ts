@@ -1,5 +1,5 @@
 // Engine dialects, the transport port, and the HTTP transport.
-export { askReportedLoad, createHttpProbe } from './ask-engine.ts';
+export { askReportedLoad, createHttpProbe, pollKvEvents } from './ask-engine.ts';
 export type { AnswerReader, AnswerSink, EngineCall, EngineDialect } from './dialect.ts';
 export { DIALECTS, dialectProblem, holdsOneSequence, requireDialect } from './dialects.ts';
 export type { TokensAnswer, TokensQuestion } from './engine-tokens.ts';

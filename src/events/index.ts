@@ -19,6 +19,7 @@ export {
 } from './kv-event-applier.ts';
 export { rankEndpoint } from './rank-endpoint.ts';
 export type { ResumePoint } from './stream-port.ts';
+export { type PollKvEvents, pollTrtllm, type TrtllmSubscription } from './trtllm-source.ts';
 export type {
   AllBlocksClearedEvent,
   BlockRemovedEvent,

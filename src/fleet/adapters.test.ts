@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AdapterModels, holdsAdapter } from './adapters.ts';
+import type { RecognizedEngine } from './engine-description.ts';
 import { Fleet } from './fleet.ts';
 import { topologyTaints } from './topology-taints.ts';
 import type { WorkerCapabilities, WorkerSpec } from './types.ts';
@@ -30,6 +31,11 @@ const advertising = (adapters: readonly string[] | null): WorkerCapabilities => 
   ranks: new Map(),
 });
 
+const NOTHING_SAID = {
+  ...{ version: null, blockSize: null, totalKvBlocks: null, maxNumBatchedTokens: null, maxModelLength: null },
+  ...{ ranks: null, prefixCaching: null, kvEvents: null, chatTemplate: null },
+} as const;
+
 describe('LoRA adapters', () => {
   it('are held by the record of a worker and by what its engine advertises', () => {
     const fleet = new Fleet();
@@ -43,6 +49,21 @@ describe('LoRA adapters', () => {
     expect(holders('law')).toEqual([1n]);
     expect(holders('code')).toEqual([2n]);
     expect(holders('tiny')).toEqual([]);
+  });
+
+  it('are held by a worker whose engine lists them, until it lists them no more', () => {
+    const fleet = new Fleet();
+    const adapters = new AdapterModels(fleet);
+    const stock = fleet.add(worker(1n, { dialect: 'vllm' }));
+    const listing = (...names: string[]): RecognizedEngine => ({
+      dialect: 'vllm',
+      description: { ...NOTHING_SAID, models: ['tiny', ...names], adapters: names },
+    });
+    expect([holdsAdapter(stock, 'law'), adapters.modelsOf('law')]).toEqual([false, []]);
+    fleet.setEngine(1n, listing('law'));
+    expect([holdsAdapter(stock, 'law'), adapters.modelsOf('law')]).toEqual([true, ['tiny']]);
+    fleet.setEngine(1n, listing());
+    expect([holdsAdapter(stock, 'law'), adapters.modelsOf('law')]).toEqual([false, []]);
   });
 
   it('name the models of their workers, as the fleet and its advertisements change', () => {

@@ -2,12 +2,16 @@
 import type { Fleet } from './fleet.ts';
 import type { Worker } from './types.ts';
 
-/** Whether a worker holds an adapter, by its record or by what its engine advertises. */
+/** Whether a worker holds an adapter, by its record or by what its engine advertises or lists. */
 export function holdsAdapter(
-  { spec, capabilities }: Pick<Worker, 'spec' | 'capabilities'>,
+  { capabilities, engine = null, spec }: Pick<Worker, 'spec' | 'capabilities' | 'engine'>,
   adapter: string,
 ): boolean {
-  return spec.adapters?.includes(adapter) === true || capabilities?.adapters?.includes(adapter) === true;
+  return (
+    spec.adapters?.includes(adapter) === true ||
+    capabilities?.adapters?.includes(adapter) === true ||
+    engine?.description.adapters?.includes(adapter) === true
+  );
 }
 
 /** The adapters of a fleet by name; read again when the fleet has changed. */
@@ -38,8 +42,9 @@ export class AdapterModels {
 
 function read(workers: readonly Worker[]): ReadonlyMap<string, readonly string[]> {
   const models = new Map<string, Set<string>>();
-  for (const { spec, capabilities } of workers) {
-    for (const adapter of [...(spec.adapters ?? []), ...(capabilities?.adapters ?? [])]) {
+  for (const { capabilities, engine = null, spec } of workers) {
+    const listed = engine?.description.adapters ?? [];
+    for (const adapter of [...(spec.adapters ?? []), ...(capabilities?.adapters ?? []), ...listed]) {
       const known = models.get(adapter);
       if (known === undefined) models.set(adapter, new Set([spec.model]));
       else known.add(spec.model);

@@ -7,6 +7,8 @@ export interface EngineDescription {
   readonly version: string | null;
   /** Names under which it serves. */
   readonly models: readonly string[] | null;
+  /** Those of them that are LoRA adapters of another; absent = not said. */
+  readonly adapters?: readonly string[];
   /** Tokens per block of its prefix cache. */
   readonly blockSize: number | null;
   /** Of one rank, in its own blocks. */

@@ -64,8 +64,10 @@ export interface WorkerCapabilities {
 
 /** KV event endpoints of one rank. */
 export interface KvEventEndpoints {
-  /** ZeroMQ address of the live stream. */
+  /** ZeroMQ address of the live stream; with `polled` the HTTP one that is asked. */
   readonly address: string;
+  /** The engine publishes nothing, but hands its events to whoever asks next (TensorRT-LLM); absent = it publishes. */
+  readonly polled?: boolean;
   /** The router listens there and the engine connects, instead of the other way round. */
   readonly binds: boolean;
   /** Where missed batches are asked for; null = nowhere. */

@@ -25,9 +25,11 @@ export function workerSpecOf(config: WorkerConfig, hasher: Pick<BlockHasher, 'ha
     role: config.role,
     ranks: config.ranks,
     kvEvents: new Map(
-      Object.entries(config.kvEvents).map(([rank, { connect, bind = null, replay, topic }]) => [
+      Object.entries(config.kvEvents).map(([rank, { connect, bind = null, poll = false, replay, topic }]) => [
         Number(rank),
-        { address: bind ?? connect ?? '', binds: bind !== null, replay, topic },
+        poll
+          ? { address: `${config.url}/kv_cache_events`, binds: false, polled: true, replay: null, topic: '' }
+          : { address: bind ?? connect ?? '', binds: bind !== null, replay, topic },
       ]),
     ),
     maxNumBatchedTokens: config.maxNumBatchedTokens,

@@ -14,7 +14,7 @@ export interface FindingRow {
   /** What was seen, after "worker 1 rank 0: ". */
   readonly says: string;
   /** What to change, by dialect; `any` where the dialect has no words of its own. */
-  readonly remedy: { readonly any: string } & Readonly<Partial<Record<'vllm' | 'sglang', string>>>;
+  readonly remedy: { readonly any: string } & Readonly<Partial<Record<'vllm' | 'sglang' | 'trtllm', string>>>;
 }
 
 const VLLM_EVENTS =
@@ -178,7 +178,11 @@ export const FINDINGS = {
   event_gaps: {
     effect: 'degraded',
     says: 'lost {found} batches of its KV events for good',
-    remedy: { any: 'a replay_endpoint and a larger "hwm" and "buffer_steps" in --kv-events-config' },
+    remedy: {
+      trtllm:
+        'a larger event_buffer_max_size in kv_cache_config of the engine, and no other reader of its /kv_cache_events',
+      any: 'a replay_endpoint and a larger "hwm" and "buffer_steps" in --kv-events-config',
+    },
   },
   over_predicted: {
     effect: 'degraded',

@@ -35,7 +35,8 @@ export function findingOf(code: FindingCode, subject: FindingSubject, facts: Fin
   const { dialect, model, rank, worker } = subject;
   const row: FindingRow = FINDINGS[code];
   const all: FindingFacts = { model, rank: rank ?? 0, ...facts };
-  const remedy = dialect === 'vllm' || dialect === 'sglang' ? row.remedy[dialect] : undefined;
+  const remedy =
+    dialect === 'vllm' || dialect === 'sglang' || dialect === 'trtllm' ? row.remedy[dialect] : undefined;
   const who = rank === null ? `worker ${worker}` : `worker ${worker} rank ${rank}`;
   return {
     code,

@@ -85,6 +85,12 @@ function streamFindings(facts: RankFacts): Finding[] {
       : [];
   }
   const findings: Finding[] = [];
+  // An engine that is asked for its events keeps those that were not asked for, and no others.
+  if (endpoint.startsWith('http')) {
+    if (feed.stale && feed.missedBatches > 0)
+      findings.push(findingOf('event_gaps', subject, { found: feed.missedBatches }));
+    return findings;
+  }
   if (replay === null) findings.push(findingOf('no_replay', subject, { problem: 'nobody says where' }));
   else if (feed.replays.timed_out + feed.replays.failed > 0 && feed.replays.answered === 0)
     findings.push(findingOf('no_replay', subject, { problem: `${replay} does not answer` }));

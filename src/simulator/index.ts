@@ -24,6 +24,7 @@ export {
   type LlamaServerOptions,
   startLlamaServer,
 } from './doubles/llamacpp/llamacpp-double.ts';
+export { type LlamaServe, readLlamaServe } from './doubles/llamacpp/llamacpp-serve.ts';
 export {
   type SglangDouble,
   type SglangDoubleOptions,

@@ -109,6 +109,9 @@ function openaiFields(
   if (request.stream) fields.stream_options = withUsage(body.stream_options);
   else delete fields.stream_options;
   if (asIds) delete fields.prompt;
+  // Ids that were sent need not be told, and of a stream of chat the server refuses to tell them.
+  if (request.asksPromptTokenIds === true && request.api === 'chat' && !request.stream)
+    fields.return_prompt_token_ids = true;
   // Otherwise SGLang generates 16 tokens, whatever the router counted with.
   if (request.api === 'completions' && typeof fields.max_tokens !== 'number') {
     fields.max_tokens = request.maxOutputTokens;

@@ -17,7 +17,7 @@ export const SGLANG_DIALECT: EngineDialect = {
     usesGenerate(request) ? readGenerateAnswer(request, sink, headers.date) : readAnswer(request, sink),
   outcomes: (_, request) => loweringOutcomes(request, carriesHint(request)),
   privateHeaders: new Set(),
-  rewrites: usesGenerate,
+  rewrites: (request) => usesGenerate(request) || request.asksPromptTokenIds === true,
   describe: describeSglang,
   load: askSglangLoad,
   afterAnswer: closeCall,

@@ -24,7 +24,9 @@ export function isRewritten(request: AnsweredRequest): boolean {
 
 /** Token ids were asked for by the router alone. */
 function hidesIds({ asksPromptTokenIds, body }: AnsweredRequest): boolean {
-  return asksPromptTokenIds === true && body?.return_token_ids !== true;
+  // vLLM's name, and SGLang's.
+  const theirs = body?.return_token_ids === true || body?.return_prompt_token_ids === true;
+  return asksPromptTokenIds === true && !theirs;
 }
 
 /** `kv_transfer_params` of an answer, with every digit of its numbers; null = it has none. */

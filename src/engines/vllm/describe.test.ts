@@ -30,6 +30,7 @@ describe('describeVllm', () => {
     expect(await describeVllm(ask)).toEqual({
       version: '0.20.1',
       models: ['m', 'adapter'],
+      adapters: ['adapter'],
       blockSize: 16,
       totalKvBlocks: 880,
       maxNumBatchedTokens: null,

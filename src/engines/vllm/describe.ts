@@ -25,6 +25,7 @@ export async function describeVllm(ask: AskEngine): Promise<EngineDescription | 
     ...NOTHING_SAID,
     version,
     models: listed?.names ?? null,
+    ...(listed === null ? {} : { adapters: listed.adapters }),
     maxModelLength: listed?.maxModelLength ?? null,
     blockSize: config?.blockSize ?? null,
     totalKvBlocks: config?.totalKvBlocks ?? null,
@@ -44,6 +45,8 @@ export function readVersion(text: string): string | null {
 export interface ListedModels {
   /** In their order, adapters among them. */
   readonly names: readonly string[];
+  /** Of these, LoRA adapters: entries with a parent. */
+  readonly adapters: readonly string[];
   /** The smallest of them. */
   readonly maxModelLength: number | null;
   readonly ownedByVllm: boolean;
@@ -54,16 +57,18 @@ export function readModels(text: string): ListedModels | null {
   const data = parsed(text)?.data;
   if (!Array.isArray(data)) return null;
   const names: string[] = [];
+  const adapters: string[] = [];
   let maxModelLength: number | null = null;
   let ownedByVllm = false;
   for (const entry of data.slice(0, MAX_MODELS) as readonly unknown[]) {
     if (!isJsonObject(entry) || typeof entry.id !== 'string' || entry.id.length > MAX_TEXT) continue;
     names.push(entry.id);
+    if (typeof entry.parent === 'string') adapters.push(entry.id);
     ownedByVllm ||= entry.owned_by === 'vllm';
     const length = positiveOrNull(entry.max_model_len);
     if (length !== null) maxModelLength = Math.min(length, maxModelLength ?? length);
   }
-  return names.length === 0 ? null : { names, maxModelLength, ownedByVllm };
+  return names.length === 0 ? null : { names, adapters, maxModelLength, ownedByVllm };
 }
 
 /** The KV cache as the labels of `vllm:cache_config_info` tell it. */

@@ -187,6 +187,7 @@ it('agrees with a naive model, whatever happens', () => {
     }),
     fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(120) }),
     fc.record({ kind: fc.constant('capacity' as const), owner, capacity: fc.option(fc.nat(30)) }),
+    fc.record({ kind: fc.constant('one-sequence' as const), owner, on: fc.boolean() }),
     fc.record({ kind: fc.constant('forget' as const), owner }),
   );
   fc.assert(
@@ -223,6 +224,10 @@ it('agrees with a naive model, whatever happens', () => {
           case 'capacity':
             beliefs.setCapacity(one.owner, one.capacity);
             naive.setCapacity(one.owner, one.capacity);
+            break;
+          case 'one-sequence':
+            beliefs.setOneSequence(one.owner, one.on);
+            naive.setOneSequence(one.owner, one.on);
             break;
           case 'forget':
             beliefs.forget(one.owner);

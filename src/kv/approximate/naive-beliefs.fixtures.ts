@@ -22,6 +22,8 @@ interface Lease {
 interface Rank {
   blocks: Block[];
   capacity: number | null;
+  /** It keeps the prompt that it was sent last, and no other that is not in use. */
+  oneSequence: boolean;
   generating: number;
 }
 
@@ -57,6 +59,10 @@ export class NaiveBeliefs {
     this.#evict(rank);
   }
 
+  setOneSequence(owner: number, oneSequence: boolean): void {
+    this.#rankOf(owner).oneSequence = oneSequence;
+  }
+
   sent(owner: number, attempt: number, chain: readonly bigint[]): void {
     const rank = this.#rankOf(owner);
     const found = this.depth(owner, chain);
@@ -73,6 +79,7 @@ export class NaiveBeliefs {
       return known;
     });
     this.#leases.set(attempt, { rank, blocks, usedAt, generating: 0 });
+    if (rank.oneSequence) rank.blocks = rank.blocks.filter(({ uses }) => uses > 0);
     this.#evict(rank);
     if (this.size <= this.#maxBlocks) return;
     const target = Math.floor(this.#maxBlocks * 0.8);
@@ -121,6 +128,8 @@ export class NaiveBeliefs {
       if (since < Infinity)
         rank.blocks = rank.blocks.filter(({ uses, usedAt }) => uses > 0 || usedAt > since);
     }
+    const isInUse = [...this.#leases.values()].some((other) => other.rank === rank);
+    if (rank.oneSequence && isInUse) rank.blocks = rank.blocks.filter(({ uses }) => uses > 0);
     this.#evict(rank);
   }
 
@@ -140,7 +149,7 @@ export class NaiveBeliefs {
   #rankOf(owner: number): Rank {
     const known = this.#ranks.get(owner);
     if (known !== undefined) return known;
-    const made = { blocks: [], capacity: null, generating: 0 };
+    const made = { blocks: [], capacity: null, oneSequence: false, generating: 0 };
     this.#ranks.set(owner, made);
     return made;
   }

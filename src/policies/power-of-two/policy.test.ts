@@ -11,6 +11,10 @@ const ALONE = {
   occupancy: true,
   copies: false,
   copyLocations: false,
+  inFlight: false,
+  outputLength: false,
+  phases: false,
+  timing: false,
   lineage: false,
   residency: false,
 };

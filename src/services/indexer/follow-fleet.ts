@@ -21,10 +21,11 @@ export function followFleet(registry: IndexerRegistry, followed: FollowedFleet):
     for (let rank = ranks.first; rank < ranks.first + ranks.count; rank++) {
       const endpoint = kvEventsOf(worker, rank);
       const key = `${id}/${rank}`;
-      // Where the router listens itself, nobody else can.
+      // Where the router listens itself, or takes events out of a queue, nobody else can.
       if (
         endpoint === null ||
         endpoint.binds ||
+        endpoint.polled === true ||
         blockSize === null ||
         endpoints.get(key) === endpoint.address
       )

@@ -147,7 +147,12 @@ export class SglangAnswer implements RequestListener {
       this.#options.request.api === 'chat'
         ? { message: { role: 'assistant', content: this.#text, reasoning_content: null, tool_calls: null } }
         : { text: this.#text };
-    const choice = { index: 0, ...answer, logprobs: null, finish_reason: finish.type, matched_stop: null };
+    const choice = {
+      ...{ index: 0, ...answer, logprobs: null, finish_reason: finish.type, matched_stop: null },
+      ...(this.#options.request.tellsPromptIds
+        ? { prompt_token_ids: [...this.#options.request.tokens] }
+        : {}),
+    };
     return this.#openai([choice], this.#usage());
   }
 

@@ -23,7 +23,7 @@ import {
 import { SglangAnswer } from './sglang-answer.ts';
 import type { HintField } from './sglang-hint.ts';
 import { readSglangRequest, readTokenize, refusal, type SglangApi } from './sglang-request.ts';
-import { eventPlace, loadsOf, serverInfo } from './sglang-state.ts';
+import { answerMetrics, eventPlace, loadsOf, serverInfo } from './sglang-state.ts';
 
 /** How a double is started; the flags of the server that it plays. */
 export interface SglangDoubleOptions {
@@ -43,6 +43,8 @@ export interface SglangDoubleOptions {
   } | null;
   /** --incremental-streaming-output. */
   readonly incremental?: boolean;
+  /** --enable-metrics; without it `/metrics` is not there. */
+  readonly metrics?: boolean;
   /** --enable-cache-report. */
   readonly reportsCache?: boolean;
   /** --context-length; default 131,072. */
@@ -65,6 +67,8 @@ export interface SglangDouble {
   readonly url: string;
   /** Where peers ask each rank for KV. */
   readonly control: readonly string[];
+  /** Where each rank publishes its KV events; none without --kv-events-config. */
+  readonly kvEvents: readonly { readonly address: string; readonly replay: string | null }[];
   /** Requests so far, byte by byte. */
   requests(): readonly DoubleRequest[];
   /** Sessions that were closed, in order. */
@@ -122,6 +126,9 @@ export async function startSglangDouble(options: SglangDoubleOptions): Promise<S
     return {
       url: `http://127.0.0.1:${typeof bound === 'object' && bound !== null ? bound.port : 0}`,
       control: ranks.map(({ control }) => control),
+      kvEvents: ranks.flatMap(({ events: published }) =>
+        published === null ? [] : [{ address: published.endpoint, replay: published.replayEndpoint }],
+      ),
       requests,
       closedSessions: () => served.closed,
       active: () => ranks.reduce((sum, { driver }) => sum + driver.active, 0),
@@ -153,7 +160,7 @@ class Served {
   }
 
   routes(): Readonly<Record<string, DoubleHandler>> {
-    const { settings, olderNames = false } = this.#options;
+    const { metrics = false, olderNames = false, settings } = this.#options;
     const info: DoubleHandler = (_, response) =>
       answerJson(response, 200, serverInfo(this.#options, this.#ranks));
     const flush: DoubleHandler = (_, response) => this.#flush(response);
@@ -163,6 +170,9 @@ class Served {
       'POST /v1/chat/completions': (request, response) => this.#generate('chat', request, response),
       ...(olderNames ? {} : { 'GET /server_info': info }),
       'GET /get_server_info': info,
+      ...(metrics
+        ? { 'GET /metrics': (_, response) => answerMetrics(response, this.#options, this.#ranks) }
+        : {}),
       'GET /v1/loads': (_, response) => answerJson(response, 200, loadsOf(this.#options, this.#ranks)),
       'GET /v1/models': (_, response) =>
         answerJson(response, 200, {

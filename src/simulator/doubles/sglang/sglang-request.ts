@@ -14,6 +14,8 @@ export interface SglangRequest {
   readonly maxTokens: number;
   readonly stream: boolean;
   readonly includeUsage: boolean;
+  /** Its answer names the ids of the prompt. */
+  readonly tellsPromptIds: boolean;
   /** Null = the server makes one. */
   readonly rid: string | null;
   /** Null = the server chooses. */
@@ -73,6 +75,12 @@ export function readSglangRequest(
   if (sessionId !== null && (body.session_params ?? null) !== null) {
     throw refuse('session_id and session_params cannot be specified together.');
   }
+  const tellsPromptIds = api === 'chat' && body.return_prompt_token_ids === true;
+  if (tellsPromptIds && body.stream === true) {
+    throw refuse(
+      'return_prompt_token_ids is not supported with streaming. Please set stream=false when using return_prompt_token_ids=true.',
+    );
+  }
   const priority = typeof body.priority === 'number' ? body.priority : null;
   if (priority !== null && !reader.priorities && reader.refusesPriorities) {
     throw refuse('Using priority is disabled for this server. Please send a new request without a priority.');
@@ -83,6 +91,7 @@ export function readSglangRequest(
     tokens,
     maxTokens,
     stream: body.stream === true,
+    tellsPromptIds,
     includeUsage: objectOr(body.stream_options).include_usage === true,
     rid: textOr(body.rid, 'rid', refuse),
     rank: rankOf(body, pin, reader.ranks, refuse),

@@ -32,7 +32,7 @@ const VALUES: Readonly<Record<string, Apply>> = {
 };
 
 const SWITCHES: Readonly<Record<string, SglangServe>> = {
-  '--enable-metrics': around({}),
+  '--enable-metrics': around({ metrics: true }),
   '--enable-session-radix-cache': around({}),
   '--enable-cache-report': around({ reportsCache: true }),
   '--incremental-streaming-output': around({ incremental: true }),

@@ -1,7 +1,9 @@
-// What the double says of itself: `/server_info` and `/v1/loads`, in the members that SGLang's own answers have.
+// What the double says of itself: `/server_info`, `/v1/loads` and `/metrics`, in the members that SGLang's own answers have.
 
+import type { ServerResponse } from 'node:http';
 import type { SocketPlace } from '../../wire/event-publisher.ts';
 import type { DoubleRank } from '../double-rank.ts';
+import { answerText } from '../double-server.ts';
 import type { SglangDoubleOptions } from './sglang-double.ts';
 
 /** Where a rank binds: port plus rank; 0 = any free port, for rank 0 alone. */
@@ -79,4 +81,31 @@ export function loadsOf({ settings }: SglangDoubleOptions, ranks: readonly Doubl
       };
     }),
   };
+}
+
+/** Answers with the gauges of load among those of `--enable-metrics`, one sample a rank. */
+export function answerMetrics(
+  response: ServerResponse,
+  { settings }: SglangDoubleOptions,
+  ranks: readonly DoubleRank[],
+): void {
+  const lines: string[] = [];
+  const gauge = (name: string, help: string, read: (rank: DoubleRank) => number): void => {
+    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} gauge`);
+    ranks.forEach((rank, at) => {
+      const labels = `engine_type="unified",model_name="${settings.model}",pp_rank="0",tp_rank="0",dp_rank="${at}"`;
+      lines.push(`${name}{${labels}} ${read(rank)}`);
+    });
+  };
+  gauge('sglang:num_running_reqs', 'The number of running requests.', ({ driver }) => driver.stats().running);
+  gauge(
+    'sglang:num_queue_reqs',
+    'The number of requests in the waiting queue.',
+    ({ driver }) => driver.stats().waiting,
+  );
+  gauge('sglang:token_usage', 'The token usage.', ({ driver }) => {
+    const { activeBlocks, totalBlocks } = driver.stats();
+    return totalBlocks === null ? 0 : activeBlocks / totalBlocks;
+  });
+  answerText(response, 200, 'text/plain; version=0.0.4; charset=utf-8', `${lines.join('\n')}\n`);
 }
