@@ -31,7 +31,7 @@ async function found(doubles: readonly VllmDouble[]): Promise<(readonly [bigint,
 workers:
 ${workers.join('\n')}
 `;
-  const findings = await diagnose(parseConfig(yaml, 'router.yaml').config);
+  const { findings } = await diagnose(parseConfig(yaml, 'router.yaml').config);
   return findings.map(({ code, rank, worker }) => [worker, rank, code] as const);
 }
 
