@@ -1,7 +1,7 @@
 // What `doctor` does with a fleet: probe prompts to every rank, questions to replay endpoints, and the findings that follow.
 import type { Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import { type Finding, type FindingCode, type FindingSubject, findingOf } from '../parity/index.ts';
+import { type Finding, type FindingCode, type FindingSubject, findingOf, WITHOUT_EVENTS } from '../parity/index.ts';
 import type { Logger, WorkerId } from '../plugin/index.ts';
 import { compareTokens, type TokenSource } from '../tokens/index.ts';
 import { type Untested, untestedOf } from './doctor-checks.ts';
@@ -140,8 +140,9 @@ async function probeWorker(
     }
     const cacheSalt = `pointsman-doctor-${seed.toString(36)}`;
     const salted = await send({ tokens: ids, cacheSalt, isUnique: true });
-    if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
-    if (salted === undefined) untested('salt_ignored', 'it refuses a prompt with cache_salt');
+    if (WITHOUT_EVENTS.has(subject.dialect)) untested('salt_ignored', 'its engine knows no cache salts');
+    else if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
+    else if (salted === undefined) untested('salt_ignored', 'it refuses a prompt with cache_salt');
     const [adapter] = adaptersOf(worker);
     if (adapter === undefined) untested('lora_mismatch', 'no adapters are configured for it');
     else if ((await send({ tokens: ids, adapter, isUnique: true })) === undefined)

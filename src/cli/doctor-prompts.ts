@@ -154,7 +154,9 @@ export async function engineIds(
     if (typeof body !== 'object' || body === null || !('tokens' in body) || !Array.isArray(body.tokens))
       return null;
     const ids: unknown[] = body.tokens;
-    return ids.every((id): id is number => typeof id === 'number') ? Uint32Array.from(ids) : null;
+    // llama.cpp’s endpoint of this name knows no chats, and makes nothing of one.
+    const isTold = ids.length > 0 && ids.every((id): id is number => typeof id === 'number');
+    return isTold ? Uint32Array.from(ids) : null;
   } catch {
     return null;
   } finally {

@@ -68,8 +68,8 @@ export interface RankFacts {
   readonly needed: EvidenceNeeded;
 }
 
-/** Dialects of engines that have no KV events to publish: what they cache is always estimated. */
-const WITHOUT_EVENTS: ReadonlySet<string> = new Set(['llamacpp']);
+/** Dialects of engines that have no KV events to publish: what they cache is always estimated. They know no cache salts either. */
+export const WITHOUT_EVENTS: ReadonlySet<string> = new Set(['llamacpp']);
 
 /** What differs. */
 export function rankFindings(facts: RankFacts): Finding[] {
@@ -172,7 +172,9 @@ function promptFindings({ evidence, feed, needed, subject, verdicts }: RankFacts
         found: lora?.found === null ? 'no adapter' : `adapter ${lora?.found ?? ''}`,
       }),
     );
-  if (verdicts.of('salt') >= needed.prompts) findings.push(findingOf('salt_ignored', subject));
+  // Where no salts are known, nobody expects them to be kept apart.
+  if (verdicts.of('salt') >= needed.prompts && !WITHOUT_EVENTS.has(subject.dialect))
+    findings.push(findingOf('salt_ignored', subject));
   return findings;
 }
 
