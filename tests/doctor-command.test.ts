@@ -88,16 +88,14 @@ test('with --verbose every check of a worker is listed, those that could not be 
         url: running[0]?.url,
         model: 'tiny',
         passed: expect.arrayContaining(['block_size', 'template', 'lora_mismatch']),
-        untested: [
-          { code: 'hash_seed', reason: 'no other worker of model tiny is there to compare with' },
-        ],
+        untested: [{ code: 'hash_seed', reason: 'no other worker of model tiny is there to compare with' }],
       },
     ],
     findings: [{ code: 'hybrid_groups', effect: 'degraded', worker: 1, rank: 0 }],
   });
 });
 
-test('a router that cannot be asked is told in a sentence, exit code 2', async () => {
+test('a router that cannot be asked is told in a sentence, exit code 1', async () => {
   running.push(await faultyEngine([]));
   const [engine] = running;
   folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
@@ -109,11 +107,13 @@ test('a router that cannot be asked is told in a sentence, exit code 2', async (
   );
   const on = await router(yaml);
   expect(await doctor('--admin', on.adminUrl)).toMatchObject({
-    code: 2,
+    code: 1,
+    out: '',
     err: `error: the admin API at ${on.adminUrl} refused with status 401; put its token into POINTSMAN_ADMIN_TOKEN [PM_ADMIN_ANSWER]\n`,
   });
   expect(await doctor('--admin', engine?.url ?? '')).toMatchObject({
-    code: 2,
+    code: 1,
+    out: '',
     err: `error: ${engine?.url} has no /config and /workers, so it is not the admin API; --admin takes the address that serve prints as Admin [PM_ADMIN_ANSWER]\n`,
   });
   expect((await doctor('--admin', 'http://127.0.0.1:1')).err).toMatch(

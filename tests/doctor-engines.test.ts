@@ -89,6 +89,10 @@ test('has nothing to say of a healthy llama.cpp server, which has no KV events',
 
 test('counts the slots of a llama.cpp server', async () => {
   expect(await examined([llamaWorker(await llama(4), 2)])).toMatchObject([
-    { code: 'ranks', remedy: 'workers[].ranks.count: 4 (vLLM: --data-parallel-size, SGLang: --dp-size, llama.cpp: --parallel)' },
+    {
+      code: 'ranks',
+      remedy:
+        'workers[].ranks.count: 4 (vLLM: --data-parallel-size, SGLang: --dp-size, llama.cpp: --parallel)',
+    },
   ]);
 });

@@ -24,7 +24,11 @@ const start = (faults: DoubleFaults = {}, ...more: string[]): Promise<VllmDouble
 const startWith = (fault: string, ...more: string[]): Promise<VllmDouble> =>
   start(readDoubleFault(fault) ?? expect.fail(`there is no fault ${fault}`), ...more);
 
-async function examined(doubles: readonly VllmDouble[], topic = 'kv', count?: number): Promise<readonly Finding[]> {
+async function examined(
+  doubles: readonly VllmDouble[],
+  topic = 'kv',
+  count?: number,
+): Promise<readonly Finding[]> {
   const workers = doubles.map(({ kvEvents, url }, at) => {
     const events = kvEvents.map(({ address, replay }, rank) => {
       return `"${rank}": { connect: "${address}", topic: ${topic}${replay === null ? '' : `, replay: "${replay}"`} }`;

@@ -1,7 +1,13 @@
 // What `doctor` does with a fleet: probe prompts to every rank, questions to replay endpoints, and the findings that follow.
 import type { Worker } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
-import { type Finding, type FindingCode, type FindingSubject, findingOf, WITHOUT_EVENTS } from '../parity/index.ts';
+import {
+  type Finding,
+  type FindingCode,
+  type FindingSubject,
+  findingOf,
+  WITHOUT_EVENTS,
+} from '../parity/index.ts';
 import type { Logger, WorkerId } from '../plugin/index.ts';
 import { compareTokens, type TokenSource } from '../tokens/index.ts';
 import { type Untested, untestedOf } from './doctor-checks.ts';

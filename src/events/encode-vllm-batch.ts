@@ -71,8 +71,7 @@ function groupFields({ scope }: BlockStoredEvent): number {
 function writeGroup(writer: MsgpackWriter, { scope }: BlockStoredEvent): void {
   const { attentionKind = null, groupIndex = null } = scope ?? {};
   if (groupIndex !== null) named(writer, 'group_idx', () => writer.unsigned(groupIndex));
-  if (attentionKind !== null)
-    named(writer, 'kv_cache_spec_kind', () => writer.stringOrNull(attentionKind));
+  if (attentionKind !== null) named(writer, 'kv_cache_spec_kind', () => writer.stringOrNull(attentionKind));
 }
 
 function writeArray(writer: MsgpackWriter, event: KvEvent): void {

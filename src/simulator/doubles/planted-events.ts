@@ -28,7 +28,9 @@ export function plantedEvents(events: readonly KvEvent[], faults: DoubleFaults):
 }
 
 /** Writes batches with the time stamps of a clock that jumps. */
-export function jumpingClock(encode: (batch: KvEventBatch) => Uint8Array): (batch: KvEventBatch) => Uint8Array {
+export function jumpingClock(
+  encode: (batch: KvEventBatch) => Uint8Array,
+): (batch: KvEventBatch) => Uint8Array {
   let batches = 0;
   return (batch) => {
     batches += 1;
