@@ -6,6 +6,7 @@ import { blockHashSeed, type OwnerSlot } from '../kv/index.ts';
 import { driftFindings } from './drift-findings.ts';
 import { type Finding, type FindingSubject, findingOf } from './finding.ts';
 import type { FindingCode } from './finding-table.ts';
+import { lacksReport } from './missing-report.ts';
 import type { AnsweredRequest, ParityMonitorOptions } from './parity-types.ts';
 import type { Drift, PredictionAudit } from './prediction-audit.ts';
 import { promptDepths } from './prompt-depths.ts';
@@ -105,8 +106,9 @@ export class ParityMonitor {
   answered(request: AnsweredRequest): void {
     const { slot, blockSize, cachedTokens, predictedTokens } = request;
     const rank = this.#rankOf(slot);
-    if (cachedTokens === null) this.#notReported(request, rank);
-    else {
+    if (cachedTokens === null) {
+      if (lacksReport(request, this.#options.fleet)) rank.unreported += 1;
+    } else {
       rank.unreported = 0;
       if (predictedTokens !== null) rank.audit.add(predictedTokens, cachedTokens, blockSize);
     }
@@ -255,13 +257,6 @@ export class ParityMonitor {
       replay: said?.replay ?? null,
       needed,
     };
-  }
-
-  #notReported({ blockSize, predictedTokens, promptTokens, slot }: AnsweredRequest, rank: WatchedRank): void {
-    if (promptTokens === null || predictedTokens === null || predictedTokens < blockSize) return;
-    const { fleet } = this.#options;
-    // Of an estimate an engine may rightly have nothing.
-    if (fleet.workerOfSlot(slot)?.approximate?.has(fleet.slotRank(slot)) !== true) rank.unreported += 1;
   }
 
   /** Where the engine's own ids part from the router's, in words; null = nowhere, or it was not asked. */
