@@ -103,6 +103,71 @@ test('an engine that is not there is told, with what to change', async () => {
   expect(out).toContain('change: start the engine, or correct workers[].url');
 });
 
+test('with --verbose every check of a worker is listed, those that could not be made with the reason', async () => {
+  running.push(await faultyEngine(['hybrid groups']));
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const file = join(folder, 'router.yaml');
+  writeFileSync(file, faultyFleetYaml(running));
+  const { code, out } = await doctor('--config', file, '--verbose');
+  expect(code).toBe(1);
+  const [head, ...lines] = out.slice(0, out.indexOf('\n\n')).split('\n');
+  expect(head).toBe(`worker 1 at ${running[0]?.url}`);
+  expect(lines).toContain('  ok          block_size');
+  expect(lines).toContain('  not tested  hash_seed: no other worker of model tiny is there to compare with');
+  expect(lines).toContain('  found       hybrid_groups');
+  const json: unknown = JSON.parse((await doctor('--config', file, '--json')).out);
+  expect(json).toMatchObject({
+    healthy: false,
+    checks: expect.arrayContaining(['block_size', 'topic', 'ranks']),
+    workers: [
+      {
+        id: 1,
+        url: running[0]?.url,
+        model: 'tiny',
+        passed: expect.arrayContaining(['block_size', 'template', 'lora_mismatch']),
+        untested: [{ code: 'hash_seed', reason: 'no other worker of model tiny is there to compare with' }],
+      },
+    ],
+    findings: [{ code: 'hybrid_groups', effect: 'degraded', worker: 1, rank: 0 }],
+  });
+});
+
+test('a router that cannot be asked is told in a sentence, exit code 1', async () => {
+  running.push(await faultyEngine([]));
+  const [engine] = running;
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const secret = join(folder, 'token');
+  writeFileSync(secret, 'right');
+  const yaml = faultyFleetYaml(running).replace(
+    'admin: { host: 127.0.0.1, port: 0 }',
+    `admin: { host: 127.0.0.1, port: 0, token: { file: "${secret}" } }`,
+  );
+  const on = await router(yaml);
+  expect(await doctor('--admin', on.adminUrl)).toMatchObject({
+    code: 1,
+    out: '',
+    err: `error: the admin API at ${on.adminUrl} refused with status 401; put its token into POINTSMAN_ADMIN_TOKEN [PM_ADMIN_ANSWER]\n`,
+  });
+  expect(await doctor('--admin', engine?.url ?? '')).toMatchObject({
+    code: 1,
+    out: '',
+    err: `error: ${engine?.url} has no /config and /workers, so it is not the admin API; --admin takes the address that serve prints as Admin [PM_ADMIN_ANSWER]\n`,
+  });
+  expect((await doctor('--admin', 'http://127.0.0.1:1')).err).toMatch(
+    /^error: no answer from the admin API at http:\/\/127\.0\.0\.1:1 \([^)]+\); is the router running there\? --admin names another address \[PM_ADMIN_ANSWER\]\n$/,
+  );
+});
+
+test('a configuration with errors is told as by every command, exit code 2', async () => {
+  folder = mkdtempSync(join(tmpdir(), 'pointsman-doctor-'));
+  const file = join(folder, 'router.yaml');
+  writeFileSync(file, 'models: { tiny: { block_sise: 16 } }\n');
+  const { code, err, out } = await doctor('--config', file);
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toContain('block_sise');
+  expect((await doctor('--config', join(folder, 'none.yaml'))).code).toBe(2);
+});
+
 test('usage errors are exit code 2 in one sentence', async () => {
   expect(await doctor()).toMatchObject({
     code: 2,

@@ -83,7 +83,8 @@ async function examined(fleet: readonly (readonly Fault[])[]): Promise<Finding[]
   const engines: FaultyEngine[] = [];
   for (const faults of fleet) engines.push(await faultyEngine(faults));
   running.push(...engines);
-  return diagnose(parseConfig(faultyFleetYaml(engines), 'router.yaml').config);
+  const { findings } = await diagnose(parseConfig(faultyFleetYaml(engines), 'router.yaml').config);
+  return [...findings];
 }
 
 const codesOf = (findings: readonly Finding[], worker: bigint): string[] =>

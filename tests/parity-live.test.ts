@@ -1,6 +1,7 @@
 // A running router flags what engines do otherwise than it believes, out of traffic alone and within 100 requests of each worker.
 import { afterEach, expect, test } from 'vitest';
 import type { FindingCode } from '../src/parity/index.ts';
+import { TINY_TOKENIZER } from '../src/tokens/index.ts';
 import { router, until, words } from './live-support.ts';
 import {
   ADAPTER,
@@ -10,6 +11,7 @@ import {
   faultyEngine,
   faultyFleetYaml,
 } from './support/faulty-engine.ts';
+import { stopDoubles, vllm } from './support/vllm-doubles.ts';
 
 const FLAGGED: Readonly<Record<Fault, FindingCode>> = {
   'wrong block size': 'block_size',
@@ -31,8 +33,9 @@ const FLAGGED: Readonly<Record<Fault, FindingCode>> = {
 };
 
 const running: FaultyEngine[] = [];
-afterEach(() => {
+afterEach(async () => {
   for (const engine of running.splice(0)) engine.close();
+  await stopDoubles();
 });
 
 /** Request `nth` of a worker: chats, plain, salted and adapter prompts, half of them heard before. */
@@ -121,4 +124,39 @@ test('sends probe prompts of its own where it is told to, and judges them', asyn
   await until('a fault shows without any traffic', () => codes().length > 0);
   expect(codes()).toEqual([[1n, 'hybrid_groups']]);
   expect(on.core.decisions?.list(1, {})).toEqual([]);
+});
+
+test('with parity.ask_token_ids it says where the ids of live chats part, and clients see none of them', async () => {
+  const double = await vllm(
+    ['--served-model-name', 'tiny-sim', '--block-size', '16', '--enable-prompt-tokens-details'],
+    { faults: { otherTemplate: true } },
+  );
+  const on = await router(`listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0 }
+parity: { ask_token_ids: true }
+models:
+  tiny:
+    served_as: tiny-sim
+    block_size: 16
+    tokens: { source: local, tokenizer: "${TINY_TOKENIZER.tokenizer}", template: "${TINY_TOKENIZER.template}" }
+workers:
+  - { id: 1, model: tiny, url: "${double.url}", dialect: vllm }
+`);
+  for (let nth = 1; nth <= 3; nth += 1) {
+    const answer = await fetch(`${on.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ model: 'tiny', max_tokens: 1 },
+        messages: [{ role: 'user', content: words(60, nth) }],
+      }),
+    });
+    const text = await answer.text();
+    expect(answer.status, text).toBe(200);
+    expect(text).not.toContain('prompt_token_ids');
+  }
+  const said = (): string | undefined =>
+    on.core.parity?.findings().find(({ code }) => code === 'template')?.sentence;
+  await until('it is told', () => said() !== undefined);
+  expect(said()).toMatch(/\(first at token 0 of \d+ here, \d+ there\)$/);
 });

@@ -252,6 +252,7 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
     beliefs,
     sessions,
     answered: options.parity === undefined ? null : (request) => parity?.answered(request),
+    asksIds: (slot) => parity?.asksIds(slot) === true,
     computedBlocks(workerId, blocks) {
       unheard.computed(workerId, blocks);
       const worker = fleet.worker(workerId);
@@ -270,10 +271,9 @@ export async function composeRouter(options: ComposeRouterOptions): Promise<Comp
       const watched = { fleet, hasher, index, blockSizes, unheard, beliefs, clock, metrics };
       parity = watchParity({ ...watched, events: () => events, ports: options.parity });
     }
-    const watch = parity;
     const parts = {
       ...{ fleet, hasher, blockSizes, imageTokenOf, road, sessions },
-      ...{ idleCheckMs, watch, clock, metrics },
+      ...{ idleCheckMs, watch: parity, clock, metrics },
     };
     followFleet(index, fleet);
     showTiers(index, fleet, metrics);

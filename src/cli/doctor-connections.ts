@@ -1,5 +1,5 @@
-// Why nobody answers at an event endpoint: the engine publishes nothing, or it was given a host name and connects instead of
-// listening, so that whoever listens there hears it.
+// Why nothing is heard of an event endpoint: the engine publishes nothing, or under another topic, or it was given a host name and
+// connects instead of listening, so that whoever listens there hears it.
 import { subscribeZmq } from '../events/index.ts';
 import type { Clock } from '../plugin/index.ts';
 
@@ -44,4 +44,53 @@ export async function listenInstead(endpoint: string, clock: Clock): Promise<End
   } catch {
     return 'unknown';
   }
+}
+
+/** A topic in a sentence is cut off here. */
+const TOPIC_LENGTH = 100;
+
+/**
+ * The topic under which an engine publishes what it computes meanwhile, heard by a subscription to everything; null = none was heard.
+ * @param compute makes the engine publish something.
+ */
+export async function topicOf(
+  endpoint: string,
+  clock: Clock,
+  compute: () => Promise<unknown>,
+): Promise<string | null> {
+  const wait = <T>(promise: Promise<T>, ms: number): Promise<T | null> => {
+    const gaveUp = new Promise<null>((resolve) => void clock.schedule(ms, () => resolve(null)));
+    return Promise.race([promise, gaveUp]);
+  };
+  let connected = (): void => undefined;
+  const isConnected = new Promise<void>((resolve) => {
+    connected = resolve;
+  });
+  let heard = (_topic: string): void => undefined;
+  const topic = new Promise<string>((resolve) => {
+    heard = resolve;
+  });
+  const source = await subscribeZmq({
+    endpoint,
+    topic: '',
+    owner: 0,
+    sink: { onBatch: () => undefined },
+    onError: () => undefined,
+    onTopic: (bytes) => heard(printable(bytes)),
+    onConnection: (isThere) => {
+      if (isThere) connected();
+    },
+  });
+  try {
+    await wait(isConnected, LISTEN_MS);
+    await compute();
+    return await wait(topic, LISTEN_MS);
+  } finally {
+    source.close();
+  }
+}
+
+function printable(bytes: Uint8Array): string {
+  const text = Buffer.from(bytes.subarray(0, TOPIC_LENGTH)).toString('latin1');
+  return text.replaceAll(/[^\x20-\x7e]|"/g, '?');
 }

@@ -1,9 +1,17 @@
 // What `doctor` does with a fleet: probe prompts to every rank, questions to replay endpoints, and the findings that follow.
 import type { Worker } from '../fleet/index.ts';
-import { type Finding, type FindingCode, type FindingSubject, findingOf } from '../parity/index.ts';
-import type { Logger } from '../plugin/index.ts';
-import type { TokenSource } from '../tokens/index.ts';
-import { listenInstead } from './doctor-connections.ts';
+import type { OwnerSlot } from '../kv/index.ts';
+import {
+  type Finding,
+  type FindingCode,
+  type FindingSubject,
+  findingOf,
+  WITHOUT_EVENTS,
+} from '../parity/index.ts';
+import type { Logger, WorkerId } from '../plugin/index.ts';
+import { compareTokens, type TokenSource } from '../tokens/index.ts';
+import { type Untested, untestedOf } from './doctor-checks.ts';
+import { listenInstead, topicOf } from './doctor-connections.ts';
 import { type DoctorFleet, dialectOf } from './doctor-fleet.ts';
 import {
   engineIds,
@@ -34,11 +42,28 @@ export interface Examination {
   readonly log: Logger;
 }
 
-/** Everything found, by worker and rank. */
-export async function examine(doctor: DoctorFleet, examination: Examination): Promise<Finding[]> {
+/** What came of an examination. */
+export interface Diagnosis {
+  /** By worker and rank. */
+  readonly findings: readonly Finding[];
+  readonly workers: readonly ExaminedWorker[];
+}
+
+/** A worker that was asked. */
+export interface ExaminedWorker {
+  readonly id: WorkerId;
+  readonly url: string;
+  readonly model: string;
+  /** Checks that could not be made, each once. */
+  readonly untested: readonly Untested[];
+}
+
+/** Asks every worker. */
+export async function examine(doctor: DoctorFleet, examination: Examination): Promise<Diagnosis> {
   const { fleet, monitor, silent } = doctor;
   const { log } = examination;
   const own: Finding[] = [];
+  const noted = new Map<WorkerId, Untested[]>();
   const found = (finding: Finding): void => void own.push(finding);
   const workers = fleet.workers().filter(({ spec }) => !silent.has(spec.id));
   for (const worker of fleet.workers()) {
@@ -52,7 +77,12 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
   const next = async (): Promise<void> => {
     for (let worker = queue.shift(); worker !== undefined; worker = queue.shift()) {
       log.info(`worker ${worker.spec.id} at ${worker.spec.url}: sending probe prompts`);
-      await probeWorker(doctor, worker, examination, found);
+      const untested: Untested[] = [];
+      noted.set(worker.spec.id, untested);
+      await probeWorker(doctor, worker, examination, {
+        found,
+        untested: (code, reason) => void untested.push({ code, reason }),
+      });
     }
   };
   await Promise.all(Array.from({ length: MOST_WORKERS_AT_ONCE }, next));
@@ -60,6 +90,7 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
   for (const { slots } of workers) for (const slot of slots) monitor.askReplay(slot);
   await until(doctor, SETTLED_MS, () => !monitor.isBusy);
   const heard = monitor.findings();
+  const topics = await topicFindings(doctor, workers, heard, examination);
   const endpoints = await endpointFindings(doctor, workers, heard);
   // A cache that is off has nothing to announce: its silence is no fault of its own.
   const isOff = ({ rank, worker }: Finding): boolean =>
@@ -72,6 +103,8 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
   const told = heard.filter((finding) => {
     if (finding.code !== 'events_off') return true;
     if (isUnknown(finding)) {
+      const reason = 'it does not say where it publishes its KV events; workers[].kv_events in --config does';
+      noted.get(finding.worker)?.push({ code: 'events_off', reason });
       log.warn(
         `worker ${finding.worker} rank ${finding.rank}: its KV events are not tested, as it does not say where it publishes them; ask with --config, where workers[].kv_events says so`,
       );
@@ -79,14 +112,25 @@ export async function examine(doctor: DoctorFleet, examination: Examination): Pr
     }
     return !isOff(finding);
   });
-  return merged([...told, ...own, ...endpoints]);
+  const findings = merged([...told, ...own, ...topics, ...endpoints]);
+  const examined = fleet.workers().map((worker): ExaminedWorker => {
+    const { id, model, url } = worker.spec;
+    return { id, url, model, untested: untestedOf(doctor, worker, noted.get(id) ?? []) };
+  });
+  return { findings, workers: examined };
+}
+
+/** Told what shows of a worker. */
+interface Findings {
+  readonly found: (finding: Finding) => void;
+  readonly untested: (code: FindingCode, reason: string) => void;
 }
 
 async function probeWorker(
   doctor: DoctorFleet,
   worker: Worker,
   { log, seed, tokens }: Examination,
-  found: (finding: Finding) => void,
+  { found, untested }: Findings,
 ): Promise<void> {
   const { spec, slots } = worker;
   const blockSize = doctor.blockSizes.ofModel(spec.model) ?? 16;
@@ -106,15 +150,32 @@ async function probeWorker(
     const before = await send({ tokens: ids, isUnique: true });
     if (before === undefined) continue;
     const again = await send({ tokens: ids, isUnique: false });
-    if (again === 0) found(findingOf('prefix_caching_off', subject));
+    const isOff = worker.engine?.description.prefixCaching === false;
+    if (again === 0 || (again === null && isOff)) found(findingOf('prefix_caching_off', subject));
+    else if (again === null) {
+      untested('prefix_caching_off', 'it does not report cached tokens');
+      // An engine that leaves out what is zero says nothing of a prompt that it does not have.
+      if (hasAnnounced(doctor, slot))
+        found(
+          findingOf('cached_not_reported', subject, {
+            problem: 'nothing was said of a prompt of which it had announced blocks',
+          }),
+        );
+    }
     const cacheSalt = `pointsman-doctor-${seed.toString(36)}`;
     const salted = await send({ tokens: ids, cacheSalt, isUnique: true });
-    if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
-    for (const adapter of adaptersOf(worker).slice(0, 1))
-      await send({ tokens: ids, adapter, isUnique: true });
+    if (WITHOUT_EVENTS.has(subject.dialect)) untested('salt_ignored', 'its engine knows no cache salts');
+    else if ((salted ?? 0) >= blockSize) found(findingOf('salt_ignored', subject));
+    else if (salted === undefined) untested('salt_ignored', 'it refuses a prompt with cache_salt');
+    const [adapter] = adaptersOf(worker);
+    if (adapter === undefined) untested('lora_mismatch', 'no adapters are configured for it');
+    else if ((await send({ tokens: ids, adapter, isUnique: true })) === undefined)
+      untested('lora_mismatch', `it refuses a prompt for adapter ${adapter}`);
     const messages = probeMessages(PROBE_BLOCKS * blockSize, seed ^ slot);
-    const local = await localIds(tokens(spec.model), messages, log);
+    const source = tokens(spec.model);
+    const local = await localIds(source, messages, log);
     if (local === null) {
+      untested('template', `model ${spec.model} has no tokenizer here`);
       log.info(
         `worker ${spec.id}: its chat template is not tested, as no chat of model ${spec.model} is rendered here`,
       );
@@ -122,9 +183,35 @@ async function probeWorker(
     }
     await send({ tokens: local, messages, isUnique: true });
     const theirs = await engineIds(doctor, worker, messages);
-    const problem = theirs === null ? null : differenceOf(local, theirs);
-    if (problem !== null) found(findingOf('template', subject, { problem }));
+    const agreement = theirs === null ? null : compareTokens(local, theirs, source?.facts ?? null);
+    if (agreement?.agrees === false) found(findingOf('template', subject, { problem: agreement.words }));
   }
+}
+
+/** Ranks that are connected and silent: whether they publish under another topic than the one that is listened to. */
+async function topicFindings(
+  doctor: DoctorFleet,
+  workers: readonly Worker[],
+  heard: readonly Finding[],
+  { seed }: Examination,
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { code, rank, worker: id } of heard) {
+    const worker = workers.find(({ spec }) => spec.id === id);
+    if (code !== 'events_off' || worker === undefined || rank === null) continue;
+    const endpoint = endpointOf(worker, rank);
+    // Without a topic everything is heard; where the engine connects to the router, nobody else can listen.
+    if (endpoint === null || endpoint.binds || endpoint.topic === '') continue;
+    const blockSize = doctor.blockSizes.ofModel(worker.spec.model) ?? 16;
+    const tokens = probeIds(PROBE_BLOCKS * blockSize + 3, seed ^ 0x7070);
+    const topic = await topicOf(endpoint.address, doctor.clock, () =>
+      sendProbe(doctor, { worker, rank, tokens, isUnique: true }),
+    );
+    if (topic === null || topic.startsWith(endpoint.topic)) continue;
+    const facts = { expected: endpoint.topic, found: topic };
+    findings.push(findingOf('topic', subjectOf(worker, rank), facts));
+  }
+  return findings;
 }
 
 /** Ranks that nobody is connected to: what listens, or does not, at their endpoints. */
@@ -158,6 +245,7 @@ const EXPLAINED: ReadonlyMap<FindingCode, readonly FindingCode[]> = new Map<
   FindingCode,
   readonly FindingCode[]
 >([
+  ['topic', ['events_off', 'no_replay']],
   ['literal_bind_address', ['not_connected', 'events_off']],
   ['events_off', ['not_connected', 'no_replay']],
   ['prefix_caching_off', ['no_replay']],
@@ -179,11 +267,8 @@ function merged(findings: readonly Finding[]): Finding[] {
     .sort((a, b) => Number(a.worker - b.worker) || (a.rank ?? -1) - (b.rank ?? -1));
 }
 
-function differenceOf(local: Uint32Array, theirs: readonly number[]): string | null {
-  if (local.length !== theirs.length)
-    return `it makes ${theirs.length} tokens of a chat where the router has ${local.length}`;
-  const at = theirs.findIndex((id, nth) => id !== local[nth]);
-  return at < 0 ? null : `its tokens of a chat differ from the router’s at position ${at}`;
+function hasAnnounced({ events }: DoctorFleet, slot: OwnerSlot): boolean {
+  return (events.feed(slot)?.batches ?? 0) > 0;
 }
 
 function adaptersOf({ capabilities, spec }: Worker): readonly string[] {

@@ -7,9 +7,10 @@ import { type BlockHasher, blockHashSeed, createBlockHasher, createPrefixIndex }
 import { NO_METRICS } from '../observe/index.ts';
 import { type EvidenceNeeded, ParityMonitor } from '../parity/index.ts';
 import { type Clock, errorText, NO_LOG, type WorkerId } from '../plugin/index.ts';
+import type { TokenFacts } from '../tokens/index.ts';
 import type { ProbeSender } from './doctor-prompts.ts';
 import { EventSubscriptions } from './event-subscriptions.ts';
-import { streamOf } from './watch-parity.ts';
+import { idsDifferOf, streamOf } from './watch-parity.ts';
 
 /** Memory for what engines announce meanwhile, their history included. */
 const INDEX_BYTES = 64 * 1024 * 1024;
@@ -33,6 +34,15 @@ export interface DoctorFleet extends ProbeSender {
   close(): void;
 }
 
+/** How a fleet is watched. */
+export interface DoctorFleetOptions {
+  readonly clock: Clock;
+  readonly needed: EvidenceNeeded;
+  readonly settleMs: number;
+  /** Of a model's tokenizer here; null = there is none. */
+  readonly factsOf: (model: string) => TokenFacts | null;
+}
+
 /** The dialect that a worker speaks, by its own account where it gave one. */
 export function dialectOf({ engine = null, spec }: Pick<Worker, 'engine' | 'spec'>): string {
   return engine?.dialect ?? spec.dialect;
@@ -41,11 +51,7 @@ export function dialectOf({ engine = null, spec }: Pick<Worker, 'engine' | 'spec
 /** Takes in the workers of a configuration, asks them what they are, and subscribes to their events. */
 export async function doctorFleet(
   config: RouterConfig,
-  {
-    clock,
-    needed,
-    settleMs,
-  }: { readonly clock: Clock; readonly needed: EvidenceNeeded; readonly settleMs: number },
+  { clock, factsOf, needed, settleMs }: DoctorFleetOptions,
 ): Promise<DoctorFleet> {
   const hasher = createBlockHasher();
   const fleet = new Fleet({ routingGroupOf: (model) => config.models.get(model)?.routingGroup ?? 'default' });
@@ -74,6 +80,7 @@ export async function doctorFleet(
     replayOf: (slot) => parts.events?.replayOf(slot) ?? null,
     answers: (id) => !silent.has(id),
     unheard: (id) => computed.get(id) ?? 0,
+    idsDiffer: idsDifferOf(factsOf),
     needed,
     settleMs,
     clock,

@@ -71,6 +71,8 @@ export async function sendProbe(sender: ProbeSender, prompt: ProbePrompt): Promi
     maxOutputTokens: 1,
     session: null,
     hint: null,
+    // Only of text can the engine's ids be others.
+    asksPromptTokenIds: messages !== undefined,
   };
   const result = await new Promise<ProbeResult>((resolve) => {
     const exchange = transport.dispatch(request, {
@@ -100,13 +102,13 @@ export async function sendProbe(sender: ProbeSender, prompt: ProbePrompt): Promi
     });
   });
   if (result.kind === 'failed') return result;
-  const { cachedTokens, promptTokens } = result.report;
+  const { cachedTokens, promptTokens, promptTokenIds: engineIds = null } = result.report;
   const slot = worker.slots[rank - worker.spec.ranks.first] ?? -1;
   const blockSize = blockSizes.ofSlot(slot) ?? 16;
   if (tokens.length - (cachedTokens ?? 0) >= 2 * blockSize && prompt.isUnique)
     computed(id, Math.floor(tokens.length / blockSize));
   monitor.answered({
-    ...{ worker: id, slot, tokens, blockSize, cacheSalt, promptTokens, cachedTokens, sentAt },
+    ...{ worker: id, slot, tokens, blockSize, cacheSalt, promptTokens, cachedTokens, sentAt, engineIds },
     loraName: adapter,
     isExact: true,
     isUnique: prompt.isUnique,
@@ -137,7 +139,7 @@ export async function engineIds(
   { clock, config }: Pick<ProbeSender, 'clock' | 'config'>,
   { spec }: Worker,
   messages: readonly object[],
-): Promise<readonly number[] | null> {
+): Promise<Uint32Array | null> {
   const limit = new AbortController();
   const cancel = clock.schedule(ANSWER_MS, () => limit.abort());
   try {
@@ -152,7 +154,9 @@ export async function engineIds(
     if (typeof body !== 'object' || body === null || !('tokens' in body) || !Array.isArray(body.tokens))
       return null;
     const ids: unknown[] = body.tokens;
-    return ids.every((id) => typeof id === 'number') ? ids : null;
+    // llama.cpp’s endpoint of this name knows no chats, and makes nothing of one.
+    const isTold = ids.length > 0 && ids.every((id): id is number => typeof id === 'number');
+    return isTold ? Uint32Array.from(ids) : null;
   } catch {
     return null;
   } finally {

@@ -3,10 +3,11 @@ import { randomInt } from 'node:crypto';
 import type { Command } from 'commander';
 import type { RouterConfig } from '../config/index.ts';
 import { NO_METRICS } from '../observe/index.ts';
-import { FINDINGS, type Finding, NEEDED_ASKING } from '../parity/index.ts';
+import { NEEDED_ASKING } from '../parity/index.ts';
 import { type Logger, NO_LOG, PointsmanError } from '../plugin/index.ts';
-import { examine } from './doctor-examine.ts';
+import { type Diagnosis, examine } from './doctor-examine.ts';
 import { doctorFleet } from './doctor-fleet.ts';
+import { diagnosisJson, diagnosisText } from './doctor-report.ts';
 import { askable, configOfRouter, configOfUrls, type DoctorSource } from './doctor-source.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { readServeConfig } from './serve-config.ts';
@@ -18,6 +19,7 @@ interface DoctorOptions {
   readonly admin?: string;
   readonly worker?: readonly string[];
   readonly json?: true;
+  readonly verbose?: true;
 }
 
 /** Events of an answer come with it or moments later, ms. */
@@ -31,7 +33,8 @@ export function register(program: Command, io: CliIo): void {
     .option('--config <file>', 'router.yaml whose workers are asked (default: POINTSMAN_CONFIG)')
     .option('--admin <address>', 'admin API of a running router whose workers are asked: a url or host:port')
     .option('--worker <url...>', 'urls of engines to ask, without any configuration')
-    .option('--json', 'findings as JSON on stdout')
+    .option('--verbose', 'list the checks that each worker passed as well, and those that could not be made')
+    .option('--json', 'findings as JSON on stdout, with the checks of each worker')
     .addHelpText(
       'after',
       `
@@ -61,10 +64,10 @@ async function run(io: CliIo, options: DoctorOptions): Promise<void> {
   }
   const log = progress(io);
   for (const name of inProcess) log.info(`${name} is not asked: it runs in the process of the router`);
-  const findings = await diagnose(config, log, options.worker !== undefined);
-  if (options.json) writeJson(io, asJson(config, findings));
-  else io.out(asText(config, findings));
-  if (findings.length > 0) io.exit(1);
+  const diagnosis = await diagnose(config, log, options.worker !== undefined);
+  if (options.json) writeJson(io, diagnosisJson(diagnosis));
+  else io.out(diagnosisText(diagnosis, options.verbose === true));
+  if (diagnosis.findings.length > 0) io.exit(1);
 }
 
 /**
@@ -75,7 +78,7 @@ export async function diagnose(
   config: RouterConfig,
   log: Logger = NO_LOG,
   isUrlAlone = false,
-): Promise<Finding[]> {
+): Promise<Diagnosis> {
   const clock = systemClock();
   const { problems, started: tokens } = await startTokenSources(config, {
     metrics: NO_METRICS,
@@ -84,7 +87,8 @@ export async function diagnose(
   });
   try {
     for (const { message, path } of problems) log.warn(`${path.join('.')}: ${message}`);
-    const doctor = await doctorFleet(config, { clock, needed: NEEDED_ASKING, settleMs: SETTLE_MS });
+    const factsOf = (model: string) => tokens.sources.get(model)?.facts ?? null;
+    const doctor = await doctorFleet(config, { clock, factsOf, needed: NEEDED_ASKING, settleMs: SETTLE_MS });
     try {
       const seed = randomInt(1, 2 ** 31);
       return await examine(doctor, { tokens: (model) => tokens.sources.get(model), seed, isUrlAlone, log });
@@ -111,32 +115,4 @@ function progress(io: CliIo): Logger {
   // What engines say must not write to the terminal by itself.
   const line = (message: string): void => io.err(`${message.replace(/[\p{Cc}\p{Cf}]/gu, '\ufffd')}\n`);
   return { ...NO_LOG, info: line, warn: line, error: line };
-}
-
-function asText(config: RouterConfig, findings: readonly Finding[]): string {
-  const count = config.workers.length;
-  const workers = count === 1 ? 'the worker does' : `all ${count} workers do`;
-  if (findings.length === 0) return `Healthy: ${workers} what the router believes.\n`;
-  const lines = findings.flatMap(({ code, effect, remedy, sentence }) => [
-    `${effect === 'unusable' ? 'FAULT' : 'fault'}  ${code}`,
-    `       ${sentence}`,
-    `       change: ${remedy}`,
-    '',
-  ]);
-  const unusable = findings.filter(({ effect }) => effect === 'unusable').length;
-  const end =
-    unusable === 0
-      ? ''
-      : ' While a FAULT (in capitals) lasts, the KV events of that rank are of no use and its cache is estimated.';
-  const faults = findings.length === 1 ? '1 fault' : `${findings.length} faults`;
-  return `${lines.join('\n')}${faults}.${end}\n`;
-}
-
-function asJson(config: RouterConfig, findings: readonly Finding[]): unknown {
-  return {
-    healthy: findings.length === 0,
-    workers: config.workers.map(({ model, url }) => ({ url, model })),
-    checks: Object.keys(FINDINGS),
-    findings,
-  };
 }

@@ -35,7 +35,7 @@ import { ReportedLoads, reportsInto } from './reported-loads.ts';
 import { type ReadConfig, type ReloadReport, RouterReload } from './router-reload.ts';
 import { startAdmin } from './start-admin.ts';
 import { idleRoleWarnings, keylessWarnings, startTokenSources, untestedWarnings } from './start-problems.ts';
-import { streamOf } from './watch-parity.ts';
+import { idsDifferOf, streamOf } from './watch-parity.ts';
 import { WorkerChanges } from './worker-changes.ts';
 
 /** What a router is started from. */
@@ -144,6 +144,8 @@ async function start(
     parity: {
       answers: (id) => first.everHealthy(id),
       stream: (worker, rank) => streamOf(subscriptions?.status() ?? null, worker, rank),
+      asksIds: () => live.config.parity.asksTokenIds,
+      idsDiffer: idsDifferOf((model) => tokens.sources.get(model)?.facts ?? null),
     },
     ...(options.register === undefined ? {} : { register: options.register }),
     current: () => live.config,

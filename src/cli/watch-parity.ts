@@ -10,15 +10,26 @@ import {
   type RankStream,
 } from '../parity/index.ts';
 import type { Clock, WorkerId } from '../plugin/index.ts';
+import { compareTokens, type TokenFacts } from '../tokens/index.ts';
 import type { ApproximateRanks } from './approximate-ranks.ts';
 import type { SubscriptionStatus } from './event-subscriptions.ts';
 import type { UnheardBlocks } from './unheard-blocks.ts';
 
 /** What a running router knows besides its core. */
-export type ParityPorts = Pick<ParityMonitorOptions, 'answers' | 'stream'>;
+export type ParityPorts = Pick<ParityMonitorOptions, 'answers' | 'stream' | 'asksIds' | 'idsDiffer'>;
 
 /** Events of an answer come with it or moments later, ms. */
 const SETTLE_MS = 250;
+
+/** Where ids of engines part from the router's, by the tokenizers of their models. */
+export function idsDifferOf(
+  factsOf: (model: string) => TokenFacts | null,
+): NonNullable<ParityMonitorOptions['idsDiffer']> {
+  return (model, router, engine) => {
+    const agreement = compareTokens(router, engine, factsOf(model));
+    return agreement.agrees ? null : agreement.words;
+  };
+}
 
 /** A monitor that only listens; findings of a rank change whether its cache is estimated. */
 export function watchParity(parts: {

@@ -112,7 +112,11 @@ export function buildConfig(
       disaggregation: buildDisaggregation(router),
       agents: buildAgents(router),
     },
-    parity: { probePrompts: file.parity.probe_prompts, probeEveryMs: file.parity.probe_every },
+    parity: {
+      probePrompts: file.parity.probe_prompts,
+      probeEveryMs: file.parity.probe_every,
+      asksTokenIds: file.parity.ask_token_ids,
+    },
     snapshot: {
       path: file.snapshot.path === null ? null : resolve(folder, file.snapshot.path),
       everyMs: file.snapshot.every,

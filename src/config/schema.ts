@@ -139,6 +139,7 @@ export const fileSchema = mapping({
   parity: section({
     probe_prompts: or(flag(), false),
     probe_every: or(duration(1000, 24 * HOUR), 600_000),
+    ask_token_ids: or(flag(), false),
   }),
   router_policy_config: orNull(text('the path of a policy file')),
   services: section({

@@ -224,10 +224,12 @@ export interface RouterConfig {
   readonly models: ReadonlyMap<string, ModelConfig>;
   readonly workers: readonly WorkerConfig[];
   readonly router: RouterSettings;
-  /** Probe prompts of a running router's parity checks; times in ms. */
+  /** What a running router's parity checks ask of engines; times in ms. */
   readonly parity: {
     readonly probePrompts: boolean;
     readonly probeEveryMs: number;
+    /** Whether engines are asked for the prompt token ids that they see, of one request in many. */
+    readonly asksTokenIds: boolean;
   };
   /** Where the prefix index is kept over restarts; times in ms. */
   readonly snapshot: {

@@ -103,7 +103,7 @@ const RIGHT: readonly (readonly [RegExp, readonly Kind[]])[] = [
   [/^router\.router_ttl|_frac$|_per_second$|_expiry_secs$/, [...DECIMAL, 'an absurd number']],
   [/^router\.(overlap|prefill|decode|router_temp)/, DECIMAL],
   [
-    /^router\.(use_kv_events|router_track_output_blocks|enable_session_prefix_index)$|^replicas\.enabled$|^observe\.engine_load$|^parity\.probe_prompts$/,
+    /^router\.(use_kv_events|router_track_output_blocks|enable_session_prefix_index)$|^replicas\.enabled$|^observe\.engine_load$|^parity\.(probe_prompts|ask_token_ids)$/,
     ['a boolean'],
   ],
   [/\.topic$/, ANY_TEXT],

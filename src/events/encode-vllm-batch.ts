@@ -31,13 +31,14 @@ function boundOf(event: KvEvent): number {
   if (event.kind !== 'stored') return EVENT_OVERHEAD;
   const texts =
     (event.loraName?.length ?? 0) + (event.cacheSalt?.length ?? 0) + (event.sessionId?.length ?? 0);
-  return EVENT_OVERHEAD + event.external.length * 6 + event.tokenIds.length * 5 + 3 * texts;
+  const kind = event.scope?.attentionKind?.length ?? 0;
+  return EVENT_OVERHEAD + event.external.length * 6 + event.tokenIds.length * 5 + 3 * (texts + kind);
 }
 
 function writeMap(writer: MsgpackWriter, event: KvEvent): void {
   if (event.kind === 'stored') {
     const salted = saltedBlocks(event);
-    writer.map(8 + (salted > 0 ? 1 : 0) + (event.sessionId === null ? 0 : 1));
+    writer.map(8 + (salted > 0 ? 1 : 0) + (event.sessionId === null ? 0 : 1) + groupFields(event));
     named(writer, 'type', () => writer.word('BlockStored'));
     named(writer, 'block_hashes', () => writeHashes(writer, event.external));
     named(writer, 'parent_block_hash', () => writeParent(writer, event));
@@ -48,15 +49,29 @@ function writeMap(writer: MsgpackWriter, event: KvEvent): void {
     named(writer, 'lora_name', () => writer.stringOrNull(event.loraName));
     if (salted > 0) named(writer, 'extra_keys', () => writeExtraKeys(writer, event, salted));
     if (event.sessionId !== null) named(writer, 'session_id', () => writer.stringOrNull(event.sessionId));
+    writeGroup(writer, event);
   } else if (event.kind === 'removed') {
-    writer.map(3);
+    const index = event.scope?.groupIndex ?? null;
+    writer.map(index === null ? 3 : 4);
     named(writer, 'type', () => writer.word('BlockRemoved'));
     named(writer, 'block_hashes', () => writeHashes(writer, event.external));
     named(writer, 'medium', () => writer.word(MEDIUM_OF_TIER[event.tier]));
+    if (index !== null) named(writer, 'group_idx', () => writer.unsigned(index));
   } else {
     writer.map(1);
     named(writer, 'type', () => writer.word('AllBlocksCleared'));
   }
+}
+
+/** The group of a hybrid model's block, which older forms do not name. */
+function groupFields({ scope }: BlockStoredEvent): number {
+  return ((scope?.groupIndex ?? null) === null ? 0 : 1) + ((scope?.attentionKind ?? null) === null ? 0 : 1);
+}
+
+function writeGroup(writer: MsgpackWriter, { scope }: BlockStoredEvent): void {
+  const { attentionKind = null, groupIndex = null } = scope ?? {};
+  if (groupIndex !== null) named(writer, 'group_idx', () => writer.unsigned(groupIndex));
+  if (attentionKind !== null) named(writer, 'kv_cache_spec_kind', () => writer.stringOrNull(attentionKind));
 }
 
 function writeArray(writer: MsgpackWriter, event: KvEvent): void {

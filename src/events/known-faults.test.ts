@@ -22,6 +22,7 @@
 // | sgl#38486, sgl#29709, sgl#29948                     | blocks on lower tiers only                     | here                         |
 // | sgl#29265, dyn#10836                                | one removal per page, work per removed block   | here                         |
 // | aibrix#2329, aibrix#2330                            | identity by last hash and length               | here                         |
+// | aibrix#1131                                         | changes while it is read                       | here                         |
 // | dyn `/dump` (reference, own finding)                | ids beyond 2^53                                | here                         |
 // | dyn#7209, #14167; llm-d-router#1737 #1887; sgl#32728 #39750; vllm#45174; Mooncake#4159 | lost and replayed batches | tests of the stream |
 import { encode } from '@msgpack/msgpack';
@@ -66,6 +67,35 @@ describe('identity', () => {
     send(2, stored([20, 21], [3, 4, 5, 6]));
     expect([depth(1, [1, 2, 5, 6]), depth(2, [1, 2, 5, 6])]).toEqual([2, 0]);
     expect([depth(1, [3, 4, 5, 6]), depth(2, [3, 4, 5, 6])]).toEqual([0, 2]);
+  });
+
+  it('aibrix#1131: engines change what is being read, and the reader sees what was there or what is', () => {
+    const { send, depth, applier, index } = bench();
+    const own = (owner: OwnerSlot): number[] => [100 * owner, 100 * owner + 1];
+    const owners = Array.from({ length: 8 }, (_, owner) => owner);
+    for (const owner of owners) send(owner, stored(own(owner), [1, 2, 3, 4]));
+    const prompt = hashBlocks(hasher, Uint32Array.of(1, 2, 3, 4), 2, blockHashSeed({}));
+    const match = index.find(prompt.local, prompt.sequence, ['device']);
+    expect(match.count).toBe(8);
+    const page = index.dump(0, 3);
+    // Between the pages and while a match is in use: removals, a clear, an owner that goes, new blocks, one that comes back.
+    send(0, removed(own(0)));
+    send(1, { kind: 'cleared' });
+    applier.forget(2);
+    index.clear(2, 'all');
+    send(3, stored([900, 901, 902], [5, 6, 7, 8, 9, 10]));
+    send(0, stored(own(0), [1, 2, 3, 4]));
+    const rows = Array.from({ length: match.count }, (_, row) => match.depthPerTier[0]?.[row] ?? 0);
+    expect(rows.every((blocks) => blocks >= 0 && blocks <= 2)).toBe(true);
+    let blocks = page.blocks.length;
+    for (let cursor = page.cursor; cursor !== null; ) {
+      const more = index.dump(cursor, 3);
+      blocks += more.blocks.length;
+      cursor = more.cursor;
+    }
+    expect(blocks).toBeGreaterThanOrEqual(3);
+    expect(owners.map((owner) => depth(owner, [1, 2, 3, 4]))).toEqual([2, 0, 0, 2, 2, 2, 2, 2]);
+    expect(depth(3, [5, 6, 7, 8, 9, 10])).toBe(3);
   });
 
   it('sgl#24568: one hash under two salts gives nobody another’s blocks', () => {

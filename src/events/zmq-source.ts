@@ -21,6 +21,8 @@ export interface ZmqSubscription {
   readonly sink: KvEventSink;
   /** Told of messages that are no KV event message, and of a sink that threw; the subscription goes on. */
   readonly onError: (error: PointsmanError) => void;
+  /** Told the topic of each message, before the sink gets it. */
+  readonly onTopic?: (topic: Uint8Array) => void;
   /** Told each time the connection stands (from then on nothing is missed) or is lost. */
   readonly onConnection?: (connected: boolean) => void;
 }
@@ -88,7 +90,8 @@ async function read(
 }
 
 function deliver(frames: readonly Uint8Array[], subscription: ZmqSubscription): void {
-  const [, sequence, payload] = frames;
+  const [topic, sequence, payload] = frames;
+  if (topic !== undefined) subscription.onTopic?.(topic);
   if (frames.length !== 3 || sequence === undefined || payload === undefined || sequence.length !== 8) {
     report(
       subscription,

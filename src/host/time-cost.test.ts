@@ -121,6 +121,10 @@ const timingArbitrary: fc.Arbitrary<WorkerTiming> = fc.record({
   kvReferenceTokens: fc.constant(1_048_576),
   prefillConfidence: fc.constant(0.5),
   decodeConfidence: fc.constant(0.5),
+  prefillObservations: fc.constant(9),
+  decodeObservations: fc.constant(9),
+  prefillError: fc.constant(0),
+  decodeError: fc.constant(0),
 });
 const maybe = (max: number) => fc.option(time(max), { nil: undefined });
 const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
@@ -319,6 +323,10 @@ const still: Scene = {
       kvReferenceTokens: 1_048_576,
       prefillConfidence: 1,
       decodeConfidence: 1,
+      prefillObservations: 9,
+      decodeObservations: 9,
+      prefillError: 0,
+      decodeError: 0,
     },
   ],
   together: 40,

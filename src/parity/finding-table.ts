@@ -110,8 +110,12 @@ export const FINDINGS = {
   },
   ranks: {
     effect: 'degraded',
-    says: 'has {found} ranks, and {expected} are configured',
-    remedy: { any: 'workers[].ranks.count: {found}' },
+    says: 'has {found} ranks, and {expected} are configured: {problem}',
+    remedy: {
+      vllm: 'workers[].ranks.count: {found}, or --data-parallel-size {expected} on the engine; workers[].ranks.first where it numbers its ranks from another than 0',
+      sglang: 'workers[].ranks.count: {found}, or --dp-size {expected} on the engine',
+      any: 'workers[].ranks.count: {found} (vLLM: --data-parallel-size, SGLang: --dp-size, llama.cpp: --parallel)',
+    },
   },
   hybrid_groups: {
     effect: 'degraded',
@@ -173,6 +177,15 @@ export const FINDINGS = {
       vllm: '--enable-prefix-caching on the engine (and no --no-enable-prefix-caching)',
       sglang: 'start the engine without --disable-radix-cache',
       any: '--enable-prefix-caching on vLLM; on SGLang no --disable-radix-cache',
+    },
+  },
+  cached_not_reported: {
+    effect: 'degraded',
+    says: 'does not report cached tokens, so that predictions are not checked ({problem})',
+    remedy: {
+      vllm: '--enable-prompt-tokens-details on the engine',
+      sglang: '--enable-cache-report on the engine',
+      any: 'an engine that reports usage.prompt_tokens_details.cached_tokens (vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report)',
     },
   },
   event_gaps: {

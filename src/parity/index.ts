@@ -3,4 +3,4 @@ export { type Finding, type FindingSubject, findingOf } from './finding.ts';
 export { FINDINGS, type FindingCode } from './finding-table.ts';
 export { ParityMonitor } from './parity-monitor.ts';
 export type { ParityMonitorOptions, RankStream } from './parity-types.ts';
-export { type EvidenceNeeded, NEEDED_ASKING, NEEDED_LISTENING } from './rank-findings.ts';
+export { type EvidenceNeeded, NEEDED_ASKING, NEEDED_LISTENING, WITHOUT_EVENTS } from './rank-findings.ts';

@@ -53,6 +53,9 @@ export function monitored(workers = 1, blockSize: number | null = BLOCK) {
     replayOf: () => null,
     answers: () => true,
     unheard: (id) => unheard.get(id) ?? 0,
+    asksIds: () => true,
+    idsDiffer: (_model, router, engine) =>
+      router.length === engine.length ? null : `${router.length} here, ${engine.length} there`,
     needed: NEEDED_LISTENING,
     settleMs: 10,
     changed: ({ spec, slots }) =>
@@ -90,11 +93,13 @@ export function monitored(workers = 1, blockSize: number | null = BLOCK) {
   const sequences = new Map<number, number>();
   return {
     ...{ clock, fleet, index, monitor, unheard, streams, estimated, slotOf },
-    /** An engine publishes one batch. */
-    says(worker: number, ...events: KvEvent[]): void {
+    /** An engine publishes one batch, of rank 0 unless a number before the events says otherwise. */
+    says(worker: number, ...said: readonly (KvEvent | number)[]): void {
+      const events = said.filter((one) => typeof one !== 'number');
+      const rank = said.find((one) => typeof one === 'number') ?? 0;
       const sequence = sequences.get(worker) ?? 0;
       sequences.set(worker, sequence + 1);
-      const payload = encodeEventBatch({ timestamp: clock.now() / 1000, rank: 0, events });
+      const payload = encodeEventBatch({ timestamp: clock.now() / 1000, rank, events });
       applier.onBatch(slotOf(worker), sequence, payload);
     },
     /** A worker answered a prompt; it is judged at once. */

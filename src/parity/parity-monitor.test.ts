@@ -1,5 +1,6 @@
 // What users of other routers found out late, as words at once: each test is a thread, or a rule that keeps the words from crying wolf.
 import { describe, expect, it } from 'vitest';
+import { FINDINGS } from './finding-table.ts';
 import { BLOCK, monitored, stored } from './monitor.fixtures.ts';
 
 /** `blocks` whole blocks and one token, different for every number. */
@@ -173,6 +174,55 @@ describe('what engines do otherwise than the router believes', () => {
     expect(sentences()).toEqual([
       'worker 1 rank 0: has less cached than predicted in 8 of 8 requests: events of evictions are missing, or its prefix cache is cleared without an event',
     ]);
+  });
+
+  it('names where ids part that the engine itself told, in the words of the comparison', () => {
+    const { says, answered, sentences, monitor, slotOf } = monitored();
+    expect(monitor.asksIds(slotOf(1))).toBe(true);
+    expect(monitor.asksIds(slotOf(1))).toBe(false);
+    for (let nth = 1; nth <= 3; nth += 1) {
+      says(1, stored(hashes(nth), prompt(nth).slice(0, 16)));
+      answered(1, prompt(nth), { engineIds: Uint32Array.from([7, ...prompt(nth)]) });
+      // After a difference the next one is asked for as well.
+      expect(monitor.asksIds(slotOf(1))).toBe(true);
+    }
+    expect(sentences()).toEqual([
+      'worker 1 rank 0: sees other tokens than the router hashes: 17 here, 18 there',
+    ]);
+    answered(1, prompt(4), { engineIds: Uint32Array.from(prompt(4)) });
+    expect(monitor.asksIds(slotOf(1))).toBe(false);
+  });
+
+  it('says that predictions are not checked where an engine does not report cached tokens, and with which flag it would', () => {
+    const { says, answered, codes, monitor } = monitored();
+    for (let nth = 1; nth <= 3; nth += 1) {
+      says(1, stored(hashes(nth), prompt(nth).slice(0, 16)));
+      // Nothing is predicted of a new prompt, and some engines leave out what is zero.
+      answered(1, prompt(nth), { cachedTokens: null });
+      expect(codes()).toEqual([]);
+      answered(1, prompt(nth), { cachedTokens: null, predictedTokens: 16 });
+    }
+    expect(monitor.findings().map(({ code, remedy }) => [code, remedy])).toEqual([
+      ['cached_not_reported', '--enable-prompt-tokens-details on the engine'],
+    ]);
+    answered(1, prompt(1), { cachedTokens: 16, predictedTokens: 16 });
+    expect(codes()).toEqual([]);
+  });
+
+  it('tells ranks that batches name and nobody configured from ranks that are swapped', () => {
+    const { says, monitor } = monitored();
+    for (let nth = 1; nth <= 3; nth += 1) says(1, 2, stored(hashes(nth), prompt(nth).slice(0, 16)));
+    expect(monitor.findings().map(({ sentence }) => sentence)).toEqual([
+      'worker 1 rank 0: has 3 ranks, and 1 are configured: its KV events name rank 2',
+    ]);
+  });
+
+  it('every finding names a flag, a key or a command in its remedy', () => {
+    for (const [code, { remedy }] of Object.entries(FINDINGS))
+      for (const words of Object.values(remedy))
+        expect(words, code).toMatch(
+          /--[a-z]|workers\[\]|models\.|router\.|"[a-z_]+"|PYTHONHASHSEED|chrony|pointsman doctor|cache_salt|lora_name/,
+        );
   });
 
   it('forgets what was wrong with an engine when it starts anew', () => {

@@ -2,17 +2,21 @@
 // sends nothing but questions to replay endpoints; the doctor feeds it with prompts of its own.
 import type { KvEventBatch } from '../events/index.ts';
 import type { Worker } from '../fleet/index.ts';
-import { blockHashSeed, hashBlocks, matchedRow, type OwnerSlot, TIERS } from '../kv/index.ts';
+import { blockHashSeed, type OwnerSlot } from '../kv/index.ts';
 import { driftFindings } from './drift-findings.ts';
 import { type Finding, type FindingSubject, findingOf } from './finding.ts';
 import type { FindingCode } from './finding-table.ts';
+import { lacksReport } from './missing-report.ts';
 import type { AnsweredRequest, ParityMonitorOptions } from './parity-types.ts';
 import type { Drift, PredictionAudit } from './prediction-audit.ts';
-import { judgePrompt, type PromptDepths } from './prompt-verdict.ts';
+import { promptDepths } from './prompt-depths.ts';
+import { judgePrompt } from './prompt-verdict.ts';
+import { rankCounts } from './rank-counts.ts';
 import { type RankFacts, rankFindings } from './rank-findings.ts';
 import { checkReplay } from './replay-check.ts';
 import { RootHashes } from './root-hashes.ts';
 import { NO_CODES, newWatchedRank, REPLAY_AFTER, type WatchedRank } from './watched-rank.ts';
+import { workerNames } from './worker-names.ts';
 
 /** Prompts of a rank and a kind that wait to be judged at a time: others are not looked at. */
 const MOST_WAITING = 4;
@@ -25,6 +29,8 @@ const TRUSTED_SKIP = 63;
 const COMPARE_MS = 1000;
 /** A replay endpoint is asked again after so many times as many live batches. */
 const REPLAY_AGAIN = 64;
+/** An engine is asked for the ids of one prompt of so many, and of the next one where they differed. */
+const ASK_IDS_EVERY = 128;
 
 /** Watches a fleet. */
 export class ParityMonitor {
@@ -90,6 +96,8 @@ export class ParityMonitor {
     rank.evidence.restarted();
     rank.verdicts.clear();
     rank.audit.clear();
+    rank.unreported = 0;
+    rank.toAsk = 0;
     rank.replay = null;
     rank.replayDue = rank.evidence.batches + REPLAY_AFTER;
   }
@@ -100,11 +108,16 @@ export class ParityMonitor {
     // It left while it answered: its slot is nobody's, or another's, of whom this says nothing.
     if (this.#options.fleet.slotWorkerId(slot) !== worker) return;
     const rank = this.#rankOf(slot);
-    if (predictedTokens !== null && cachedTokens !== null)
-      rank.audit.add(predictedTokens, cachedTokens, blockSize);
+    if (cachedTokens === null) {
+      if (lacksReport(request, this.#options.fleet)) rank.unreported += 1;
+    } else {
+      rank.unreported = 0;
+      if (predictedTokens !== null) rank.audit.add(predictedTokens, cachedTokens, blockSize);
+    }
+    const difference = this.#idsDiffer(request, rank);
     const kind = request.loraName !== null ? 2 : request.cacheSalt !== null ? 1 : 0;
     if (!request.isExact || this.#closed) return;
-    if (rank.toSkip[kind] > 0) {
+    if (rank.toSkip[kind] > 0 && difference === null) {
       rank.toSkip[kind] -= 1;
       return;
     }
@@ -115,9 +128,19 @@ export class ParityMonitor {
     const cancel = clock.schedule(settleMs, () => {
       this.#timers.delete(cancel);
       rank.waiting[kind] -= 1;
-      this.#judge(request, rank, kind);
+      this.#judge(request, rank, kind, difference);
     });
     this.#timers.add(cancel);
+  }
+
+  /** Whether the engine is to be asked for the ids that it sees of the next prompt of a rank. */
+  asksIds(slot: OwnerSlot): boolean {
+    if (this.#options.asksIds?.() !== true) return false;
+    const rank = this.#rankOf(slot);
+    rank.toAsk -= 1;
+    if (rank.toAsk >= 0) return false;
+    rank.toAsk = ASK_IDS_EVERY;
+    return true;
   }
 
   /** Asks a rank's replay endpoint for the newest batch, if one was heard. */
@@ -187,7 +210,7 @@ export class ParityMonitor {
     // Adapters that events do not name look like other hashes.
     const isMixed = findings.some(({ code }) => code === 'lora_mismatch') && this.#options.needed.roots > 1;
     if (others !== undefined && !isMixed)
-      findings.push(findingOf('hash_seed', subject, { others: this.#namesOf(others) }));
+      findings.push(findingOf('hash_seed', subject, { others: workerNames(others, this.#options.fleet) }));
     if (rank.replay?.kind === 'old') {
       const { problem } = rank.replay;
       findings.push(findingOf('replay_old', subject, { endpoint: facts.replay ?? '', problem }));
@@ -209,7 +232,12 @@ export class ParityMonitor {
     return findings;
   }
 
-  #factsOf(worker: Worker, slot: OwnerSlot, number: number, { evidence, verdicts }: WatchedRank): RankFacts {
+  #factsOf(
+    worker: Worker,
+    slot: OwnerSlot,
+    number: number,
+    { evidence, unreported, verdicts }: WatchedRank,
+  ): RankFacts {
     const { answers, blockSizeOf, dialectOf, feed, needed, stream, unheard } = this.#options;
     const { id, model } = worker.spec;
     const subject: FindingSubject = { worker: id, rank: number, model, dialect: dialectOf(worker) };
@@ -218,9 +246,11 @@ export class ParityMonitor {
       subject,
       evidence,
       verdicts,
+      unreported,
       feed: feed(slot),
       blockSize: blockSizeOf(slot),
       rank: number,
+      ranks: rankCounts(worker, this.#options.fleet),
       endpoint: said?.endpoint ?? null,
       connected: said?.connected ?? null,
       answers: worker.state !== 'gone' && answers(id),
@@ -231,7 +261,17 @@ export class ParityMonitor {
     };
   }
 
-  #judge(request: AnsweredRequest, rank: WatchedRank, kind: 0 | 1 | 2): void {
+  /** Where the engine's own ids part from the router's, in words; null = nowhere, or it was not asked. */
+  #idsDiffer({ engineIds = null, isExact, slot, tokens }: AnsweredRequest, rank: WatchedRank): string | null {
+    const { fleet, idsDiffer } = this.#options;
+    const model = engineIds === null || !isExact ? undefined : fleet.workerOfSlot(slot)?.spec.model;
+    if (engineIds === null || model === undefined) return null;
+    const difference = idsDiffer?.(model, tokens, engineIds) ?? null;
+    if (difference !== null) rank.toAsk = 0;
+    return difference;
+  }
+
+  #judge(request: AnsweredRequest, rank: WatchedRank, kind: 0 | 1 | 2, difference: string | null): void {
     const { fleet, feed, index, metrics } = this.#options;
     const { slot } = request;
     const worker = fleet.workerOfSlot(slot);
@@ -240,7 +280,8 @@ export class ParityMonitor {
     const stream = feed(slot);
     const isExact = stream !== null && !stream.stale && !stream.partial && !stream.isRecovering;
     const verdict = judgePrompt(request, {
-      depths: isEstimated ? null : this.#depthsOf(request),
+      difference,
+      depths: isEstimated ? null : promptDepths(request, this.#options),
       roots: rank.evidence.roots,
       since: request.sentAt,
       // Where the router's own index is full, it forgot blocks itself.
@@ -258,26 +299,6 @@ export class ParityMonitor {
       rank.skip[kind] = rank.agreed < TRUSTED_AFTER ? 1 : TRUSTED_SKIP;
     }
     this.#review(slot);
-  }
-
-  #depthsOf(request: AnsweredRequest): PromptDepths {
-    const { loraName, cacheSalt } = request;
-    const own = this.#depth(request, loraName, cacheSalt);
-    const isPlain = loraName === null && cacheSalt === null;
-    return { own, plain: isPlain ? own : this.#depth(request, null, null) };
-  }
-
-  #depth({ slot, tokens }: AnsweredRequest, loraName: string | null, cacheSalt: string | null): number {
-    const { blockSizeOf, hasher, index, pairsOf } = this.#options;
-    const blockSize = blockSizeOf(slot);
-    if (blockSize === null) return 0;
-    const seed = blockHashSeed({ loraName, cacheSalt });
-    const { local, sequence } = hashBlocks(hasher, tokens, blockSize, seed, { bigrams: pairsOf(slot) });
-    const match = index.find(local, sequence, TIERS);
-    const row = matchedRow(match, slot);
-    let depth = 0;
-    if (row >= 0) for (const tier of match.depthPerTier) depth += tier[row] ?? 0;
-    return depth;
   }
 
   #review(slot: OwnerSlot): void {
@@ -309,14 +330,6 @@ export class ParityMonitor {
       const engine = { slot: owner, worker: worker.spec.id };
       this.#roots.named(group, `${local[0]} ${local[1]}`, engine, external[0] ?? 0, external[1] ?? 0);
     }
-  }
-
-  #namesOf(slots: readonly OwnerSlot[]): string {
-    const ids = slots.flatMap((slot) => this.#options.fleet.slotWorkerId(slot) ?? []);
-    const names = [...new Set(ids)].map((id) => `worker ${id}`);
-    return names.length > 3
-      ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`
-      : names.join(', ');
   }
 
   #rankOf(slot: OwnerSlot): WatchedRank {

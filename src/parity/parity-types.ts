@@ -32,6 +32,10 @@ export interface ParityMonitorOptions {
   readonly answers: (worker: WorkerId) => boolean;
   /** Requests of a worker for which it computed new blocks that no event told of. */
   readonly unheard: (worker: WorkerId) => number;
+  /** Whether engines may be asked for the ids that they see; absent = they are not. */
+  readonly asksIds?: () => boolean;
+  /** Where ids that an engine told part from the router's of the same prompt, in words without any id or text; null = nowhere. */
+  readonly idsDiffer?: (model: string, router: Uint32Array, engine: Uint32Array) => string | null;
   readonly needed: EvidenceNeeded;
   /** How long events may take after an answer before it is judged, ms. */
   readonly settleMs: number;
@@ -52,4 +56,6 @@ export interface AnsweredRequest extends AnsweredPrompt {
   readonly sentAt: number;
   /** Whether its tokens are those that the engine is to see; an estimate says nothing of blocks. */
   readonly isExact: boolean;
+  /** Ids of the prompt as the engine saw them; null or absent = it was not asked. */
+  readonly engineIds?: Uint32Array | null;
 }

@@ -58,14 +58,17 @@ export interface PromptContext {
   readonly isExact: boolean;
   /** Whether it names keys of blocks that are not understood, salts maybe: such blocks are left out. */
   readonly hasUnsupported?: boolean;
+  /** Where ids that the engine told part from the router's; null or absent = nowhere, or it was not asked. */
+  readonly difference?: string | null;
 }
 
 /** Judges a prompt. */
 export function judgePrompt(
   prompt: AnsweredPrompt,
-  { depths, evicted, hasUnsupported = false, isExact, roots, since }: PromptContext,
+  { depths, difference = null, evicted, hasUnsupported = false, isExact, roots, since }: PromptContext,
 ): PromptVerdict {
   const { blockSize, cachedTokens, cacheSalt, loraName, promptTokens, tokens } = prompt;
+  if (difference !== null) return { kind: 'tokens', problem: difference };
   if (promptTokens !== null && promptTokens !== tokens.length)
     return {
       kind: 'tokens',

@@ -3,6 +3,7 @@
 import type { EventFeed } from '../events/index.ts';
 import type { Finding, FindingSubject } from './finding.ts';
 import { findingOf } from './finding.ts';
+import type { RankCounts } from './rank-counts.ts';
 import type { RankEvidence } from './rank-evidence.ts';
 import type { VerdictCounts } from './verdict-counts.ts';
 
@@ -50,8 +51,9 @@ export interface RankFacts {
   readonly feed: EventFeed | null;
   /** Tokens per block of its model; null = not known. */
   readonly blockSize: number | null;
-  /** The rank's number; its worker's others. */
+  /** The rank's number. */
   readonly rank: number;
+  readonly ranks: RankCounts;
   /** Where it publishes; null = nobody said. */
   readonly endpoint: string | null;
   /** Null = KV events are not read. */
@@ -61,19 +63,50 @@ export interface RankFacts {
   /** Requests of its worker for which it computed new blocks. */
   readonly unheard: number;
   readonly replay: string | null;
+  /** Prompts in a row of which it has blocks, answered without a word on cached tokens. */
+  readonly unreported: number;
   readonly needed: EvidenceNeeded;
 }
 
+/** Dialects of engines that have no KV events to publish: what they cache is always estimated. They know no cache salts either. */
+export const WITHOUT_EVENTS: ReadonlySet<string> = new Set(['llamacpp']);
+
 /** What differs. */
 export function rankFindings(facts: RankFacts): Finding[] {
-  return [...streamFindings(facts), ...eventFindings(facts), ...promptFindings(facts)];
+  return [
+    ...streamFindings(facts),
+    ...countFindings(facts),
+    ...eventFindings(facts),
+    ...promptFindings(facts),
+    ...reportFindings(facts),
+  ];
+}
+
+/** Ranks that the engine says it has, or that its batches name, and that nobody configured. */
+function countFindings({ evidence, needed, rank, ranks, subject }: RankFacts): Finding[] {
+  const { count, described, first } = ranks;
+  // Told once, of the first one.
+  if (described !== null && described !== count && rank === first)
+    return [findingOf('ranks', subject, { found: described, expected: count, problem: 'it says so itself' })];
+  const [other, batches] = mostOther(evidence.ranks, rank);
+  if (batches < needed.batches || isAmong(other, ranks)) return [];
+  const problem = `its KV events name rank ${other}`;
+  return [findingOf('ranks', subject, { found: Math.max(other + 1, count), expected: count, problem })];
+}
+
+/** Without them the audit of predictions sees nothing: it would be silent whatever happens. */
+function reportFindings({ needed, subject, unreported }: RankFacts): Finding[] {
+  if (unreported < needed.prompts) return [];
+  const prompts = unreported === 1 ? '1 prompt' : `${unreported} prompts`;
+  const problem = `nothing was said of ${prompts} of which it had announced blocks`;
+  return [findingOf('cached_not_reported', subject, { problem })];
 }
 
 function streamFindings(facts: RankFacts): Finding[] {
   const { answers, connected, endpoint, feed, needed, replay, subject, unheard } = facts;
   if (connected === null || !answers) return [];
   if (endpoint === null) {
-    return unheard < needed.prompts
+    return unheard < needed.prompts || WITHOUT_EVENTS.has(subject.dialect)
       ? []
       : [findingOf('events_off', subject, { problem: 'nobody says where' })];
   }
@@ -91,6 +124,10 @@ function streamFindings(facts: RankFacts): Finding[] {
       findings.push(findingOf('event_gaps', subject, { found: feed.missedBatches }));
     return findings;
   }
+  // It was heard once, or its replay endpoint answers: what it computes now is announced to nobody here.
+  const silent = facts.verdicts.of('silent');
+  if (silent >= needed.prompts && silent > facts.verdicts.of('agreed'))
+    findings.push(findingOf('events_off', subject, { problem: `${endpoint} says nothing of new blocks` }));
   if (replay === null) findings.push(findingOf('no_replay', subject, { problem: 'nobody says where' }));
   else if (feed.replays.timed_out + feed.replays.failed > 0 && feed.replays.answered === 0)
     findings.push(findingOf('no_replay', subject, { problem: `${replay} does not answer` }));
@@ -99,7 +136,7 @@ function streamFindings(facts: RankFacts): Finding[] {
   return findings;
 }
 
-function eventFindings({ blockSize, evidence, feed, needed, rank, subject }: RankFacts): Finding[] {
+function eventFindings({ blockSize, evidence, feed, needed, rank, ranks, subject }: RankFacts): Finding[] {
   const findings: Finding[] = [];
   const found = feed?.mismatchedBlockSize ?? null;
   const pages = evidence.singleTokenStores;
@@ -109,7 +146,7 @@ function eventFindings({ blockSize, evidence, feed, needed, rank, subject }: Ran
     findings.push(findingOf('block_size', subject, { found, expected: blockSize }));
   }
   const [other, count] = mostOther(evidence.ranks, rank);
-  if (count >= needed.batches && count > (evidence.ranks.get(rank) ?? 0))
+  if (count >= needed.batches && count > (evidence.ranks.get(rank) ?? 0) && isAmong(other, ranks))
     findings.push(findingOf('swapped_ranks', subject, { found: other }));
   if (evidence.otherGroups.size > 0)
     findings.push(
@@ -141,8 +178,14 @@ function promptFindings({ evidence, feed, needed, subject, verdicts }: RankFacts
         found: lora?.found === null ? 'no adapter' : `adapter ${lora?.found ?? ''}`,
       }),
     );
-  if (verdicts.of('salt') >= needed.prompts) findings.push(findingOf('salt_ignored', subject));
+  // Where no salts are known, nobody expects them to be kept apart.
+  if (verdicts.of('salt') >= needed.prompts && !WITHOUT_EVENTS.has(subject.dialect))
+    findings.push(findingOf('salt_ignored', subject));
   return findings;
+}
+
+function isAmong(rank: number, { count, first }: RankCounts): boolean {
+  return rank >= first && rank < first + count;
 }
 
 function mostOther(ranks: ReadonlyMap<number, number>, own: number): readonly [number, number] {

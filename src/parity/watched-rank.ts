@@ -23,6 +23,10 @@ export interface WatchedRank {
   readonly toSkip: [number, number, number];
   /** Prompts that agreed in a row. */
   agreed: number;
+  /** Prompts in a row of which it has blocks, answered without a word on cached tokens. */
+  unreported: number;
+  /** Prompts to let pass before the engine is asked for the ids that it sees. */
+  toAsk: number;
   /** Whether most of what it announces is not of the prompts that it is sent. */
   misleads: boolean;
   replay: ReplayVerdict | null;
@@ -42,6 +46,8 @@ export function newWatchedRank(): WatchedRank {
     skip: [0, 0, 0],
     toSkip: [0, 0, 0],
     agreed: 0,
+    unreported: 0,
+    toAsk: 0,
     misleads: false,
     replay: null,
     replayDue: REPLAY_AFTER,

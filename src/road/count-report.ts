@@ -45,6 +45,7 @@ export function countReport(
     promptTokens: report.promptTokens,
     cachedTokens: report.cachedTokens,
     sentAt: booking.bookedAt ?? clock.now(),
+    engineIds: report.promptTokenIds ?? null,
   });
 }
 

@@ -5,12 +5,17 @@ import type { KvHint } from '../plugin/index.ts';
 import type { RequestLeg } from './request-leg.ts';
 import type { RoadRequest } from './types.ts';
 
-/** For a booked rank; `hint` null = none goes along. @throws what the request's leg throws. */
+/**
+ * For a booked rank; `hint` null = none goes along.
+ * @param asksIds whether the engine is asked for the prompt token ids that it sees.
+ * @throws what the request's leg throws.
+ */
 export function engineRequest(
   request: RoadRequest,
   worker: Worker,
   rank: number,
   hint: KvHint | null,
+  asksIds: boolean,
 ): EngineRequest {
   const { leg } = request;
   const whole: EngineRequest = {
@@ -28,6 +33,7 @@ export function engineRequest(
     session: request.session,
     priority: request.enginePriority ?? null,
     hint,
+    ...(asksIds && { asksPromptTokenIds: true }),
   };
   return leg === undefined ? whole : { ...whole, ...handedOver(leg, worker, rank) };
 }

@@ -3,6 +3,7 @@ import type { QueueSettings } from '../config/index.ts';
 import type { EngineTransport } from '../engines/index.ts';
 import type { Worker, WorkerHealth } from '../fleet/index.ts';
 import type { ClassifierSource } from '../host/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import type { DecisionRing, Metrics } from '../observe/index.ts';
 import type { Clock, Logger } from '../plugin/index.ts';
 import type { Scheduler, SessionAffinity } from '../scheduling/index.ts';
@@ -53,4 +54,6 @@ export interface RoadDeps extends LookupDeps {
   readonly computedBlocks?: (workerId: bigint, blocks: number) => void;
   /** Told of each finished request what was predicted and what the engine reported; absent or null = nobody compares. */
   readonly answered?: ((request: AnsweredRequest) => void) | null;
+  /** Whether the engine of a rank is to be asked for the ids that it sees of the next prompt; absent or null = never. */
+  readonly asksIds?: ((slot: OwnerSlot) => boolean) | null;
 }

@@ -192,6 +192,8 @@ export interface AnsweredRequest {
   readonly cachedTokens: number | null;
   /** When it was booked, ms. */
   readonly sentAt: number;
+  /** Its ids as the engine saw them; null = it was not asked, or did not say. */
+  readonly engineIds: Uint32Array | null;
 }
 
 /** What ranks without KV events are believed to hold, told of every prompt by its booking's number. */

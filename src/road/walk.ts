@@ -179,7 +179,8 @@ export class Walker {
     try {
       exchange.sending();
       const transport = caller?.transport ?? transportFor(worker);
-      engine = transport.dispatch(engineRequest(request, worker, rank, hint), exchange);
+      const asksIds = saysIds(request) && this.#deps.asksIds?.(slot) === true;
+      engine = transport.dispatch(engineRequest(request, worker, rank, hint, asksIds), exchange);
     } catch (thrown) {
       exchange.failed(asPointsmanError(thrown));
       return;
@@ -331,4 +332,9 @@ export class Walker {
       return null;
     }
   }
+}
+
+/** Whether a whole request goes to one engine whose ids would be those that the router has. */
+function saysIds({ caller = null, leg, tokensSource }: RoadRequest): boolean {
+  return caller === null && leg === undefined && tokensSource !== 'estimate';
 }

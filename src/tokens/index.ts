@@ -10,6 +10,7 @@ export {
   type TokenizingEngine,
 } from './engine-tokenizer.ts';
 export { loadGguf, loadNodeLlama } from './node-llama.ts';
+export { compareTokens, type TokenFacts } from './token-agreement.ts';
 export { createTokenSource, type TokenSourceDeps } from './token-source.ts';
 export type { Truncation } from './truncation.ts';
 export type { ChatPrompt, PromptSource, TokenizedPrompt, TokenSource } from './types.ts';

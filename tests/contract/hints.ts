@@ -219,8 +219,8 @@ export const STAGE_RULES: ContractSection = {
       ),
       fault(
         'src/road/walk.ts',
-        'engineRequest(request, worker, rank, hint)',
-        'engineRequest(request, worker, rank, null)',
+        'engineRequest(request, worker, rank, hint, asksIds)',
+        'engineRequest(request, worker, rank, null, asksIds)',
       ),
     ),
     rule(

@@ -290,7 +290,7 @@ async function listening(server: Server): Promise<void> {
 }
 
 /** A port that nobody listens on. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createTcpServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

@@ -13,6 +13,26 @@ export interface DoubleFaults {
   readonly literalBindAddress?: boolean;
   /** Nothing is cached, and nothing announced. */
   readonly prefixCachingOff?: boolean;
+  /** Chats are rendered by another template than the model's. */
+  readonly otherTemplate?: boolean;
+  /** Each rank publishes where another one should. */
+  readonly swappedRanks?: boolean;
+  /** Blocks are announced in a group of full attention and in one with a window, as by a hybrid model. */
+  readonly hybridGroups?: boolean;
+  /** Blocks are announced token by token. */
+  readonly singleTokenPages?: boolean;
+  /** One cache is served to all cache salts. */
+  readonly saltIgnored?: boolean;
+  /** Its replay endpoint knows of its first batch alone. */
+  readonly oldReplay?: boolean;
+  /** It offers no replay, whatever it was told. */
+  readonly noReplay?: boolean;
+  /** Its clock jumps by an hour after two batches. */
+  readonly clockJump?: boolean;
+  /** Every block is announced twice. */
+  readonly duplicateStores?: boolean;
+  /** Events do not name adapters. */
+  readonly unnamedAdapters?: boolean;
 }
 
 /** A double without faults. */
@@ -33,6 +53,16 @@ const READERS: Readonly<Record<string, ReadFault>> = {
   'events-off': flag({ eventsOff: true }),
   'literal-bind-address': flag({ literalBindAddress: true }),
   'prefix-caching-off': flag({ prefixCachingOff: true }),
+  'other-template': flag({ otherTemplate: true }),
+  'swapped-ranks': flag({ swappedRanks: true }),
+  'hybrid-groups': flag({ hybridGroups: true }),
+  'page-size-1': flag({ singleTokenPages: true }),
+  'salt-ignored': flag({ saltIgnored: true }),
+  'old-replay': flag({ oldReplay: true }),
+  'no-replay': flag({ noReplay: true }),
+  'clock-jump': flag({ clockJump: true }),
+  'duplicate-stores': flag({ duplicateStores: true }),
+  'lora-mismatch': flag({ unnamedAdapters: true }),
 };
 
 /** Names of the faults as an option spells them. */

@@ -13,6 +13,7 @@ import { EngineDriver } from '../wire/engine-driver.ts';
 import { bindEventPublisher, type EventPublisher, type SocketPlace } from '../wire/event-publisher.ts';
 import type { ReplayFrames } from '../wire/event-replay.ts';
 import type { DoubleFaults } from './double-faults.ts';
+import { jumpingClock, plantedEvents } from './planted-events.ts';
 
 /** How a rank publishes KV events. */
 export interface RankEvents {
@@ -92,7 +93,7 @@ export async function startDoubleRank(options: DoubleRankOptions): Promise<Doubl
     if (events !== null) closing.push(() => events.close());
     const silent = faults.eventsOff === true || faults.prefixCachingOff === true;
     const publish = (list: readonly KvEvent[], at: number): void => {
-      if (!silent) events?.publish(list, at);
+      if (!silent) events?.publish(plantedEvents(list, faults), at);
     };
     const running = new EngineDriver({ engine: newEngine(), clock, publish });
     driver = running;
@@ -108,9 +109,16 @@ export async function startDoubleRank(options: DoubleRankOptions): Promise<Doubl
   }
 }
 
-function publisherOf({ clock, events, rank, warn }: DoubleRankOptions): Promise<EventPublisher> | null {
+function publisherOf({
+  clock,
+  events,
+  faults,
+  rank,
+  warn,
+}: DoubleRankOptions): Promise<EventPublisher> | null {
   if (events === null) return null;
-  const { encode, history, live, replayAt, replayFrames, topic } = events;
+  const { encode, history, live, replayFrames, topic } = events;
+  const replayAt = faults.noReplay === true ? null : events.replayAt;
   return bindEventPublisher({
     topic,
     rank,
@@ -118,7 +126,8 @@ function publisherOf({ clock, events, rank, warn }: DoubleRankOptions): Promise<
     replayFrames,
     faults: null,
     clock,
-    encode,
+    encode: faults.clockJump === true ? jumpingClock(encode) : encode,
+    forgetsBatches: faults.oldReplay === true,
     live,
     ...(replayAt === null ? {} : { replayAt }),
     warn,

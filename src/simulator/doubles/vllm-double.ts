@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { encodeVllmBatch, type VllmWire } from '../../events/index.ts';
 import type { BlockHasher } from '../../kv/index.ts';
 import type { Clock } from '../../plugin/index.ts';
-import { loadTextTokenizer, TINY_TOKENIZER, TINY_WORDS } from '../../tokens/index.ts';
+import { loadTextTokenizer, type TextTokenizer, TINY_TOKENIZER, TINY_WORDS } from '../../tokens/index.ts';
 import { DEFAULT_ENGINE_SETTINGS } from '../core/create-engine.ts';
 import type { SimulatedEngineSettings, SimulatedHintOutcome } from '../types.ts';
 import { drain, listen } from '../wire/listening.ts';
@@ -63,7 +63,8 @@ const TIER_ACTIONS = ['kv.fetch@1.0'];
  */
 export async function startVllmDouble(options: VllmDoubleOptions): Promise<VllmDouble> {
   const { clock, faults = NO_DOUBLE_FAULTS, hints = 'none', serve } = options;
-  const tokenizer = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
+  const own = loadTextTokenizer(TINY_TOKENIZER.tokenizer, TINY_TOKENIZER.template);
+  const tokenizer = faults.otherTemplate === true ? otherTemplate(own) : own;
   const words = Array.from({ length: TINY_WORDS }, (_, id) => tokenizer.decode([id]));
   const ranks: DoubleRank[] = [];
   const counts = Array.from({ length: serve.ranks }, noCounts);
@@ -101,9 +102,11 @@ export async function startVllmDouble(options: VllmDoubleOptions): Promise<VllmD
     throw error;
   }
   const bound = http.server.address();
+  // Listed by their ports: whoever counts ranks on from the first port meets another one where they are swapped.
+  const publishing = faults.swappedRanks === true ? ranks.toReversed() : ranks;
   return {
     url: `http://127.0.0.1:${typeof bound === 'object' && bound !== null ? bound.port : serve.port}`,
-    kvEvents: ranks.flatMap(({ events }) =>
+    kvEvents: publishing.flatMap(({ events }) =>
       events === null ? [] : [{ address: events.endpoint, replay: events.replayEndpoint }],
     ),
     control: ranks.map(({ control }) => control),
@@ -137,19 +140,32 @@ function settingsOf({
 }
 
 function rankEvents(
-  { faults = NO_DOUBLE_FAULTS, serve: { kvEvents }, wire = 'map' }: VllmDoubleOptions,
+  { faults = NO_DOUBLE_FAULTS, serve: { kvEvents, ranks }, wire = 'map' }: VllmDoubleOptions,
   rank: number,
 ): RankEvents | null {
   if (kvEvents === null) return null;
   const { bufferSteps, endpoint, replayEndpoint, topic } = kvEvents;
   // A host by name in place of the wildcard: nobody listens there.
   const given = faults.literalBindAddress === true ? endpoint.replace('*', '127.0.0.1') : endpoint;
+  const place = faults.swappedRanks === true ? ranks - 1 - rank : rank;
   return {
     topic,
-    live: publisherPlace(given, rank),
-    replayAt: replayEndpoint === null ? null : publisherPlace(replayEndpoint, rank).address,
+    live: publisherPlace(given, place),
+    replayAt: replayEndpoint === null ? null : publisherPlace(replayEndpoint, place).address,
     replayFrames: wire === 'map' ? 4 : 3,
     history: bufferSteps,
     encode: (batch) => encodeVllmBatch(batch, wire),
+  };
+}
+
+/** A tokenizer whose chats begin otherwise than by the model's own template. */
+function otherTemplate(own: TextTokenizer): TextTokenizer {
+  return {
+    size: own.size,
+    addedTokens: own.addedTokens,
+    hasTemplate: own.hasTemplate,
+    encode: (text, addSpecialTokens) => own.encode(text, addSpecialTokens),
+    decode: (ids) => own.decode(ids),
+    renderChat: (messages, options) => `the other ${own.renderChat(messages, options)}`,
   };
 }

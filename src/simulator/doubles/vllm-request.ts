@@ -75,9 +75,9 @@ export function readVllmRequest(
 }
 
 /** The name under which a body asks. @throws DoubleRefusal 404 for one that is not served. */
-export function checkModel(body: JsonObject, { models }: VllmServe): string {
+export function checkModel(body: JsonObject, { adapters, models }: VllmServe): string {
   const asked = text(body, 'model') ?? models[0] ?? '';
-  if (models.includes(asked)) return asked;
+  if (models.includes(asked) || adapters.includes(asked)) return asked;
   throw new DoubleRefusal(
     404,
     vllmError(404, `The model \`${asked.slice(0, 200)}\` does not exist.`, 'model'),

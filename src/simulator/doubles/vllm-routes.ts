@@ -14,6 +14,7 @@ import {
   DoubleRefusal,
   type DoubleRequest,
 } from './double-server.ts';
+import { namespaceOf } from './planted-events.ts';
 import { VllmAnswer } from './vllm-answer.ts';
 import type { DoubleHints } from './vllm-double.ts';
 import { refused } from './vllm-errors.ts';
@@ -80,8 +81,9 @@ export function vllmRoutes(options: VllmRoutesOptions): Readonly<Record<string, 
       answerText(response, 200, METRICS_TYPE, page);
     },
     'GET /v1/models': guarded((_, response) => {
-      const data = serve.models.map((id) => ({
-        ...{ id, object: 'model', created, owned_by: 'vllm', root: serve.models[0], parent: null },
+      const data = [...serve.models, ...serve.adapters].map((id, at) => ({
+        ...{ id, object: 'model', created, owned_by: 'vllm', root: serve.models[0] },
+        parent: at < serve.models.length ? null : serve.models[0],
         max_model_len: serve.maxModelLen,
         permission: [],
       }));
@@ -167,7 +169,7 @@ function complete(
       hint,
       handoff: handoffOf(options, request, requestId),
       // What nobody else can have is never found again.
-      cacheSalt: serve.prefixCaching && faults.prefixCachingOff !== true ? request.cacheSalt : id,
+      cacheSalt: serve.prefixCaching && faults.prefixCachingOff !== true ? scopeOf(options, request) : id,
     },
     {
       admitted(cachedTokens, outcomes) {
@@ -188,6 +190,12 @@ function complete(
       },
     },
   );
+}
+
+/** What keeps the blocks of a request from those of others: its adapter and its salt. */
+function scopeOf({ faults, serve }: VllmRoutesOptions, { cacheSalt, model }: VllmRequest): string | null {
+  const adapter = serve.adapters.includes(model) ? model : null;
+  return namespaceOf(adapter, faults.saltIgnored === true ? null : cacheSalt);
 }
 
 /** The rank that a request names, else the one with the least to do, by the measure of vLLM's own balancer. */

@@ -16,6 +16,8 @@ export interface VllmKvEvents {
 export interface VllmServe {
   /** What is asked for at `/v1/models`, the first of `--served-model-name`. */
   readonly models: readonly string[];
+  /** Names of `--lora-modules`, asked for like models. */
+  readonly adapters: readonly string[];
   readonly port: number;
   readonly blockSize: number;
   readonly maxModelLen: number;
@@ -40,6 +42,7 @@ const MAX_RANKS = 64;
 /** `vllm serve` without any flag; the model fits the double's own tokenizer. */
 export const VLLM_SERVE_DEFAULTS: VllmServe = {
   models: ['tiny-sim'],
+  adapters: [],
   port: 8000,
   blockSize: 16,
   maxModelLen: 131_072,
@@ -108,10 +111,16 @@ const VALUES: Readonly<Record<string, Apply>> = {
     const published = config.enable_kv_cache_events && config.publisher !== 'null';
     return { kvEvents: published ? { endpoint, replayEndpoint, bufferSteps, topic } : null };
   },
+  '--lora-modules': (value, flag) => {
+    const [name = '', path = ''] = value.split('=');
+    if (name === '' || path === '') throw wrong(`${flag} must look like NAME=PATH`);
+    return { adapters: [name] };
+  },
   '--kv-transfer-config': (value, flag) => ({ connector: read(connectorSchema, value, flag).kv_connector }),
 };
 
 const SWITCHES: Readonly<Record<string, Partial<VllmServe>>> = {
+  '--enable-lora': {},
   '--enable-prefix-caching': { prefixCaching: true },
   '--no-enable-prefix-caching': { prefixCaching: false },
   '--enable-prompt-tokens-details': { promptTokensDetails: true },

@@ -28,6 +28,8 @@ export interface EventPublisherOptions {
   readonly live?: SocketPlace;
   /** Where it answers replay requests; default: any free loopback port. */
   readonly replayAt?: string;
+  /** Replay knows of the first batch alone, as if nothing later had been kept; default no. */
+  readonly forgetsBatches?: boolean;
   readonly warn: (problem: string) => void;
 }
 
@@ -70,7 +72,10 @@ export async function bindEventPublisher(options: EventPublisherOptions): Promis
         address: options.replayAt ?? ANYWHERE.address,
         frames: options.replayFrames,
         history: options.history,
-        since: (start) => history.since(start),
+        since: (start) =>
+          options.forgetsBatches === true
+            ? history.since(start).filter(({ sequence }) => sequence === 0)
+            : history.since(start),
         warn: options.warn,
       });
     }

@@ -257,7 +257,11 @@ class Served {
       if (request.stream) end();
       else cancelNotice = clock.schedule(this.#options.noticesAfterMs ?? NOTICES_AFTER_MS, end);
     });
-    const { cacheSalt, hint, maxTokens: outputTokens, sessionId, tokens } = request;
+    const { hint, maxTokens: outputTokens, sessionId, tokens } = request;
+    const { faults = NO_DOUBLE_FAULTS } = this.#options;
+    const salt = faults.saltIgnored === true ? null : request.cacheSalt;
+    // What nobody else can have is never found again.
+    const cacheSalt = faults.prefixCachingOff === true ? rid : salt;
     driver.submit({ id: rid, tokens, outputTokens, sessionId, hint, handoff, cacheSalt }, answer);
   }
 
