@@ -4,8 +4,8 @@ import { ROLES, type Role } from '../plugin/index.ts';
 import { buildAgents } from './agent-settings.ts';
 import { buildThresholds } from './busy-thresholds.ts';
 import { buildDisaggregation, buildHandoff } from './disaggregation.ts';
-import type { ModelConfig, TokensSetting, WorkerConfig } from './fleet-types.ts';
-import { inProcessEngine, inProcessName, isInProcess } from './in-process-workers.ts';
+import type { ModelConfig, WorkerConfig } from './fleet-types.ts';
+import { inProcessEngine, inProcessName } from './in-process-workers.ts';
 import type { QueueProfile } from './queue-profile.ts';
 import { buildQueueProfile } from './queue-settings.ts';
 import type { FileValue } from './schema.ts';
@@ -13,6 +13,7 @@ import { MAX_WAIT_MS } from './schema-selection.ts';
 import { buildSessionAffinity } from './session-affinity.ts';
 import type { SglangSettings } from './sglang-settings.ts';
 import type { StatedKind } from './timing-profile.ts';
+import { buildTokens, ggufOf } from './tokens-setting.ts';
 import type { ClassifierEntry, ConfigPath, HintEntry, RoleSelectionEntry, RouterConfig } from './types.ts';
 
 /** Secrets that were read while building. */
@@ -193,43 +194,6 @@ function buildClassifier(value: FileValue['request_classifier']): ClassifierEntr
   }
   const { type, parameters, max_wait: maxWaitMs, isolation, deadline: deadlineMs } = value;
   return { type, parameters, maxWaitMs, isolation, deadlineMs, path, typePath: [...path, 'type'] };
-}
-
-/** Model of the first worker in this process that serves a model of the file; null = there is none. */
-function ggufOf({ models, workers }: FileValue, model: string): string | null {
-  const onlyModel = Object.keys(models).length === 1 ? model : null;
-  return workers.find((worker) => isInProcess(worker) && (worker.model ?? onlyModel) === model)?.gguf ?? null;
-}
-
-/** An engine that takes longer for the ids of a text is not worth the wait. */
-const TOKENIZE_TIMEOUT_MS = 5_000;
-const TOKENIZE_CONCURRENCY = 16;
-
-/**
- * A tokenizer without a source means `local`, and an engine in this process has one in its file; nothing at all means that the
- * engine is asked.
- */
-function buildTokens(
-  value: FileValue['models'][string]['tokens'],
-  folder: string,
-  gguf: string | null,
-): TokensSetting {
-  const tokenizer = value.tokenizer ?? (value.source === 'estimate' ? null : gguf);
-  const source = tokenizer === null ? (value.source ?? 'engine') : 'local';
-  if (source === 'estimate') return { source };
-  if (source === 'engine') {
-    return {
-      source,
-      timeoutMs: value.timeout ?? TOKENIZE_TIMEOUT_MS,
-      concurrency: value.concurrency ?? TOKENIZE_CONCURRENCY,
-    };
-  }
-  return {
-    source,
-    renderAs: value.render_as,
-    tokenizer: resolve(folder, tokenizer ?? ''),
-    template: value.template === null ? null : resolve(folder, value.template),
-  };
 }
 
 function buildSglang(given: FileValue['workers'][number]['sglang']): SglangSettings | null {
