@@ -11,13 +11,16 @@ import { engines, routerYaml, until, words } from './live-support.ts';
 import { type WatchedProgram, watchedProgram } from './support/await-sites.ts';
 
 /** The doors, and what they await of the tokens room. */
-const WATCHED = ['gateway', 'tokens/token-source.js', 'tokens/tokenizer-pool.js'];
+const WATCHED = ['gateway', 'tokens/token-source.js', 'tokens/local-source.js', 'tokens/tokenizer-pool.js'];
 
 /** Awaits that no request waits at, and why. */
 const OUTSIDE_REQUESTS: Readonly<Record<string, string>> = {
-  'tokens/token-source.js: this.#pool?.start()': 'a start, before the door is open',
-  'tokens/token-source.js: this.#pool?.close()': 'the end of a stop, when the door is closed',
-  'tokens/tokenizer-pool.js: Promise.all(checks)': 'a start, before the door is open',
+  'tokens/token-source.js: this.#ids.start()': 'a start, before the door is open',
+  'tokens/token-source.js: this.#ids?.close()': 'the end of a stop, when the door is closed',
+  "tokens/tokenizer-pool.js: Promise.all(threads.map((thread) => run(thread, { kind: 'che":
+    'a start, before the door is open',
+  "tokens/tokenizer-pool.js: Promise.allSettled([piscina.run({ kind: 'dispose' })])":
+    'the end of a stop, when the door is closed, and of tokenizers in GGUF files alone',
 };
 
 let program: WatchedProgram;
@@ -79,10 +82,17 @@ interface Running {
 
 const isBooked = (on: RunningRouter): boolean => on.core.road.activeBookings() === 1;
 
+/** The case in which the engines are asked for the ids of the prompt. */
+const ENGINE_TELLS = 'a completion whose token ids an engine tells';
+
 /** What clients do; between them they come to every await. The engines are slow: no answer would end by itself but that of one token. */
 const CASES: Readonly<Record<string, (on: RunningRouter) => Running>> = {
   'a completion': (on) => ({
     client: post(on.url, '/v1/completions', { model: 'tiny', prompt: words(40, 1), max_tokens: 500 }, true),
+    canLeave: isBooked,
+  }),
+  [ENGINE_TELLS]: (on) => ({
+    client: post(on.url, '/v1/completions', { model: 'tiny', prompt: words(40, 4), max_tokens: 500 }),
     canLeave: isBooked,
   }),
   'a chat, streaming': (on) => ({
@@ -182,14 +192,16 @@ describe('a client that leaves', () => {
   it('leaves nothing behind, at whichever await of a door it does', { timeout: 300_000 }, async () => {
     const { engines: fleet } = await engines(2, '--speed', '0.01');
     const router = 'router: { agent_hints: all, session_body_fields: [session_id] }';
-    const yaml = routerYaml(
+    const local = routerYaml(
       fleet.map(({ url }) => url),
       router,
     );
+    const asking = local.replace(/tokens: \{.*\}/, 'tokens: { source: engine }');
+    const yamlOf = (name: string): string => (name === ENGINE_TELLS ? asking : local);
     const cases = new Map<string, string>();
     const reached = new Set<string>(Object.keys(OUTSIDE_REQUESTS));
     for (const name of Object.keys(CASES)) {
-      const { before, after } = await run(yaml, name, null);
+      const { before, after } = await run(yamlOf(name), name, null);
       for (const site of before) if (!cases.has(site)) cases.set(site, name);
       for (const site of [...before, ...after]) reached.add(site);
     }
@@ -198,6 +210,6 @@ describe('a client that leaves', () => {
       'awaits that no case comes to',
     ).toEqual([]);
     expect([...reached].filter((site) => !program.sites.includes(site))).toEqual([]);
-    for (const [site, name] of cases) await run(yaml, name, site);
+    for (const [site, name] of cases) await run(yamlOf(name), name, site);
   });
 });

@@ -88,7 +88,9 @@ test('engines in the process of the router have no wire to be asked over', async
   writeFileSync(file, `${faultyFleetYaml(running)}${inside}`);
   const { code, err, out } = await doctor('--config', file);
   expect({ code, out }).toEqual({ code: 0, out: 'Healthy: the worker does what the router believes.\n' });
-  expect(err).toContain('llamacpp-node:./no.gguf is not asked: it runs in the process of the router\n');
+  expect(err).toContain(
+    'llamacpp-node:./no.gguf#worker-9 is not asked: it runs in the process of the router\n',
+  );
 });
 
 test('an engine that is not there is told, with what to change', async () => {

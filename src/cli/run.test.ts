@@ -348,7 +348,7 @@ test('check finds what a start would refuse of workers and tokenizers, all at on
   const { problems } = JSON.parse(out) as { problems: { line: number; path: string; message: string }[] };
   expect(problems.map(({ line, path: at, message }) => `${line} ${at}: ${message}`).sort()).toEqual([
     `1 models.tiny.tokens: ${join(folder, 'none.json')} cannot be read: no such file`,
-    '3 workers[0]: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
+    '3 workers[0].dialect: dialect "auto" asks the engine what it is, and capabilities: none says not to ask; name the dialect: sim, vllm, sglang, trtllm, llamacpp',
     '4 workers[1].capabilities: the capability advertisement cannot be used: protocol_versions: Invalid input: expected array, received undefined',
     '5 worker_selection.encode: no worker has role encode, so this section decides nothing',
   ]);

@@ -143,6 +143,8 @@ function processes(frames: 3 | 4): Publisher {
             }).then((source) => closers.push(() => source.close()), reject);
           });
           await connected;
+          // The connection stands before the subscription has arrived.
+          await publisher.obey('heard');
         },
         obey: publisher.obey,
       };

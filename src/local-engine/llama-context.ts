@@ -3,9 +3,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import { errorText, PointsmanError } from '../plugin/index.ts';
-import { loadGguf } from '../tokens/index.ts';
+import {
+  type GgufContext,
+  type GgufModel,
+  type GgufSequence,
+  type LlamaToken,
+  type LoadedLlama,
+  loadGguf,
+} from '../tokens/index.ts';
 import type { KvContext, KvSequence, LocalEngineSettings, Sampling } from './types.ts';
 
 /** Longest stretch of output that penalties look at, in tokens. */
@@ -16,13 +22,13 @@ const PENALISED_TOKENS = 64;
  * @throws PointsmanError PM_LLAMA_MODEL when the file is none, or its memory is not to be had.
  */
 export async function openLlamaContext(
-  llama: Llama,
+  llama: LoadedLlama,
   gguf: string,
   settings: LocalEngineSettings,
 ): Promise<KvContext> {
   const model = await loadGguf(llama, gguf, false);
   const { batchTokens, contextTokens, sequences } = settings;
-  let context: LlamaContext;
+  let context: GgufContext;
   try {
     context = await model.createContext({
       sequences,
@@ -44,11 +50,11 @@ export async function openLlamaContext(
 
 class LlamaKvContext implements KvContext {
   readonly sequences: readonly LlamaKvSequence[];
-  readonly #model: LlamaModel;
-  readonly #context: LlamaContext;
+  readonly #model: GgufModel;
+  readonly #context: GgufContext;
   readonly #size: number;
 
-  constructor(model: LlamaModel, context: LlamaContext) {
+  constructor(model: GgufModel, context: GgufContext) {
     this.#model = model;
     this.#context = context;
     this.#size = model.fileInfo.metadata.tokenizer.ggml.tokens.length;
@@ -72,19 +78,19 @@ class LlamaKvContext implements KvContext {
     await this.#model.dispose();
   }
 
-  #isToken(token: number): token is Token {
+  #isToken(token: number): boolean {
     return token >= 0 && token < this.#size;
   }
 
-  #known(tokens: readonly number[]): Token[] {
-    return tokens.filter((token): token is Token => this.#isToken(token));
+  #known(tokens: readonly number[]): number[] {
+    return tokens.filter((token) => this.#isToken(token));
   }
 }
 
 class LlamaKvSequence implements KvSequence {
-  readonly #sequence: LlamaContextSequence;
+  readonly #sequence: GgufSequence;
 
-  constructor(context: LlamaContext) {
+  constructor(context: GgufContext) {
     // An engine ends a request before its sequence is full: nothing may be moved without its bookkeeping.
     const strategy = (): never => {
       throw new Error('the sequence is full');
@@ -102,14 +108,14 @@ class LlamaKvSequence implements KvSequence {
   }
 
   async extend(tokens: Uint32Array): Promise<void> {
-    await this.#sequence.evaluateWithoutGeneratingNewTokens(tokensOf(tokens));
+    await this.#sequence.evaluateWithoutGeneratingNewTokens(Array.from(tokens));
   }
 
   generate(token: number, sampling: Sampling): AsyncGenerator<number, void, undefined> {
     const { frequencyPenalty, presencePenalty, temperature, topK, topP, minP, seed } = sampling;
-    const written: Token[] = [];
+    const written: LlamaToken[] = [];
     const penalises = frequencyPenalty !== 0 || presencePenalty !== 0;
-    const evaluated = this.#sequence.evaluate(tokensOf([token]), {
+    const evaluated = this.#sequence.evaluate([token], {
       ...{ temperature, topK, topP, minP, seed, yieldEogToken: true },
       ...(penalises && {
         repeatPenalty: { punishTokens: () => written, penalty: 1, frequencyPenalty, presencePenalty },
@@ -138,16 +144,11 @@ class LlamaKvSequence implements KvSequence {
 }
 
 async function* outputs(
-  evaluated: AsyncIterable<Token>,
-  seen: (output: Token) => void,
+  evaluated: AsyncIterable<LlamaToken>,
+  seen: (output: LlamaToken) => void,
 ): AsyncGenerator<number, void, undefined> {
   for await (const output of evaluated) {
     seen(output);
     yield output;
   }
-}
-
-/** Ids that the engine has checked, in the library's type for them. */
-function tokensOf(ids: Iterable<number>): Token[] {
-  return Array.from(ids).filter((id): id is Token => Number.isInteger(id));
 }

@@ -221,7 +221,7 @@ describe('what engines do otherwise than the router believes', () => {
     for (const [code, { remedy }] of Object.entries(FINDINGS))
       for (const words of Object.values(remedy))
         expect(words, code).toMatch(
-          /--[a-z]|workers\[\]|models\.|router\.|"[a-z_]+"|PYTHONHASHSEED|chrony|pointsman doctor|cache_salt|lora_name/,
+          /--[a-z]|workers\[\]|models\.|router\.|"[a-z_]+"|PYTHONHASHSEED|chrony|pointsman doctor|cache_salt|lora_name|event_buffer_max_size/,
         );
   });
 

@@ -9,6 +9,7 @@ export {
   NO_ENGINES,
   type TokenizingEngine,
 } from './engine-tokenizer.ts';
+export type { GgufContext, GgufModel, GgufSequence, LlamaToken, LoadedLlama } from './llama-types.ts';
 export { loadGguf, loadNodeLlama } from './node-llama.ts';
 export { compareTokens, type TokenFacts } from './token-agreement.ts';
 export { createTokenSource, type TokenSourceDeps } from './token-source.ts';

@@ -1,8 +1,8 @@
 // Loads node-llama-cpp, which is llama.cpp inside this process: an optional package, of which only a prebuilt program for CPUs is used.
 // Nothing is built or downloaded, and one thread computes: with two, a busy machine spends its time on waiting.
 import { existsSync } from 'node:fs';
-import type { Llama, LlamaModel } from 'node-llama-cpp';
 import { errorText, PointsmanError } from '../plugin/index.ts';
+import type { GgufModel, LoadedLlama } from './llama-types.ts';
 
 /** The version that this one is tested with. */
 export const NODE_LLAMA_VERSION = '3.22.1';
@@ -10,7 +10,7 @@ export const NODE_LLAMA_VERSION = '3.22.1';
 const REMEDY = `npm install --omit=optional node-llama-cpp@${NODE_LLAMA_VERSION} @node-llama-cpp/linux-x64@${NODE_LLAMA_VERSION} (or the package of your platform)`;
 
 /** Loads the library. @throws PointsmanError PM_LLAMA_MISSING when it is not installed, or has no program for this machine. */
-export async function loadNodeLlama(): Promise<Llama> {
+export async function loadNodeLlama(): Promise<LoadedLlama> {
   let library: typeof import('node-llama-cpp');
   try {
     library = await import('node-llama-cpp');
@@ -38,7 +38,11 @@ export async function loadNodeLlama(): Promise<Llama> {
  * @param vocabularyOnly its weights are not needed.
  * @throws PointsmanError PM_LLAMA_MODEL naming the file that is missing, or is no model that llama.cpp loads.
  */
-export async function loadGguf(llama: Llama, path: string, vocabularyOnly: boolean): Promise<LlamaModel> {
+export async function loadGguf(
+  llama: LoadedLlama,
+  path: string,
+  vocabularyOnly: boolean,
+): Promise<GgufModel> {
   if (!existsSync(path)) throw unusable(path, 'does not exist');
   try {
     return await llama.loadModel({ modelPath: path, vocabOnly: vocabularyOnly });

@@ -3,6 +3,7 @@
 Usage: publisher.py LAYOUT FRAMES BUFFER; FRAMES = 3 or 4, those of a replayed batch behind the empty one; BUFFER = batches kept for replay.
 Prints one line of JSON with the addresses, then obeys a line at a time and answers each with `ok`:
   send N   publishes batch N      lose N   as send, but it does not go out
+  heard    waits until somebody has subscribed: what is sent before goes to nobody
   restart  a new process takes over: the counter begins at 0, nothing is kept
   end      closes down
 """
@@ -22,7 +23,8 @@ END = (-1).to_bytes(8, "big", signed=True)
 class Publisher:
     def __init__(self, layout: str, frames: int, buffer: int) -> None:
         self.context = zmq.Context()
-        self.live = self.context.socket(zmq.PUB)
+        # As PUB on the wire, and it tells of subscriptions.
+        self.live = self.context.socket(zmq.XPUB)
         self.live.set_hwm(100_000)
         self.replay = self.context.socket(zmq.ROUTER)
         self.payloads = payloads(layout)
@@ -45,6 +47,9 @@ class Publisher:
         self.kept.append((sequence, payload))
         if not lost:
             self.live.send_multipart((self.topic, sequence.to_bytes(8, "big"), payload))
+
+    def heard(self) -> None:
+        self.live.recv()
 
     def restart(self) -> None:
         self.sequence = 0
@@ -69,6 +74,8 @@ def obey(publisher: Publisher, line: str) -> bool:
         publisher.send(int(rest[0]))
     elif order == "lose":
         publisher.send(int(rest[0]), lost=True)
+    elif order == "heard":
+        publisher.heard()
     elif order == "restart":
         publisher.restart()
     return order != "end"

@@ -103,7 +103,7 @@ export function printed(python: string, script: string): string {
 export interface PythonPublisher {
   readonly live: string;
   readonly replay: string;
-  obey(order: `send ${number}` | `lose ${number}` | 'restart'): Promise<void>;
+  obey(order: `send ${number}` | `lose ${number}` | 'heard' | 'restart'): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
 // The tokenizer inside a GGUF model, run by llama.cpp itself: its ids are those of an engine that runs the same file.
 import { readFileSync } from 'node:fs';
-import type { LlamaModel, Token } from 'node-llama-cpp';
 import { PointsmanError, systemReason } from '../../plugin/index.ts';
+import type { GgufModel } from '../llama-types.ts';
 import { loadGguf, loadNodeLlama } from '../node-llama.ts';
 import type { AddedToken } from './added-tokens.ts';
 import { type ChatTemplate, parseTemplate, renderChat } from './chat-template.ts';
@@ -32,7 +32,7 @@ export async function loadGgufTokenizer(
 
 /** The tokenizer of a model that is loaded. */
 function ggufTokenizer(
-  model: LlamaModel,
+  model: GgufModel,
   path: string,
   templatePath: string | null,
   style: RenderStyle,
@@ -59,7 +59,7 @@ function ggufTokenizer(
     },
     renderChat: (messages, options) => renderChat(chatTemplate, messages, options),
     decode(ids) {
-      const known = Array.from(ids).filter((id): id is Token => id < tokenizer.ggml.tokens.length);
+      const known = Array.from(ids).filter((id) => id < tokenizer.ggml.tokens.length);
       return model.detokenize(known, true);
     },
   };
@@ -76,7 +76,7 @@ function controlTokens(tokens: readonly string[], types: readonly number[]): Add
 }
 
 /** What llama.cpp says when it fails may quote the text, which is somebody's prompt. */
-function tokenize(model: LlamaModel, prompt: string): readonly Token[] {
+function tokenize(model: GgufModel, prompt: string): readonly number[] {
   try {
     return model.tokenize(prompt, true);
   } catch (cause) {
