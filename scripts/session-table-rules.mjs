@@ -12,7 +12,7 @@ export function sessionCells({ hosts, memories, policies, seeds, traces }) {
     memories.flatMap((memory) =>
       hosts.flatMap((host) =>
         policies
-          .filter((policy) => host || policy !== 'host-blind')
+          .filter((policy) => host || !policy.endsWith('-blind'))
           .flatMap((policy) => seeds.map((seed) => ({ trace, memory, host, policy, seed }))),
       ),
     ),
