@@ -94,7 +94,8 @@ export async function askAt(path: string, body: JsonObject, post: Post, absent: 
 function isUnknownModel(json: unknown): boolean {
   if (!isJsonObject(json)) return false;
   const error = isJsonObject(json.error) ? json.error : json;
-  return error.type === 'NotFoundError';
+  // The simulated engine says the same of a path that it does not have.
+  return error.type === 'NotFoundError' && /\bmodel\b/i.test(String(error.message));
 }
 
 const MAX_ID = 0xffffffff;
