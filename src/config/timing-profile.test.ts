@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { exactJsonStringify } from '../plugin/index.ts';
 import { ConfigError } from './config-error.ts';
@@ -96,4 +97,11 @@ test('what is written reads back the same', () => {
     prefillTokenMs: expect.closeTo(kind.prefillTokenMs, 12),
     prefillAttentionMs: expect.closeTo(kind.prefillAttentionMs, 15),
   });
+});
+
+test('the profile that the page shows is one', () => {
+  const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  const [, profile = null] = /```yaml timing profile\n([\s\S]*?)```/.exec(page) ?? [];
+  expect(profile).toContain('kinds:');
+  expect(problemsOf(profile)).toBe('');
 });
