@@ -60,7 +60,7 @@ Examples:
   npm run lab                                                   # the default grid: 40 to 60 minutes of one core
   npm run lab -- --list
   npm run lab -- --only study=main,seed=1,workers=8 --jobs 1
-  npm run lab -- --requests 500 --cache /tmp/look.jsonl --output -   # a first look within minutes
+  npm run lab -- --requests 500 --cache look.jsonl --output -   # a first look within minutes
   npm run lab -- --any-build --report                           # the page anew from what is there
 `;
 const program = join(root, 'dist/cli/main.js');
