@@ -5,6 +5,8 @@ import type { Clock } from '../plugin/index.ts';
 
 /** Publishers try again several times a second. */
 const LISTEN_MS = 2_000;
+/** Time is counted in slices, between which events come in: when this process was held up, that counts as one. */
+const SLICE_MS = 100;
 
 /** What listening in the place of the engine shows. */
 export type EndpointVerdict =
@@ -34,10 +36,7 @@ export async function listenInstead(endpoint: string, clock: Clock): Promise<End
       },
     });
     try {
-      const gaveUp = new Promise<EndpointVerdict>((resolve) => {
-        clock.schedule(LISTEN_MS, () => resolve('nobody'));
-      });
-      return await Promise.race([came, gaveUp]);
+      return await Promise.race([came, listened(clock).then((): EndpointVerdict => 'nobody')]);
     } finally {
       source.close();
     }
@@ -58,10 +57,8 @@ export async function topicOf(
   clock: Clock,
   compute: () => Promise<unknown>,
 ): Promise<string | null> {
-  const wait = <T>(promise: Promise<T>, ms: number): Promise<T | null> => {
-    const gaveUp = new Promise<null>((resolve) => void clock.schedule(ms, () => resolve(null)));
-    return Promise.race([promise, gaveUp]);
-  };
+  const wait = <T>(promise: Promise<T>): Promise<T | null> =>
+    Promise.race([promise, listened(clock).then(() => null)]);
   let connected = (): void => undefined;
   const isConnected = new Promise<void>((resolve) => {
     connected = resolve;
@@ -82,12 +79,17 @@ export async function topicOf(
     },
   });
   try {
-    await wait(isConnected, LISTEN_MS);
+    await wait(isConnected);
     await compute();
-    return await wait(topic, LISTEN_MS);
+    return await wait(topic);
   } finally {
     source.close();
   }
+}
+
+async function listened(clock: Clock): Promise<void> {
+  for (let slice = 0; slice < LISTEN_MS / SLICE_MS; slice += 1)
+    await new Promise<void>((resolve) => void clock.schedule(SLICE_MS, resolve));
 }
 
 function printable(bytes: Uint8Array): string {
