@@ -1,6 +1,6 @@
-// Counts the tests of vitest's JSON report: prints `passed failed`, exits 1 when there is no such report, when no test ran, or when
-// tests were skipped that need not be. Usage: node .ci/count-tests.mjs REPORT [--data-here] [--python-here]; with both nothing may be
-// skipped.
+// Counts the tests of vitest's JSON report: prints `passed failed` and names those that failed on stderr; exits 1 when there is no such
+// report, when no test ran, or when tests were skipped that need not be. Usage: node .ci/count-tests.mjs REPORT [--data-here]
+// [--python-here]; with both nothing may be skipped.
 import { readFileSync } from 'node:fs';
 
 /** What the title of a suite says that needs the traces and does not have them. */
@@ -14,6 +14,8 @@ const fail = (text) => {
   process.stderr.write(`${text}\n`);
   process.exitCode = 1;
 };
+
+const firstLine = (messages = []) => `${messages[0] ?? 'without a message'}`.split('\n', 1)[0];
 
 let report = null;
 try {
@@ -29,6 +31,11 @@ if (report !== null) {
   } else {
     process.stdout.write(`${passed} ${failed}\n`);
     if (passed + failed === 0) fail('no test ran');
+    for (const { assertionResults } of testResults) {
+      for (const { failureMessages, fullName, status } of assertionResults) {
+        if (status === 'failed') process.stderr.write(`failed: ${fullName}: ${firstLine(failureMessages)}\n`);
+      }
+    }
     const skipped = testResults
       .flatMap(({ assertionResults }) => assertionResults)
       .filter(({ status }) => status !== 'passed' && status !== 'failed')

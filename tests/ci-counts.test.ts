@@ -32,6 +32,23 @@ describe('the counts of a test report', () => {
     expect(count(report(12, 3))).toEqual({ status: 0, out: '12 3\n', err: '' });
   });
 
+  it('name the tests that failed, with the first line of why', () => {
+    const assertionResults = [
+      { fullName: 'a router is fast', status: 'failed', failureMessages: ['AssertionError: 2 > 1\n  at x'] },
+      { fullName: 'a router is there', status: 'passed', failureMessages: [] },
+    ];
+    const one = JSON.stringify({
+      numPassedTests: 1,
+      numFailedTests: 1,
+      testResults: [{ assertionResults }],
+    });
+    expect(count(one)).toEqual({
+      status: 0,
+      out: '1 1\n',
+      err: 'failed: a router is fast: AssertionError: 2 > 1\n',
+    });
+  });
+
   it('let tests without their traces be skipped, in words, and nothing else', () => {
     expect(count(report(12, 0, [WHOLE]))).toEqual({
       status: 0,
