@@ -40,6 +40,9 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   const attention = v128.load64_splat(terms, 40);
   const prefill = v128.load64_splat(terms, 48);
   const decodes = v128.load64_splat(terms, 56);
+  const waits = v128.load64_splat(terms, 104);
+  const late = v128.load64_splat(terms, 112);
+  const target = v128.load64_splat(terms, 120);
   const room = v128.load64_splat(terms, 64);
   const idle = v128.load64_splat(terms, 72);
   const slope = v128.load64_splat(terms, 80);
@@ -53,13 +56,13 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   let at = columns;
   let row = 0;
   for (; row + TURN <= count; row += TURN) {
-    const a = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, room, idle, slope, bend, read);
+    const a = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
     v128.store(at + costs, a);
-    const b = pair(more, at + 16, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, room, idle, slope, bend, read);
+    const b = pair(more, at + 16, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
     v128.store(at + costs, b, 16);
-    const c = pair(more, at + 32, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, room, idle, slope, bend, read);
+    const c = pair(more, at + 32, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
     v128.store(at + costs, c, 32);
-    const d = pair(more, at + 48, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, room, idle, slope, bend, read);
+    const d = pair(more, at + 48, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
     v128.store(at + costs, d, 48);
     sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
     // As in wasm/scan.ts: only a turn with something as low as what was seen, or no number, is gone through row by row.
@@ -90,7 +93,7 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   }
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
-    const last = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, room, idle, slope, bend, read);
+    const last = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
     v128.store(at + costs, last);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
@@ -120,6 +123,9 @@ function pair(
   attention: v128,
   prefill: v128,
   decodes: v128,
+  waits: v128,
+  late: v128,
+  target: v128,
   room: v128,
   idle: v128,
   slope: v128,
@@ -133,21 +139,32 @@ function pair(
     f64x2.mul(token, v128.load(at + stride * PREFILL_TOKENS)),
     f64x2.mul(attention, v128.load(at + stride * PREFILL_ATTENTION)),
   );
-  const mean = f64x2.div(sum, v128.load(at + stride * PREFILL_REQUESTS));
+  const waiting = v128.load(at + stride * PREFILL_REQUESTS);
+  const mean = f64x2.div(sum, waiting);
   const done = f64x2.pmin(v128.load(at + stride * PREFILL_FRONT_MS), mean);
   const queue = f64x2.pmax(f64x2.sub(sum, done), zero);
-  const weight = f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS)));
-  let time = f64x2.add(queue, f64x2.mul(weight, computing(held, full, floor, block, pairs)));
+  const weight = f64x2.add(
+    f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
+    f64x2.mul(waits, waiting),
+  );
+  let time = weighed(queue, computing(held, full, floor, block, pairs), weight, late, target);
   if (more) {
     const reached = f64x2.pmax(held, f64x2.add(onDevice, v128.load(at + stride * HOST_BLOCKS)));
     const fetched = f64x2.pmax(f64x2.mul(f64x2.sub(reached, held), read), queue);
-    const other = f64x2.add(fetched, f64x2.mul(weight, computing(reached, full, floor, block, pairs)));
+    const other = weighed(fetched, computing(reached, full, floor, block, pairs), weight, late, target);
     time = f64x2.pmin(time, other);
   }
   const booked = f64x2.pmin(v128.load(at + stride * BOOKED_PROMPT_TOKENS), room);
   const decode = f64x2.add(idle, f64x2.mul(booked, f64x2.sub(slope, f64x2.mul(bend, booked))));
   const cost = f64x2.add(time, decode);
   return more ? f64x2.mul(cost, v128.load(at + stride * PREFERRED_TAINT_MULTIPLIER)) : cost;
+}
+
+/** A wait and the computing behind it, weighed, and what of both is late. */
+@inline
+function weighed(wait: v128, computing: v128, weight: v128, late: v128, target: v128): v128 {
+  const over = f64x2.pmax(f64x2.sub(f64x2.add(wait, computing), target), f64x2.splat(0));
+  return f64x2.add(f64x2.add(wait, f64x2.mul(weight, computing)), f64x2.mul(late, over));
 }
 
 /** Ms to compute the prompt after so many blocks of it. */

@@ -60,13 +60,20 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
               phases.prefillRequests > 0
                 ? Math.max(0, sum - Math.min(phases.prefillFrontMs, sum / phases.prefillRequests))
                 : 0;
-            const weight = weights.prefill_weight + weights.interference_weight * phases.decodeRequests;
-            let time = queue + weight * prefill(held);
+            const weight =
+              weights.prefill_weight +
+              weights.interference_weight * phases.decodeRequests +
+              weights.waiting_weight * phases.prefillRequests;
+            const weighed = (wait: number, computing: number) =>
+              wait +
+              weight * computing +
+              weights.late_weight * Math.max(0, wait + computing - weights.ttft_target_ms);
+            let time = weighed(queue, prefill(held));
             const onHost = device + cache.hostBlocks - held;
             if (onHost > 0) {
               const bits = onHost * blockSize * weights.kv_bytes_per_token * 8;
               const read = bits / (weights.host_gbps * 1e6);
-              time = Math.min(time, Math.max(queue, read) + weight * prefill(held + onHost));
+              time = Math.min(time, weighed(Math.max(queue, read), prefill(held + onHost)));
             }
             const x = Math.min(1, (phases.promptTokens + promptTokens) / weights.kv_reference_tokens);
             const outputs =
@@ -131,6 +138,9 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
   {
     prefill_weight: time(8),
     interference_weight: time(1),
+    waiting_weight: time(8),
+    late_weight: time(8),
+    ttft_target_ms: time(5000),
     decode_weight: time(1),
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),

@@ -9,12 +9,15 @@ import {
   FLOOR,
   FULL,
   IDLE,
+  LATE,
   PAIRS,
   PREFILL,
   READ,
   ROOM,
   SLOPE,
+  TARGET,
   TOKEN,
+  WAITS,
 } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
 
@@ -44,6 +47,9 @@ export function timeRows(
   const attention = terms[ATTENTION]!;
   const prefill = terms[PREFILL]!;
   const decodes = terms[DECODES]!;
+  const waits = terms[WAITS]!;
+  const late = terms[LATE]!;
+  const target = terms[TARGET]!;
   const room = terms[ROOM]!;
   const idle = terms[IDLE]!;
   const slope = terms[SLOPE]!;
@@ -58,22 +64,27 @@ export function timeRows(
     if (held < onDevice) held = onDevice;
     const sum = token * prefillTokens[row]! + attention * prefillAttention[row]!;
     // At most the mean of what waits is done of it. Where nobody waits the mean is no number, and nothing is left of the time at the front.
-    const mean = sum / prefillRequests[row]!;
+    const waiting = prefillRequests[row]!;
+    const mean = sum / waiting;
     let done = prefillFrontMs[row]!;
     if (mean < done) done = mean;
     let queue = sum - done;
     if (queue < 0) queue = 0;
-    const weight = prefill + decodes * decodeRequests[row]!;
+    const weight = prefill + decodes * decodeRequests[row]! + waits * waiting;
     let computing = full - held * (block + pairs * held);
     if (computing < floor) computing = floor;
-    let time = queue + weight * computing;
+    let over = queue + computing - target;
+    if (over < 0) over = 0;
+    let time = queue + weight * computing + late * over;
     const reached = onDevice + hostBlocks[row]!;
     if (reached > held) {
       let rest = full - reached * (block + pairs * reached);
       if (rest < floor) rest = floor;
       let fetched = (reached - held) * read;
       if (fetched < queue) fetched = queue;
-      const other = fetched + weight * rest;
+      over = fetched + rest - target;
+      if (over < 0) over = 0;
+      const other = fetched + weight * rest + late * over;
       if (other < time) time = other;
     }
     let booked = bookedPromptTokens[row]!;

@@ -4,7 +4,7 @@ import { DECODE_BEND, type TimeCost, type WorkerTiming } from '../plugin/index.t
 import type { SelectionFacts } from './types.ts';
 
 /** How many there are. */
-export const TIME_TERMS = 13;
+export const TIME_TERMS = 16;
 
 /** Ms to compute the whole prompt. */
 export const FULL = 0;
@@ -27,6 +27,12 @@ export const SLOPE = 10;
 export const BEND = 11;
 /** Ms to read a block from the host tier. */
 export const READ = 12;
+
+/** What a ms of computing costs more per prompt that waits. */
+export const WAITS = 13;
+/** What a ms beyond the TARGET costs on top. */
+export const LATE = 14;
+export const TARGET = 15;
 
 /** Twice the polynomials of the Dynamo mocker for an 8B model, ms: for hosts that have learnt nothing. */
 const START = {
@@ -68,6 +74,9 @@ export function writeTimeTerms(
   terms[ATTENTION] = attentionMs;
   terms[PREFILL] = weights.prefill_weight;
   terms[DECODES] = weights.interference_weight;
+  terms[WAITS] = weights.waiting_weight;
+  terms[LATE] = weights.late_weight;
+  terms[TARGET] = weights.ttft_target_ms;
   // A prompt beyond the pool fills it alone.
   const own = promptTokens < reference ? promptTokens : reference;
   const outputs =

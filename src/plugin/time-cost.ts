@@ -20,7 +20,13 @@ export interface TimeCostOptions {
   readonly prefill_weight?: number;
   /** And more for each request in decode on the worker; default 0.03. */
   readonly interference_weight?: number;
-  /** Weight of the time of all output tokens; default 0.1. */
+  /** And more for each prompt that waits on the worker; default 1. */
+  readonly waiting_weight?: number;
+  /** What a ms of time to the first token costs on top, beyond `ttft_target_ms`; default 2. */
+  readonly late_weight?: number;
+  /** Time to the first token, in ms, from which it counts as late; default 4,000. */
+  readonly ttft_target_ms?: number;
+  /** Weight of the time of all output tokens; default 0.05. */
   readonly decode_weight?: number;
   /** Tokens of an answer until one has finished, and where the request does not foresee them; default 256. */
   readonly default_output_tokens?: number;
@@ -52,7 +58,10 @@ export interface TimeCost {
 const DEFAULT_WEIGHTS = {
   prefill_weight: 4,
   interference_weight: 0.03,
-  decode_weight: 0.1,
+  waiting_weight: 1,
+  late_weight: 2,
+  ttft_target_ms: 4000,
+  decode_weight: 0.05,
   default_output_tokens: 256,
   kv_reference_tokens: 1_048_576,
   kv_bytes_per_token: 131_072,

@@ -30,26 +30,33 @@ const backlog = (prefillFrontMs: number) => ({
 
 describe('pointsman-expected-time', () => {
   // The prompt has 2,048 tokens in blocks of 16. Computing all of it: 2,048 × (10 µs + 1 ns × 1,024) = 22.577 ms, four times that; an
-  // output token: 5 + 50 × x × (1 − 0.4766 x), x = 2,048 / 1,048,576, = 5.0976 ms, a tenth of a hundred of them.
+  // output token: 5 + 50 × x × (1 − 0.4766 x), x = 2,048 / 1,048,576, = 5.0976 ms, a twentieth of a hundred of them.
   it.each<[string, TrialCandidate, number]>([
-    ['nothing', {}, 141.284261],
-    ['half of it on the device', onDevice(64), 98.227109],
+    ['nothing', {}, 115.796435],
+    ['half of it on the device', onDevice(64), 72.739283],
     [
       'half of it on the device and three quarters in flight',
       { ...onDevice(64), inFlightBlocks: 96 },
-      75.125669,
+      49.637843,
     ],
-    ['all of it: one token is still computed', onDevice(128), 51.023847],
-    ['32.5 ms of prompts before it, the first under way for 4 ms', backlog(4), 169.784261],
-    ['the same, the first overdue: half of them are done at most', backlog(400), 157.534261],
+    ['all of it: one token is still computed', onDevice(128), 25.536017],
+    ['two prompts of 32.5 ms before it, the first under way for 4 ms', backlog(4), 189.450739],
+    ['the same, the first overdue: half of them are done at most', backlog(400), 177.200739],
     [
       'ten decodes and a quarter of the pool booked',
       { phases: { decodeRequests: 10, promptTokens: 262_144 } },
-      257.931627,
+      177.506691,
     ],
-    ['a quarter on the device and half of it on the host', onDevice(32, 64), 80.494379],
+    ['a quarter on the device and half of it on the host', onDevice(32, 64), 55.006552],
   ])('costs what the formula says with %s', async (_, candidate, expected) => {
     expect((await costsOf([candidate]))[0]).toBeCloseTo(expected, 5);
+  });
+
+  it('costs twice on top what comes later than the target, computed or read', async () => {
+    const late = await costsOf([backlog(4)], { ...STATED, ttft_target_ms: 40 });
+    expect(late[0]).toBeCloseTo(211.605043, 5);
+    const read = await costsOf([onDevice(32, 64)], { ...STATED, ttft_target_ms: 10 });
+    expect(read[0]).toBeCloseTo(57.818978, 5);
   });
 
   it('reads from the host only where that is faster than computing', async () => {
@@ -61,7 +68,7 @@ describe('pointsman-expected-time', () => {
   it('takes the fullest pool for one that is more than full, and multiplies by the preference', async () => {
     const phases = { promptTokens: 10_000_000 };
     const [full, half] = await costsOf([{ phases }, { phases, preferredTaintMultiplier: 0.5 }]);
-    expect(full).toBeCloseTo(90.308608 + 10 * (5 + 50 * (1 - 25.74 / 54.01)), 5);
+    expect(full).toBeCloseTo(90.308608 + 5 * (5 + 50 * (1 - 25.74 / 54.01)), 5);
     expect(half).toBeCloseTo(full! / 2, 9);
   });
 
@@ -71,8 +78,8 @@ describe('pointsman-expected-time', () => {
       default_output_tokens: 100,
       timing: { attention_ns_per_pair: 1, decode_ms: 5, decode_fill_ms: 50 },
     });
-    expect(fast).toBeCloseTo(141.284261, 5);
-    expect(slow).toBeCloseTo(141.284261 + 4 * 2048 * 0.01, 5);
+    expect(fast).toBeCloseTo(115.796435, 5);
+    expect(slow).toBeCloseTo(115.796435 + 4 * 2048 * 0.01, 5);
   });
 
   it('asks nobody to learn what is stated', async () => {
