@@ -46,6 +46,8 @@ export class LabResults {
   orders(study: string, plain: Partial<LabCell>): LabOrders;
 }
 
+/** One ratio per cell, the geometric mean over its seeds, with the number of them. */
+export function overSeeds(ratios: readonly LabRatio[]): (LabRatio & { readonly seeds: number })[];
 /** Geometric mean in which each load has the same weight, however many cells of it were run. */
 export function meanOf(ratios: readonly LabRatio[]): number;
 /** Whether policies that are clearly apart stay in their order; null = nothing to compare. */

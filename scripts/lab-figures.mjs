@@ -115,6 +115,16 @@ export function meanOf(ratios) {
   return geometricMean([...byLoad.values()].map((group) => geometricMean(group.map(({ value }) => value))));
 }
 
+/** One ratio per cell, the geometric mean over its seeds, with the number of them. */
+export function overSeeds(ratios) {
+  const cells = groupedBy(ratios, ({ cell }) => JSON.stringify({ ...cell, study: null, seed: null }));
+  return [...cells.values()].map((group) => ({
+    cell: group[0].cell,
+    seeds: group.length,
+    value: geometricMean(group.map(({ value }) => value)),
+  }));
+}
+
 /** Whether policies that are clearly apart stay in their order. */
 export function keepsOrder({ with: changed, without }) {
   if (without.length < 2) return null;
@@ -174,7 +184,9 @@ export function labAims(results) {
     const cells = expected(results, { ...MAIN, trace });
     overall(`${trace}: mean TTFT / default`, cells, 'ttft', 'default', ttft);
     overall(`${trace}: mean E2E / default`, cells, 'e2e', 'default', e2e);
-    everywhere(`${trace}: p99 TTFT / default, every cell`, results.ratios(cells, 'p99', 'default'), 1.02);
+    const tails = results.ratios(cells, 'p99', 'default');
+    everywhere(`${trace}: p99 TTFT / default, every cell`, overSeeds(tails), 1.02);
+    everywhere(`${trace}: p99 TTFT / default, every single replay`, tails, 1.02);
     overall(`${trace}: mean TTFT / tuned-cost`, cells, 'ttft', 'tuned-cost', 1);
     overall(`${trace}: mean E2E / tuned-cost`, cells, 'e2e', 'tuned-cost', 0.9);
   }

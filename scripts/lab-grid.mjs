@@ -30,6 +30,8 @@ export const LAB_TRACES = {
 
 /** Policies that every study compares. */
 export const CORE = ['default', 'agentic', 'tuned-cost', 'expected-time'];
+/** Those whose every cell is measured with all seeds, as the aims are about them. */
+const SEEDED = CORE.filter((policy) => policy !== 'agentic');
 const OTHERS = ['round-robin', 'least-loaded', 'two-tier', 'kvcr'];
 const MISTIMED = ['expected-time-slow', 'expected-time-fast'];
 const REQUESTS = ['conversation', 'synthetic'];
@@ -54,15 +56,18 @@ const PLAIN = { timings: ['8b'], workers: [8], ratios: [2], delays: [0], routers
 /** A load below saturation and one at which the default is near it. */
 const busyLoads = ({ loads }) => loads.slice(1, 3);
 
+/** The defaults, one parameter at a time otherwise, and the parts of the formula left out alone and together. */
 const EXPECTED_SETTINGS = [
-  ...product({
-    prefill_weight: [2, 4, 8],
-    interference_weight: [0, 0.015, 0.03, 0.06],
-    decode_weight: [0.1],
-  }),
-  ...product({ prefill_weight: [4], interference_weight: [0.02, 0.03], decode_weight: [0.05] }),
-  ...product({ prefill_weight: [4], interference_weight: [0.02], decode_weight: [0.1] }),
-  ...product({ prefill_weight: [4], interference_weight: [0.03], decode_weight: [0, 0.3] }),
+  {},
+  ...product({ prefill_weight: [1, 2, 8] }),
+  ...product({ interference_weight: [0, 0.015, 0.06] }),
+  ...product({ waiting_weight: [0, 0.5, 2, 4] }),
+  ...product({ late_weight: [0, 1, 4] }),
+  ...product({ ttft_target_ms: [1000, 2000, 8000] }),
+  ...product({ decode_weight: [0, 0.1, 0.3] }),
+  { waiting_weight: 0, late_weight: 0 },
+  { waiting_weight: 0, late_weight: 0, decode_weight: 0.1 },
+  { waiting_weight: 0, late_weight: 0, interference_weight: 0, decode_weight: 0 },
 ];
 const TUNED_SETTINGS = product({ prefill_load_scale: [4, 8, 16], overlap_score_credit: [1, 2, 4, 8] });
 
@@ -74,7 +79,12 @@ export const TUNING_POLICIES = [
 
 function tuningPolicy(policy, parameters) {
   return {
-    name: `${policy} ${Object.values(parameters).join(' ')}`,
+    // Never the name of a core policy, whose file may say something else.
+    name: [
+      policy,
+      ...Object.entries(parameters).map((one) => one.join(' ')),
+      ...(Object.keys(parameters).length === 0 ? ['defaults'] : []),
+    ].join(' '),
     yaml: `${JSON.stringify({ worker_selection: { aggregated: { type: `pointsman-${policy}`, parameters, hints: [] } } })}\n`,
   };
 }
@@ -85,6 +95,7 @@ export function tuningStudy(seeds) {
     ...PLAIN,
     study: 'tuning',
     traces: ['tuning'],
+    workers: [4, 8, 16],
     ratios: [1, 4],
     loads: (trace) => LAB_TRACES[trace].loads,
     seeds: seeds.slice(0, 1),
@@ -112,6 +123,7 @@ export function labStudies({ full, seeds }) {
       ]
     : [
         { ...every, study: 'main', traces: REQUESTS, loads, seeds: [first], policies: CORE },
+        { ...every, study: 'main', traces: REQUESTS, loads, seeds: others, policies: SEEDED },
         { ...PLAIN, study: 'main', traces: REQUESTS, loads, seeds: others, policies: CORE },
         { ...PLAIN, study: 'main', traces: REQUESTS, loads, seeds: [first], policies: OTHERS },
         {

@@ -87,7 +87,11 @@ describe('the grid', () => {
     expect(new Set(cells.map(({ seed, trace }) => `${trace} ${seed}`))).toEqual(new Set(['tuning 3']));
     expect(new Set(cells.map(({ policy }) => policy)).size).toBe(TUNING_POLICIES.length + 1);
     expect(TUNING_POLICIES.map(({ name }) => name)).toEqual(
-      expect.arrayContaining(['expected-time 4 0.03 0.1', 'tuned-cost 8 4']),
+      expect.arrayContaining([
+        'expected-time defaults',
+        'expected-time late_weight 0',
+        'tuned-cost prefill_load_scale 8 overlap_score_credit 4',
+      ]),
     );
     expect(page([])).toMatch(/how parameters were chosen\n\n.*\n\nNot run\./i);
   });
@@ -101,7 +105,11 @@ describe('the grid', () => {
       );
     for (const trace of ['conversation', 'synthetic'] as const) {
       expect(at({ trace, seed: 1 })).toHaveLength(3 * 4 * 4);
-      for (const seed of [2, 3, 4, 5]) expect(at({ trace, seed })).toHaveLength(4);
+      for (const seed of [2, 3, 4, 5]) {
+        expect(at({ trace, seed })).toHaveLength(3 * 4 * 4);
+        expect(at({ trace, seed, policy: 'expected-time' })).toHaveLength(3 * 4 * 4);
+        expect(at({ trace, seed, policy: 'agentic' })).toHaveLength(4);
+      }
     }
     const full = labCells(labStudies({ full: true, seeds: [1, 2, 3, 4, 5] }), () => true);
     expect(full.filter(({ study }) => study === 'main')).toHaveLength(2 * 3 * 3 * 4 * 4 * 5 * 8);
@@ -234,6 +242,19 @@ describe('figures', () => {
     expect(tail?.misses.map(({ cell }) => cell.load)).toEqual([0.4]);
   });
 
+  it('take a cell for above an aim by the geometric mean over its seeds, and show single replays beside', () => {
+    const tails = [100, 225].flatMap((p99, at) => [
+      finished(1, { policy: 'default', seed: at + 1 }, { p99: 100 }),
+      finished(1, { policy: 'expected-time', seed: at + 1 }, { p99 }),
+    ]);
+    const aims = labAims(new LabResults(tails));
+    const tail = (of: string) =>
+      aims.find(({ name }) => name === `conversation: p99 TTFT / default, every ${of}`);
+    expect(tail('cell')?.cells).toBe(1);
+    expect(tail('cell')?.value).toBeCloseTo(1.5, 12);
+    expect(tail('single replay')).toMatchObject({ cells: 2, value: 2.25, met: false });
+  });
+
   it('move with wrong times by the difference of the ratios', () => {
     const cells = [
       finished(100),
@@ -272,9 +293,7 @@ describe('the page', () => {
     expect(text).toContain(
       '| conversation | 8b | expected-time | 2 | 0.250 | 0.74 (1.10) | 0.74 (1.10) | 0.74 (1.10) | 1.50 |',
     );
-    expect(text).toContain(
-      '| conversation, 8 workers, ratio 2, load 0.4, seed 1, expected-time | TTFT mean | 1.100 |',
-    );
+    expect(text).toContain('| conversation, 8 workers, ratio 2, load 0.4 | 1 | TTFT mean | 1.100 |');
     expect(text).toContain('1.10 at load 0.4 (conversation)');
   });
 
