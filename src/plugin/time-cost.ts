@@ -20,11 +20,11 @@ export interface TimeCostOptions {
   readonly prefill_weight?: number;
   /** And more for each request in decode on the worker; default 0.03. */
   readonly interference_weight?: number;
-  /** And more for each prompt that waits on the worker; default 1. */
+  /** And more for each prompt that waits on the worker; default 1.5. */
   readonly waiting_weight?: number;
-  /** What a ms of time to the first token costs on top, beyond `ttft_target_ms`; default 2. */
+  /** What a ms of time to the first token costs on top, beyond `ttft_target_ms`; default 3. */
   readonly late_weight?: number;
-  /** Time to the first token, in ms, from which it counts as late; default 4,000. */
+  /** Time to the first token, in ms, from which it counts as late; default 3,000. */
   readonly ttft_target_ms?: number;
   /** Weight of the time of all output tokens; default 0.05. */
   readonly decode_weight?: number;
@@ -58,9 +58,9 @@ export interface TimeCost {
 const DEFAULT_WEIGHTS = {
   prefill_weight: 4,
   interference_weight: 0.03,
-  waiting_weight: 1,
-  late_weight: 2,
-  ttft_target_ms: 4000,
+  waiting_weight: 1.5,
+  late_weight: 3,
+  ttft_target_ms: 3000,
   decode_weight: 0.05,
   default_output_tokens: 256,
   kv_reference_tokens: 1_048_576,
