@@ -60,11 +60,14 @@ it('the fit comes near a live engine that is slower than where it starts, and th
   expect(kind.decode_ms).toBeGreaterThan(18);
 
   const [latest] = await json<{ id: string }[]>(`${on.adminUrl}/decisions?limit=1`);
-  const record = await json<{ timing: { prefill: { observations: number; confidence: number } }[] }>(
-    `${on.adminUrl}/decisions/${latest?.id}`,
-  );
+  const record = await json<{
+    timing: { prefill: { observations: number; confidence: number } }[];
+    candidates: { cost: number; time_terms: { total: number } }[];
+  }>(`${on.adminUrl}/decisions/${latest?.id}`);
   expect(record.timing[0]?.prefill.observations).toBeGreaterThan(15);
   expect(record.timing[0]?.prefill.confidence).toBeGreaterThan(0.3);
+  expect(record.candidates).toHaveLength(1);
+  for (const { cost, time_terms: terms } of record.candidates) expect(terms.total).toBeCloseTo(cost, 6);
 
   const file = join(folder, 'timing.yaml');
   writeFileSync(file, JSON.stringify(profile));

@@ -295,7 +295,6 @@ async function until({ clock }: DoctorFleet, ms: number, condition: () => boolea
   const cancel = clock.schedule(ms, () => {
     isOver = true;
   });
-  while (!condition() && !isOver)
-    await new Promise<void>((resolve) => void clock.schedule(POLL_MS, resolve));
+  while (!condition() && !isOver) await new Promise<void>((resolve) => void clock.schedule(POLL_MS, resolve));
   cancel();
 }
