@@ -101,7 +101,8 @@ function expectNamed(
   expect.soft(found?.remedy, `${where}: ${JSON.stringify(codesOf(findings, worker))}`).toContain(remedy);
 }
 
-describe('doctor', () => {
+// What it waits for is up to seventeen engines in this one process: seconds, or a minute where others take the processors.
+describe('doctor', { timeout: 240_000 }, () => {
   test('has nothing to say of a healthy fleet', async () => {
     expect(await examined([[], [], []])).toEqual([]);
   });

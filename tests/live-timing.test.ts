@@ -32,11 +32,16 @@ it('the fit comes near a live engine that is slower than where it starts, and th
   const urls = list.map(({ url }) => url);
   const on = await router(routerYaml(urls, EXPECTED_TIME));
   const sdk = client(on.url);
+  let slowest = 0;
   for (let request = 0; request < 24; request += 1) {
     const prompt = words(200 + 60 * request, 1000 + request);
+    const sentAt = performance.now();
     const stream = await sdk.completions.create({ model: 'tiny', prompt, max_tokens: 10, stream: true });
     let chunks = 0;
-    for await (const _ of stream) chunks += 1;
+    for await (const _ of stream) {
+      if (chunks === 0) slowest = Math.max(slowest, performance.now() - sentAt);
+      chunks += 1;
+    }
     expect(chunks).toBeGreaterThan(0);
   }
   const profile = await json<Profile>(`${on.adminUrl}/timing_profile`);
@@ -49,17 +54,20 @@ it('the fit comes near a live engine that is slower than where it starts, and th
     kind.prefill_ms_per_prompt +
     (tokens * kind.prefill_us_per_token) / 1e3 +
     ((tokens * tokens) / 2) * (kind.attention_ns_per_pair / 1e6);
-  // 4 × 32.1 ms, and what sockets and a loaded machine add; it starts at 64.
+  // 4 × 32.1 ms, and what sockets and a loaded machine add; it starts at 64. However much that is, prompts of 1,580 tokens took longer.
   expect(ms).toBeGreaterThan(110);
-  expect(ms).toBeLessThan(260);
+  expect(ms).toBeLessThan(slowest);
   expect(kind.decode_ms).toBeGreaterThan(18);
 
   const [latest] = await json<{ id: string }[]>(`${on.adminUrl}/decisions?limit=1`);
-  const record = await json<{ timing: { prefill: { observations: number; confidence: number } }[] }>(
-    `${on.adminUrl}/decisions/${latest?.id}`,
-  );
+  const record = await json<{
+    timing: { prefill: { observations: number; confidence: number } }[];
+    candidates: { cost: number; time_terms: { total: number } }[];
+  }>(`${on.adminUrl}/decisions/${latest?.id}`);
   expect(record.timing[0]?.prefill.observations).toBeGreaterThan(15);
   expect(record.timing[0]?.prefill.confidence).toBeGreaterThan(0.3);
+  expect(record.candidates).toHaveLength(1);
+  for (const { cost, time_terms: terms } of record.candidates) expect(terms.total).toBeCloseTo(cost, 6);
 
   const file = join(folder, 'timing.yaml');
   writeFileSync(file, JSON.stringify(profile));

@@ -5,8 +5,6 @@ import type { Clock } from '../plugin/index.ts';
 
 /** Publishers try again several times a second. */
 const LISTEN_MS = 2_000;
-/** Time is counted in slices, between which events come in: when this process was held up, that counts as one. */
-const SLICE_MS = 100;
 
 /** What listening in the place of the engine shows. */
 export type EndpointVerdict =
@@ -87,9 +85,8 @@ export async function topicOf(
   }
 }
 
-async function listened(clock: Clock): Promise<void> {
-  for (let slice = 0; slice < LISTEN_MS / SLICE_MS; slice += 1)
-    await new Promise<void>((resolve) => void clock.schedule(SLICE_MS, resolve));
+function listened(clock: Clock): Promise<void> {
+  return new Promise((resolve) => void clock.schedule(LISTEN_MS, resolve));
 }
 
 function printable(bytes: Uint8Array): string {

@@ -291,7 +291,10 @@ function isConnectedOrUnknown({
 
 /** Waits for a condition, at most so long. */
 async function until({ clock }: DoctorFleet, ms: number, condition: () => boolean): Promise<void> {
-  const deadline = clock.now() + ms;
-  while (!condition() && clock.now() < deadline)
-    await new Promise<void>((resolve) => void clock.schedule(POLL_MS, resolve));
+  let isOver = false;
+  const cancel = clock.schedule(ms, () => {
+    isOver = true;
+  });
+  while (!condition() && !isOver) await new Promise<void>((resolve) => void clock.schedule(POLL_MS, resolve));
+  cancel();
 }

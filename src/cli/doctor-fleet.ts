@@ -158,14 +158,17 @@ async function admit(
 /** Null = it answered. */
 async function ask(fleet: Fleet, worker: Worker, asks: boolean, clock: Clock): Promise<string | null> {
   const probe = createHttpProbe({ asks: () => asks, clock, log: NO_LOG });
+  const limit = new AbortController();
+  const cancel = clock.schedule(ASK_MS, () => limit.abort(new Error(`no answer within ${ASK_MS / 1000} s`)));
   try {
-    const signal = AbortSignal.timeout(ASK_MS);
-    const found = await probe(worker, { askCapabilities: true, signal });
+    const found = await probe(worker, { askCapabilities: true, signal: limit.signal });
     if (!found.healthy) return 'GET /health gets no good answer, or its dialect is not known';
     if (found.capabilities !== undefined) fleet.setCapabilities(worker.spec.id, found.capabilities);
     if (found.engine !== undefined) fleet.setEngine(worker.spec.id, found.engine);
     return null;
   } catch (thrown) {
     return errorText(thrown);
+  } finally {
+    cancel();
   }
 }

@@ -11,6 +11,7 @@ import { diagnosisJson, diagnosisText } from './doctor-report.ts';
 import { askable, configOfRouter, configOfUrls, type DoctorSource } from './doctor-source.ts';
 import { type CliIo, writeJson } from './output.ts';
 import { readServeConfig } from './serve-config.ts';
+import { slicedClock } from './sliced-clock.ts';
 import { startTokenSources } from './start-problems.ts';
 import { systemClock } from './system-clock.ts';
 
@@ -79,7 +80,8 @@ export async function diagnose(
   log: Logger = NO_LOG,
   isUrlAlone = false,
 ): Promise<Diagnosis> {
-  const clock = systemClock();
+  // It judges by what it hears in time: what comes late because this process was held up must count.
+  const clock = slicedClock(systemClock());
   const { problems, started: tokens } = await startTokenSources(config, {
     metrics: NO_METRICS,
     clock,

@@ -113,6 +113,7 @@ export function roleRuntimeOf(
     needs: needsOf(created, ports.keeps),
     matchForHintsAlone: !selectionReadsMatch(created.selection),
     costWeights,
+    timeCost: cost?.component === 'time-cost' ? cost : null,
     select:
       guard === null
         ? select

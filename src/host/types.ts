@@ -8,6 +8,7 @@ import type {
   Role,
   SessionContext,
   SessionLineage,
+  TimeCost,
   WorkerId,
   WorkerRank,
   WorkerTiming,
@@ -189,6 +190,8 @@ export interface RoleRuntime {
   readonly matchForHintsAlone?: boolean;
   /** Cost weights in force when the policy is the default cost (for explaining); null otherwise. */
   readonly costWeights: Readonly<Record<string, number>> | null;
+  /** The cost in time that the policy declares (for explaining); null or absent = it declares none. */
+  readonly timeCost?: TimeCost | null;
   /** Runs filters, scorers, picker. Throws PointsmanError; never leaves state behind. */
   select(table: CandidateTable, facts: SelectionFacts): SelectionPick;
   readonly hintStage: HintStage | null;

@@ -1,10 +1,14 @@
 // What the road hands over when it has booked. The object itself is kept, so that a decision costs no second copy of its facts;
 // columns, costs and exclusions are read during the call only, because the road uses them again.
-import type { WorkerTiming } from '../plugin/index.ts';
+import type { TimeCost, WorkerTiming } from '../plugin/index.ts';
 import type { AffinityRecord, AgentHintsRecord, HandoffRecord, IneligibleReason } from './decision-record.ts';
+import type { TimeColumn } from './time-cost-terms.ts';
 
-/** Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. */
-export interface DecisionColumns {
+/**
+ * Eligible candidates as columns; entry r of each is the same candidate. Arrays may be longer than `count`. Those of a cost in time are read
+ * where one decided.
+ */
+export interface DecisionColumns extends Readonly<Partial<Record<TimeColumn, Float64Array>>> {
   readonly count: number;
   /** Worker ids as two u32 words each, low word first. */
   readonly idWords: Uint32Array;
@@ -117,6 +121,10 @@ export interface DecisionInput {
   readonly row: number;
   /** Weights of the default cost when it decided, for recomputing its terms. */
   readonly costWeights: Readonly<Record<string, number>> | null;
+  /** The cost in time that decided, for recomputing its terms; null or absent = none did. */
+  readonly timeCost?: TimeCost | null;
+  /** Tokens of the answer that such a cost reckons with; null or absent = its own default. */
+  readonly outputTokens?: number | null;
   readonly tracksPrefillTokens: boolean;
   readonly by: string;
   readonly ties: number;

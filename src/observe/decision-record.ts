@@ -1,4 +1,5 @@
 // The decision record as JSON (docs/decision-record.md): the one type that log line, API, explain and replay read.
+import type { TimeInputs, TimeTerms } from './time-cost-terms.ts';
 
 /** Why a candidate was not eligible. */
 export type IneligibleReason =
@@ -65,6 +66,10 @@ export type CandidateRecord =
       readonly rank: number;
       /** Its kind: position in the record's `timing`; absent where that is null. */
       readonly timing?: number;
+      /** What else a cost in time read of it; absent where another cost decided. */
+      readonly time_inputs?: TimeInputs;
+      /** Terms of that cost. */
+      readonly time_terms?: TimeTerms;
     }
   | {
       readonly worker_id: bigint;

@@ -1,7 +1,7 @@
 // The last decisions, within a number of bytes. Candidate rows lie in segments of doubles that are used again once their
 // decisions are the oldest; texts and facts are objects, counted at a flat rate.
 
-import { ROW_STRIDE } from './candidate-rows.ts';
+import { rowStride } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type {
   BookingReader,
@@ -71,7 +71,7 @@ export class DecisionRing implements DecisionReader, BookingReader {
     this.#limit = Math.max(LEAST_BYTES, options.bytes);
     const segmentBytes = Math.min(MOST_SEGMENT_BYTES, this.#limit / SEGMENTS);
     this.#segmentDoubles = Math.floor(segmentBytes / 8);
-    this.#rowLimit = this.#rowsWithin(options.candidates);
+    this.#rowLimit = options.candidates;
     this.#hashId = options.hashId;
     // 256 ids per ms of uptime that the last process may have used and this one must not repeat.
     this.#firstNumber = Math.max(0, Math.floor(options.startMs)) * 256;
@@ -82,7 +82,7 @@ export class DecisionRing implements DecisionReader, BookingReader {
 
   /** Keeps at most this many candidates of each further decision. */
   setCandidates(most: number): void {
-    this.#rowLimit = this.#rowsWithin(most);
+    this.#rowLimit = most;
   }
 
   /** Bytes in use, by the flat rates. */
@@ -98,7 +98,9 @@ export class DecisionRing implements DecisionReader, BookingReader {
 
   /** Takes a decision down at the moment of booking; what is returned takes the rest. */
   open(input: DecisionInput): StoredDecision {
-    const wanted = Math.min(this.#rowLimit, input.columns.count + input.excluded.count) * ROW_STRIDE;
+    const stride = rowStride(input);
+    const limit = Math.max(1, Math.min(this.#rowLimit, Math.floor(this.#segmentDoubles / stride)));
+    const wanted = Math.min(limit, input.columns.count + input.excluded.count) * stride;
     const segment = this.#segmentFor(wanted);
     const decision = new StoredDecision(
       this.#idOf(this.#next++),
@@ -106,10 +108,10 @@ export class DecisionRing implements DecisionReader, BookingReader {
       this.#hashId,
       segment.columns,
       segment.used,
-      this.#rowLimit,
+      limit,
       this.#chooser,
     );
-    segment.used += decision.rowCount * ROW_STRIDE;
+    segment.used += decision.rowCount * stride;
     segment.decisions.push(decision);
     this.#addBytes(segment, decision.bytes);
     this.#shrink();
@@ -221,10 +223,6 @@ export class DecisionRing implements DecisionReader, BookingReader {
       for (const decision of oldest.decisions) decision.drop();
       this.#spare = oldest.columns;
     }
-  }
-
-  #rowsWithin(candidates: number): number {
-    return Math.max(1, Math.min(candidates, Math.floor(this.#segmentDoubles / ROW_STRIDE)));
   }
 
   #addBytes(segment: Segment, bytes: number): void {

@@ -2,12 +2,12 @@
 // and what came of it.
 import type {
   AffinityRecord,
-  CandidateRecord,
   ClassificationRecord,
   DecisionRecord,
   HandoffRecord,
   TimingFitRecord,
 } from './decision-record.ts';
+import { candidates } from './explain-candidates.ts';
 import { type TextCell, textTable } from './text-table.ts';
 
 /** The text of one record, several lines without one at the end. */
@@ -152,52 +152,6 @@ function bound({ mode, outcome, target, waited_ms: waitedMs }: AffinityRecord): 
   return `affinity ${mode}: ${where}, ${AFFINITY[outcome]}${waited}`;
 }
 
-const CANDIDATE_COLUMNS = [
-  ...[
-    'place',
-    'worker',
-    'rank',
-    'cost',
-    'device',
-    'host',
-    'disk',
-    'shared',
-    'prefill tokens',
-    'decode blocks',
-  ],
-  ...[
-    'new blocks',
-    'requests',
-    '',
-    'raw prefill',
-    'credit',
-    'decay',
-    'prefill',
-    'decode',
-    'request weight',
-    'taint',
-  ],
-];
-
-function candidates(record: DecisionRecord): string {
-  const eligible = record.candidates.filter((candidate) => candidate.eligible);
-  const others = record.candidates.filter((candidate) => !candidate.eligible);
-  const shown =
-    record.candidates.length === record.candidates_total
-      ? String(record.candidates_total)
-      : `${record.candidates.length} of ${record.candidates_total}`;
-  const rows = [...eligible].sort((a, b) => a.rank - b.rank).map((row) => candidateRow(row, record));
-  const parts = [`candidates (${shown}), lowest cost first, terms in blocks`];
-  if (rows.length > 0) parts.push(textTable(CANDIDATE_COLUMNS, rows));
-  for (const candidate of others) {
-    const filter = candidate.filter === undefined ? '' : ` by ${candidate.filter}`;
-    parts.push(
-      `worker ${candidate.worker_id} rank ${candidate.dp_rank}: not eligible, ${candidate.reason}${filter}`,
-    );
-  }
-  return parts.join('\n');
-}
-
 /** Times of the kinds that candidates shown are of, and which are of which. A router of an earlier version records none. */
 function timings(record: DecisionRecord): string[] {
   const kinds = record.timing ?? null;
@@ -232,33 +186,6 @@ function timings(record: DecisionRecord): string[] {
 /** Of small and large numbers alike four digits. */
 function scaled(value: number, times: number): string {
   return String(Number((value * times).toPrecision(4)));
-}
-
-function candidateRow(row: Extract<CandidateRecord, { eligible: true }>, record: DecisionRecord): TextCell[] {
-  const { overlap_blocks: overlap, terms } = row;
-  const chosen = row.worker_id === record.pick.worker_id && row.dp_rank === record.pick.dp_rank;
-  return [
-    row.rank,
-    row.worker_id,
-    row.dp_rank,
-    row.cost,
-    overlap.device,
-    overlap.host,
-    overlap.disk,
-    overlap.shared,
-    row.active_prefill_tokens,
-    row.active_decode_blocks,
-    row.additional_blocks,
-    row.active_requests,
-    chosen ? '<- picked' : '',
-    terms?.raw_prefill_blocks ?? null,
-    terms?.credit ?? null,
-    terms?.decay ?? null,
-    terms?.prefill ?? null,
-    terms?.decode_blocks ?? null,
-    terms?.request_weight ?? null,
-    terms?.taint ?? null,
-  ];
 }
 
 function picked({ booking, pick }: DecisionRecord): string {

@@ -1,5 +1,5 @@
 // One decision as the ring keeps it: facts of the booking, then what became of it, written in place.
-import { ROW_STRIDE, readCandidates, writeCandidates, writeExcluded } from './candidate-rows.ts';
+import { readCandidates, rowReading, rowStride, writeCandidates, writeExcluded } from './candidate-rows.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type {
   CandidateRecord,
@@ -277,20 +277,8 @@ export class StoredDecision {
   }
 
   #candidates(): CandidateRecord[] {
-    const input = this.#input;
-    return readCandidates(this.#columns, this.#start, this.#rows, {
-      weights: input.costWeights,
-      facts: {
-        promptTokens: input.promptTokens,
-        blockSize: input.blockSize,
-        requestBlocks: Math.ceil(input.promptTokens / input.blockSize),
-        role: input.role,
-        tracksPrefillTokens: input.tracksPrefillTokens,
-        leastActivePrefill: this.#leastActivePrefill,
-      },
-      filters: this.#filters,
-      hasKinds: input.timings != null,
-    });
+    const reading = rowReading(this.#input, this.#leastActivePrefill, this.#filters);
+    return readCandidates(this.#columns, this.#start, this.#rows, reading);
   }
 
   #copyRows(input: DecisionInput, limit: number, chooser: RowChooser): void {
@@ -304,8 +292,9 @@ export class StoredDecision {
       }
     }
     const others = Math.min(excluded.count, limit - chosen);
+    const stride = rowStride(input);
     for (let index = 0; index < others; index += 1) {
-      writeExcluded(this.#columns, this.#start + (chosen + index) * ROW_STRIDE, input, index);
+      writeExcluded(this.#columns, this.#start + (chosen + index) * stride, input, index);
     }
     this.#rows = chosen + others;
     if ((input.costWeights?.overlap_score_credit_decay ?? 0) > 0) {

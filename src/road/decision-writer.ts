@@ -93,6 +93,8 @@ export class DecisionWriter {
     } = facts;
     const { runtime, hashes, match } = lookup;
     const { pick, table } = placement;
+    const timeCost = placement.fellBackOn === null ? (runtime.timeCost ?? null) : null;
+    const { router_temperature: usual = 0 } = placement.costWeights ?? timeCost?.weights ?? {};
     this.#excluded.rows = placement.excluded;
     return this.#ring.open({
       requestId: request.requestId,
@@ -131,11 +133,13 @@ export class DecisionWriter {
       excluded: this.#excluded,
       row: placement.row,
       costWeights: placement.costWeights,
+      timeCost,
+      outputTokens: timeCost && (table.averageOutputTokens ?? request.expectedOutputTokens),
       tracksPrefillTokens: placement.tracksPrefillTokens,
       by: chosenBy(placement, request),
       ties: pick.ties,
       randomDraw: pick.randomDraw,
-      temperature: request.constraints.temperature ?? placement.costWeights?.router_temperature ?? 0,
+      temperature: request.constraints.temperature ?? usual,
       attemptId: placement.attempt,
       prefillTokens: placement.prefillTokens,
       decodeBlocks: placement.decodeBlocks,

@@ -1,4 +1,5 @@
 // A vLLM-shaped engine around the simulator core, with faults planted in what it does: nothing but its sockets shows them.
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
@@ -289,15 +290,23 @@ async function listening(server: Server): Promise<void> {
   await once(server, 'listening');
 }
 
-/** A port that nobody listens on. */
+/**
+ * A port that nobody listens on, and that nobody gets by asking for any: systems give those out from 32768 on. Between its choice and its use
+ * lie seconds, in which the other engines here, and other tests, ask for many.
+ */
 export async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(10_000, 32_000);
+    const server = createTcpServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
 
 /** `router.yaml` for a model `tiny` on such engines, ids from 1; `extra` goes before. */

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { timeCost, type WorkerTiming } from '../plugin/index.ts';
+import { type TimeInputs, type TimeTermFacts, timeTerms } from './time-cost-terms.ts';
+
+const nobody: TimeInputs = {
+  in_flight_blocks: 0,
+  prefill_requests: 0,
+  prefill_tokens: 0,
+  prefill_attention: 0,
+  prefill_front_ms: 0,
+  decode_requests: 0,
+  booked_prompt_tokens: 0,
+};
+const idle = { device: 0, host: 0, taint: 1, kind: 0, inputs: nobody };
+
+const timing = { prefill_us_per_token: 100, attention_ns_per_pair: 10, decode_ms: 10, decode_fill_ms: 0 };
+/** Prompts of 1,000 tokens, answers of 100; 16 tokens from the host tier take 1.6 ms. */
+const facts: TimeTermFacts = {
+  cost: timeCost({ timing, interference_weight: 0.5, kv_bytes_per_token: 125_000, host_gbps: 10 }),
+  promptTokens: 1000,
+  blockSize: 16,
+  outputTokens: 100,
+  timings: null,
+};
+
+describe('the recomputed terms of the cost in time', () => {
+  it('are the whole prompt and the answer on an idle worker that holds nothing', () => {
+    // 1,000 × (0.1 ms + 10 ns × 500)
+    const prefill = { ms: expect.closeTo(105, 9), weight: 4 };
+    expect(timeTerms(facts, idle)).toEqual({
+      parts: { queue: { ms: 0, weight: 1 }, prefill, decode: { ms: 1000, weight: 0.1 } },
+      taint: 1,
+      total: expect.closeTo(520, 9),
+      computed_tokens: 1000,
+      host_blocks: 0,
+    });
+  });
+
+  it('show the wait for prompts before, and hide in it what is read from the host tier meanwhile', () => {
+    // 3,000 tokens and 1e6 pairs take 310 ms, of which 40 are over. 25 blocks are read in 40 ms.
+    const waiting = {
+      prefill_requests: 2,
+      prefill_tokens: 3000,
+      prefill_attention: 1e6,
+      prefill_front_ms: 40,
+    };
+    const inputs = { ...nobody, ...waiting, decode_requests: 3 };
+    const terms = timeTerms(facts, { ...idle, device: 25, host: 25, taint: 0.5, inputs });
+    expect(terms?.parts.queue).toEqual({ ms: 270, weight: 1 });
+    expect(terms?.parts.host_read).toEqual({ ms: 0, weight: 1 });
+    // 200 × (0.1 ms + 10 ns × 900)
+    expect(terms?.parts.prefill?.ms).toBeCloseTo(21.8, 9);
+    expect(terms?.parts.prefill?.weight).toBe(5.5);
+    expect(terms).toMatchObject({ taint: 0.5, computed_tokens: 200, host_blocks: 25 });
+    expect(terms?.total).toBeCloseTo((270 + 5.5 * 21.8 + 100) / 2, 9);
+  });
+
+  it('show how much longer than the wait reading takes, where that is less than computing', () => {
+    const terms = timeTerms(facts, { ...idle, host: 25 });
+    expect(terms?.parts.host_read).toEqual({ ms: 40, weight: 1 });
+    expect(terms?.computed_tokens).toBe(600);
+    const far = { ...facts, cost: timeCost({ timing, kv_bytes_per_token: 125_000, host_gbps: 1 }) };
+    const computed = timeTerms(far, { ...idle, host: 25 });
+    expect(computed?.parts.host_read).toBeUndefined();
+    expect(computed).toMatchObject({ computed_tokens: 1000, host_blocks: 0 });
+  });
+
+  it('count blocks in flight as found, at most what is done of the prompt at the front, and one token at least', () => {
+    const front = { prefill_requests: 1, prefill_tokens: 1000, prefill_front_ms: 5000 };
+    const terms = timeTerms(facts, { ...idle, inputs: { ...nobody, ...front, in_flight_blocks: 63 } });
+    expect(terms?.parts.queue?.ms).toBe(0);
+    expect(terms?.computed_tokens).toBe(1);
+  });
+
+  it('are slower output tokens on a worker whose pool is full, and their default number where none is known', () => {
+    const options = { timing: { ...timing, decode_fill_ms: 54.01 }, kv_reference_tokens: 2000 };
+    const full = { ...facts, cost: timeCost(options), outputTokens: null };
+    const terms = timeTerms(full, { ...idle, inputs: { ...nobody, booked_prompt_tokens: 1e6 } });
+    expect(terms?.parts.decode?.ms).toBeCloseTo(256 * (10 + 54.01 - 25.74), 9);
+  });
+
+  it('rest on the times of the candidate’s kind where these are learnt; without them there are none', () => {
+    const kind: WorkerTiming = {
+      ...{ prefillTokenMs: 0.2, prefillAttentionMs: 0, prefillPassMs: 0, decodeMs: 5, decodeFillMs: 0 },
+      ...{ kvReferenceTokens: 1, prefillConfidence: 1, prefillObservations: 9, prefillError: 0 },
+      ...{ decodeConfidence: 1, decodeObservations: 9, decodeError: 0 },
+    };
+    const learnt = { ...facts, cost: timeCost({ timing: { decode_ms: 10 } }) };
+    const timings = [{ ...kind, prefillTokenMs: 9 }, kind];
+    const terms = timeTerms({ ...learnt, timings }, { ...idle, kind: 1 });
+    expect([terms?.parts.prefill?.ms, terms?.parts.decode?.ms]).toEqual([200, 1000]);
+    expect(timeTerms({ ...learnt, timings: [] }, idle)).toBeNull();
+    expect(timeTerms(learnt, idle)).toBeNull();
+  });
+});
