@@ -13,10 +13,18 @@ const nobody: TimeInputs = {
 };
 const idle = { device: 0, host: 0, taint: 1, kind: 0, inputs: nobody };
 
+/** Weights that are not the defaults, so that it shows which are used. */
+const weights = { decode_weight: 0.1, waiting_weight: 1, late_weight: 2, ttft_target_ms: 1000 };
 const timing = { prefill_us_per_token: 100, attention_ns_per_pair: 10, decode_ms: 10, decode_fill_ms: 0 };
 /** Prompts of 1,000 tokens, answers of 100; 16 tokens from the host tier take 1.6 ms. */
 const facts: TimeTermFacts = {
-  cost: timeCost({ timing, interference_weight: 0.5, kv_bytes_per_token: 125_000, host_gbps: 10 }),
+  cost: timeCost({
+    timing,
+    ...weights,
+    interference_weight: 0.5,
+    kv_bytes_per_token: 125_000,
+    host_gbps: 10,
+  }),
   promptTokens: 1000,
   blockSize: 16,
   outputTokens: 100,
@@ -48,11 +56,11 @@ describe('the recomputed terms of the cost in time', () => {
     const terms = timeTerms(facts, { ...idle, device: 25, host: 25, taint: 0.5, inputs });
     expect(terms?.parts.queue).toEqual({ ms: 270, weight: 1 });
     expect(terms?.parts.host_read).toEqual({ ms: 0, weight: 1 });
-    // 200 × (0.1 ms + 10 ns × 900)
+    // 200 × (0.1 ms + 10 ns × 900), weighing more for three requests in decode and two prompts that wait
     expect(terms?.parts.prefill?.ms).toBeCloseTo(21.8, 9);
-    expect(terms?.parts.prefill?.weight).toBe(5.5);
+    expect(terms?.parts.prefill?.weight).toBe(7.5);
     expect(terms).toMatchObject({ taint: 0.5, computed_tokens: 200, host_blocks: 25 });
-    expect(terms?.total).toBeCloseTo((270 + 5.5 * 21.8 + 100) / 2, 9);
+    expect(terms?.total).toBeCloseTo((270 + 7.5 * 21.8 + 100) / 2, 9);
   });
 
   it('show how much longer than the wait reading takes, where that is less than computing', () => {
@@ -63,6 +71,19 @@ describe('the recomputed terms of the cost in time', () => {
     const computed = timeTerms(far, { ...idle, host: 25 });
     expect(computed?.parts.host_read).toBeUndefined();
     expect(computed).toMatchObject({ computed_tokens: 1000, host_blocks: 0 });
+  });
+
+  it('count again what is later than the target, of the wait and of computing', () => {
+    const late = {
+      ...facts,
+      cost: timeCost({ timing, ...weights, ttft_target_ms: 65, kv_bytes_per_token: 125_000, host_gbps: 10 }),
+    };
+    const terms = timeTerms(late, idle);
+    expect(terms?.parts.late).toEqual({ ms: expect.closeTo(40, 9), weight: 2 });
+    expect(terms?.total).toBeCloseTo(4 * 105 + 2 * 40 + 100, 9);
+    // 40 ms to read and 600 × (0.1 ms + 10 ns × 700) to compute
+    const read = timeTerms(late, { ...idle, host: 25 });
+    expect(read?.parts.late?.ms).toBeCloseTo(40 + 64.2 - 65, 9);
   });
 
   it('count blocks in flight as found, at most what is done of the prompt at the front, and one token at least', () => {

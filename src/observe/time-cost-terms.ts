@@ -56,6 +56,8 @@ interface Reckoning {
   readonly readMs: number;
   readonly prefillMs: number;
   readonly prefillWeight: number;
+  /** Ms of the wait and the computing beyond the target. */
+  readonly lateMs: number;
   readonly decodeMs: number;
 }
 
@@ -66,6 +68,7 @@ const TERMS = {
   host_read: ({ hostBlocks, queueMs, readMs }) =>
     hostBlocks > 0 ? { ms: Math.max(0, readMs - queueMs), weight: 1 } : null,
   prefill: ({ prefillMs, prefillWeight }) => ({ ms: prefillMs, weight: prefillWeight }),
+  late: ({ lateMs, weights }) => (lateMs > 0 ? { ms: lateMs, weight: weights.late_weight } : null),
   decode: ({ decodeMs, weights }) => ({ ms: decodeMs, weight: weights.decode_weight }),
 } satisfies Record<string, (reckoning: Reckoning) => TimeTerm | null>;
 
@@ -94,7 +97,10 @@ export function timeTerms(facts: TimeTermFacts, candidate: TimedCandidate): Time
   const { weights } = facts.cost;
   const { inputs, taint } = candidate;
   const queueMs = queueOf(inputs, times);
-  const prefillWeight = weights.prefill_weight + weights.interference_weight * inputs.decode_requests;
+  const prefillWeight =
+    weights.prefill_weight +
+    weights.interference_weight * inputs.decode_requests +
+    weights.waiting_weight * inputs.prefill_requests;
   const prefill = prefillOf(facts, candidate, times, queueMs, prefillWeight);
   const outputs = facts.outputTokens ?? weights.default_output_tokens;
   const reckoning: Reckoning = {
@@ -163,8 +169,14 @@ function prefillOf(
   const readMs = (hostBlocks * blockSize * weights.kv_bytes_per_token * 8) / (weights.host_gbps * 1e6);
   const without = computing(held);
   const reading = computing(held + hostBlocks);
-  const reads = Math.max(queueMs, readMs) + weight * reading.prefillMs < queueMs + weight * without.prefillMs;
-  return reads ? { ...reading, hostBlocks, readMs } : { ...without, hostBlocks: 0, readMs: 0 };
+  const late = (waitMs: number, { prefillMs }: { readonly prefillMs: number }) =>
+    Math.max(0, waitMs + prefillMs - weights.ttft_target_ms);
+  const cost = (waitMs: number, one: { readonly prefillMs: number }) =>
+    waitMs + weight * one.prefillMs + weights.late_weight * late(waitMs, one);
+  const readWaitMs = Math.max(queueMs, readMs);
+  return cost(readWaitMs, reading) < cost(queueMs, without)
+    ? { ...reading, hostBlocks, readMs, lateMs: late(readWaitMs, reading) }
+    : { ...without, hostBlocks: 0, readMs: 0, lateMs: late(queueMs, without) };
 }
 
 /** Ms of an output token beside the prompts that are booked, this one among them. */
