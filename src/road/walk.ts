@@ -320,6 +320,7 @@ export class Walker {
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, result?.actionPolicies ?? [], withHints);
+    if (fetched > 0 && exchange.attempt !== null) this.#deps.scheduler.copies(exchange.attempt, fetched);
     return hint;
   }
 

@@ -63,6 +63,12 @@ export class DeclaredFacts {
     this.#loads.follow(attempt, { partition, promptTokens, learns }, uncached, this.#now());
   }
 
+  /** A booked worker copies blocks, and has so many tokens of the prompt then. */
+  copies(attempt: number, cachedTokens: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase !== null) this.#loads.phases.copies(phase, cachedTokens);
+  }
+
   /** The first token of a booking is out; repeating changes nothing. */
   firstToken(attempt: number): void {
     const phase = this.#loads.phaseOf(attempt);
