@@ -1,6 +1,6 @@
 // Copies from peers in the cost in time: lowers the costs of rows that a copy serves sooner than computing. A pass of its own behind the
 // plain loop and the scan alike, so that costs which count on no copies are none of a nanosecond slower, and both give the same numbers.
-import type { TimeCost } from '../plugin/index.ts';
+import { expectedCopyMs, type TimeCost } from '../plugin/index.ts';
 import type { LowestRow } from './row-choice.ts';
 import {
   ATTENTION,
@@ -32,7 +32,7 @@ export function creditCopies(
   lowest: LowestRow,
 ): void {
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
-  const { copyableBlocks, hostBlocks, inFlightBlocks, sourcePrefixBlocks } = table;
+  const { copyLink, copyableBlocks, hostBlocks, inFlightBlocks, sourcePrefixBlocks } = table;
   const { decodeRequests, preferredTaintMultiplier } = table;
   const { peer_latency_ms: latencyMs, peer_weight: copying } = weights;
   // Bits over bits per ms.
@@ -52,7 +52,7 @@ export function creditCopies(
     if (copyable < 1 || source <= held || isWaitedOn(terms, table, row)) continue;
     const own = onDevice + hostBlocks[row]!;
     const rest = computingMs(terms, source);
-    const copyMs = latencyMs + copyable * blockMs;
+    const copyMs = expectedCopyMs(copyLink, copyable, latencyMs + copyable * blockMs);
     if (!(copyMs < computingMs(terms, own) - rest)) continue;
     const weight = prefill + decodes * decodeRequests[row]!;
     let alone = weight * computingMs(terms, held);

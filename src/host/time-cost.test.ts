@@ -6,6 +6,7 @@ import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   DECODE_BEND,
   defineWorkerSelectionPolicy,
+  expectedCopyMs,
   filterWorkers,
   ManualClock,
   NO_LOG,
@@ -71,7 +72,8 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
             }
             if (options.peer_copies === true && copies.copyableBlocks > 0 && queue === 0) {
               const bits = copies.copyableBlocks * blockSize * weights.kv_bytes_per_token * 8;
-              const copy = weights.peer_latency_ms + bits / (weights.peer_gbps * 1e6);
+              const stated = weights.peer_latency_ms + bits / (weights.peer_gbps * 1e6);
+              const copy = expectedCopyMs(copies.link, copies.copyableBlocks, stated);
               const rest = prefill(copies.sourcePrefixBlocks);
               const isFaster = copy < prefill(device + cache.hostBlocks) - rest;
               if (isFaster && copies.sourcePrefixBlocks > held)
@@ -170,6 +172,7 @@ const scene = fc.record({
   lower: fc.boolean(),
   taints: fc.boolean(),
   copies: fc.boolean(),
+  link: fc.option(fc.constantFrom({ latencyMs: 2, blockMs: 0.5, confidence: 0.8 }), { nil: null }),
   answers: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   foreseen: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   prompt: fc.integer({ min: 1, max: 9000 }),
@@ -186,6 +189,7 @@ function filled(given: Scene) {
     one.hasLowerTierMatches = given.tiers && given.lower;
     one.hasTaintMultipliers = given.taints;
     one.hasCopies = given.copies;
+    one.copyLink = given.link;
     one.averageOutputTokens = given.answers;
     one.timings = given.kinds;
   }
@@ -389,6 +393,7 @@ const still: Scene = {
   lower: true,
   taints: false,
   copies: false,
+  link: null,
   answers: null,
   foreseen: null,
   prompt: 2048,

@@ -190,9 +190,9 @@ export class Scheduler {
     return targetedPick(commitKvCopy);
   }
 
-  /** The worker of a booked attempt copies blocks of its prompt, see {@link DeclaredFacts.copies}. */
-  copies(attempt: number, cachedTokens: number): void {
-    this.#facts.copies(attempt, cachedTokens);
+  /** Copies of blocks: told of here, learnt from there. */
+  get copies(): Pick<DeclaredFacts, 'copyBegun' | 'links'> {
+    return this.#facts;
   }
 
   /** The first output token of a booked attempt is out. False when the attempt holds no booking. */

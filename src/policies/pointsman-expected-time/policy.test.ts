@@ -73,6 +73,21 @@ describe('pointsman-expected-time', () => {
     expect((await costsOf([copied], fast))[0]).toBeCloseTo(expected, 5);
   });
 
+  it('goes by what copies took lately, as far as that is known', async () => {
+    const costWith = async (confidence: number) => {
+      const link = { latencyMs: 0, blockMs: 9.05306368 / 96, confidence };
+      const copies = { sourcePrefixBlocks: 96, copyableBlocks: 96, link };
+      return (await costsOf([{ copies }], { ...STATED, peer_copies: true }))[0];
+    };
+    expect(await costWith(1)).toBeCloseTo(102.28486, 5);
+    // Three times the geometric mean of 9.053 ms and the 19.106 ms that are stated.
+    expect(await costWith(0.5)).toBeCloseTo(
+      102.28486 + 3 * (Math.sqrt(9.05306368 * 19.10612736) - 9.05306368),
+      5,
+    );
+    expect(await costWith(0)).toBeCloseTo(141.284261, 5);
+  });
+
   it('takes the fullest pool for one that is more than full, and multiplies by the preference', async () => {
     const phases = { promptTokens: 10_000_000 };
     const [full, half] = await costsOf([{ phases }, { phases, preferredTaintMultiplier: 0.5 }]);
