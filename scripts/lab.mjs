@@ -181,7 +181,7 @@ function policyOf({ nic, policy }) {
   if (known === undefined || nic === USUAL_NIC) return known;
   if (!forLinks.has(name)) {
     const text = readFileSync(known.file, 'utf8');
-    const told = text.replace(/link_gbps: \d+/, `link_gbps: ${nic}`);
+    const told = text.replace(/(link|peer)_gbps: \d+/g, `$1_gbps: ${nic}`);
     forLinks.set(name, told === text ? known : written(name, told));
   }
   return forLinks.get(name);

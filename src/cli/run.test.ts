@@ -273,6 +273,23 @@ test('check shows what is prepared for each role because its policies ask for it
   ]);
 });
 
+test('check says where selection counts on copies that nobody has made', async () => {
+  const told = async (hints: string) => {
+    const path = file('copies.yaml', [
+      'worker_selection:',
+      '  aggregated:',
+      '    type: pointsman-expected-time',
+      '    parameters: { peer_copies: true }',
+      `    hints: [${hints}]`,
+    ]);
+    return (await run(['check', path])).err;
+  };
+  expect(await told('')).toContain(
+    'copies.yaml:2:3: worker_selection.aggregated: worker selection of role aggregated counts on KV copies, but no hint policy of the role has any made; list kv_fetch in its hints, or choose a policy without copies',
+  );
+  expect(await told('{ type: kv_fetch, parameters: { only_if_faster: true } }')).toBe('');
+});
+
 test('check says where conversations cannot be told apart, as nobody hashes a prompt', async () => {
   const told = async (mode: string) => {
     const path = file('keyless.yaml', [`router: { mode: ${mode}, keyless_sessions: true }`]);

@@ -23,6 +23,7 @@ export function createCandidateTable(capacity: number): CandidateTable {
     hasCopies: false,
     copyableBlocks: new Float64Array(capacity),
     sourcePrefixBlocks: new Float64Array(capacity),
+    copyLink: null,
   };
 }
 

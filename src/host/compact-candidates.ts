@@ -1,6 +1,6 @@
 // A pipeline's own copy of the candidates of a decision: what components get to see, so that none of them can write into the
 // columns of the host. A column is copied when it is first read; nobody can read a group that no component declared.
-import type { SessionLineage, WorkerInput, WorkerTiming } from '../plugin/index.ts';
+import type { MeasuredLink, SessionLineage, WorkerInput, WorkerTiming } from '../plugin/index.ts';
 import { createCandidateTable, growCandidateTable } from './candidate-table.ts';
 import { DecisionRows, LazyColumn, LazyIds } from './lazy-column.ts';
 import type { CandidateTable } from './types.ts';
@@ -74,6 +74,10 @@ export class CompactCandidates {
 
   get timings(): readonly WorkerTiming[] {
     return this.#source.timings;
+  }
+
+  get copyLink(): MeasuredLink | null {
+    return this.#source.copyLink;
   }
 
   get hasTierMatches(): boolean {
@@ -176,6 +180,7 @@ export class CompactCandidates {
     own.hasUnknownLoads = source.hasUnknownLoads;
     own.hasTaintMultipliers = source.hasTaintMultipliers;
     own.hasCopies = source.hasCopies;
+    own.copyLink = source.copyLink;
     own.averageOutputTokens = source.averageOutputTokens;
     own.timings = source.timings;
     const inputs = this.#inputs;

@@ -224,6 +224,9 @@ class CopyView {
   }
 
   static readonly #getters: Getters<CopyView, keyof CopyColumns> = {
+    link() {
+      return this.#candidates.copyLink;
+    },
     copyableBlocks() {
       return this.#candidates.copyableBlocks.values;
     },

@@ -266,8 +266,8 @@ export class ResolvedHost implements GenerationHost {
       hints: resolved.hints.map(({ name, prepared, listed }) => ({ name, type: prepared.type, listed })),
       dormantHints: resolved.dormantHints,
     }));
-    for (const { role, provisions } of this.#resolution) {
-      warnOfMissingCopies(this.#roles.get(role)!, provisions, problems);
+    for (const { role, needs: asked, provisions } of this.#resolution) {
+      warnOfMissingCopies(this.#roles.get(role)!, asked, provisions, problems);
     }
     this.#warnings = problems.warnings;
     logStartupNotes(this.#resolution, this.#catalog, this.#config.router, this.#ports.log);

@@ -49,17 +49,20 @@ export function provisionsOf(needs: RoleNeeds, router: KeepingRouter, runsHints:
   };
 }
 
-/** Without KV events nobody knows where copies lie: policies that count on them do nothing, silently but for this. */
+/** Without KV events nobody knows where copies lie, and without a hint policy nobody has any made: then policies that count on them are wrong, silently but for this. */
 export function warnOfMissingCopies(
-  role: { readonly role: string; readonly path: ConfigPath },
-  { copyLocations }: RoleProvisions,
+  { path, role }: { readonly role: string; readonly path: ConfigPath },
+  { copies, copyLocations }: Pick<RoleNeeds, 'copies' | 'copyLocations'>,
+  provisions: Pick<RoleProvisions, 'copyLocations'>,
   problems: ProblemList,
 ): void {
-  if (copyLocations !== 'disabled') return;
-  problems.warning(
-    'PM_CONFIG_CONFLICT',
-    role.path,
-    'key',
-    `the policies of role ${role.role} count on KV copies, but router.use_kv_events: false leaves what workers hold to estimates, so no copy is credited or sent; set it to true, or choose policies without copies`,
-  );
+  const warn = (words: string) => problems.warning('PM_CONFIG_CONFLICT', path, 'key', words);
+  if (provisions.copyLocations === 'disabled')
+    warn(
+      `the policies of role ${role} count on KV copies, but router.use_kv_events: false leaves what workers hold to estimates, so no copy is credited or sent; set it to true, or choose policies without copies`,
+    );
+  else if (copies && !copyLocations)
+    warn(
+      `worker selection of role ${role} counts on KV copies, but no hint policy of the role has any made; list kv_fetch in its hints, or choose a policy without copies`,
+    );
 }

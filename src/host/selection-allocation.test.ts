@@ -107,6 +107,7 @@ describe('a selection allocates nothing per candidate', () => {
     ],
     ['a declared cost that samples', () => ({ cost: linearCost({ router_temperature: 0.5 }) })],
     ['a declared cost in time', () => ({ cost: timeCost() })],
+    ['a declared cost in time with copies', () => ({ cost: timeCost({ peer_copies: true }) })],
     ['a declared cost behind a filter', () => ({ filters: [keepHalf], cost: linearCost() })],
     ['three batch scorers', () => ({ scorers: [batch, batch, batch], picker: pickLowestCost(rng) })],
     ['a callback per worker', () => ({ scorers: [each], picker: pickLowestCost(rng) })],

@@ -6,6 +6,7 @@ import { selectionFacts } from '../../tests/support/selection-facts.ts';
 import {
   DECODE_BEND,
   defineWorkerSelectionPolicy,
+  expectedCopyMs,
   filterWorkers,
   ManualClock,
   NO_LOG,
@@ -40,9 +41,10 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
             'output-length',
             'timing',
             'preferred-taint',
+            'kv-copy-locations',
           ],
           cost(worker, request) {
-            const { cache, inFlightBlocks, phases, timing, preferredTaintMultiplier } = worker;
+            const { cache, copies, inFlightBlocks, phases, timing, preferredTaintMultiplier } = worker;
             const { promptTokens, blockSize, expectedOutputTokens } = request;
             const a = (stated.prefill_us_per_token ?? timing.prefillTokenMs * 1e3) / 1e3;
             const b = (stated.attention_ns_per_pair ?? timing.prefillAttentionMs * 1e6) / 1e6;
@@ -74,6 +76,15 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
               const bits = onHost * blockSize * weights.kv_bytes_per_token * 8;
               const read = bits / (weights.host_gbps * 1e6);
               time = Math.min(time, weighed(Math.max(queue, read), prefill(held + onHost)));
+            }
+            if (options.peer_copies === true && copies.copyableBlocks > 0 && queue === 0) {
+              const bits = copies.copyableBlocks * blockSize * weights.kv_bytes_per_token * 8;
+              const stated = weights.peer_latency_ms + bits / (weights.peer_gbps * 1e6);
+              const copy = expectedCopyMs(copies.link, copies.copyableBlocks, stated);
+              const rest = prefill(copies.sourcePrefixBlocks);
+              const isFaster = copy < prefill(device + cache.hostBlocks) - rest;
+              if (isFaster && copies.sourcePrefixBlocks > held)
+                time = Math.min(time, weights.peer_weight * copy + weight * rest);
             }
             const x = Math.min(1, (phases.promptTokens + promptTokens) / weights.kv_reference_tokens);
             const outputs =
@@ -145,6 +156,10 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),
     host_gbps: fc.constantFrom(0.1, 10, 200),
+    peer_copies: fc.boolean(),
+    peer_weight: fc.constantFrom(0, 1, 3),
+    peer_gbps: fc.constantFrom(1, 100, 100_000),
+    peer_latency_ms: fc.constantFrom(0, 3),
     timing: fc.record({
       prefill_us_per_token: maybe(200),
       attention_ns_per_pair: maybe(10),
@@ -166,6 +181,8 @@ const scene = fc.record({
   tiers: fc.boolean(),
   lower: fc.boolean(),
   taints: fc.boolean(),
+  copies: fc.boolean(),
+  link: fc.option(fc.constantFrom({ latencyMs: 2, blockMs: 0.5, confidence: 0.8 }), { nil: null }),
   answers: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   foreseen: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   prompt: fc.integer({ min: 1, max: 9000 }),
@@ -181,6 +198,8 @@ function filled(given: Scene) {
     one.hasTierMatches = given.tiers;
     one.hasLowerTierMatches = given.tiers && given.lower;
     one.hasTaintMultipliers = given.taints;
+    one.hasCopies = given.copies;
+    one.copyLink = given.link;
     one.averageOutputTokens = given.answers;
     one.timings = given.kinds;
   }
@@ -200,6 +219,10 @@ function filled(given: Scene) {
     table.decodeRequests[row] = number(200);
     table.bookedPromptTokens[row] = number(2_000_000);
     table.preferredTaintMultiplier[row] = table.hasTaintMultipliers ? 0.4 + rng.next() : 1;
+    const own =
+      (given.tiers ? table.deviceBlocks : table.effectiveOverlapBlocks)[row]! + table.hostBlocks[row]!;
+    table.sourcePrefixBlocks[row] = given.copies ? number(600) : 0;
+    table.copyableBlocks[row] = Math.max(0, table.sourcePrefixBlocks[row]! - own);
     table.timingKind[row] = Math.floor(row / given.together) % given.kinds.length;
   }
   const { blockSize, foreseen: expectedOutputTokens } = given;
@@ -285,6 +308,35 @@ describe('the declared cost in time', () => {
     ]);
   });
 
+  it('asks who could send blocks only where that counts', () => {
+    expect(timeCost({ peer_copies: true }).inputs).toContain('kv-copy-locations');
+    expect(timeCost({ peer_copies: false, peer_gbps: 400 })).toMatchObject({
+      inputs: timeCost().inputs,
+      peerCopies: false,
+    });
+  });
+
+  it('never costs more for a copy, and less only on rows where nobody waits', () => {
+    fc.assert(
+      fc.property(scene, (given) => {
+        const { plain, facts } = filled({ ...given, copies: true });
+        const costsOf = (peer_copies: boolean, peer_gbps: number) => {
+          const costs = new Float64Array(plain.count);
+          const cost = timeCost({ ...given.options, peer_copies, peer_gbps });
+          evaluateTimeCost(cost, true, plain, facts, costs, { row: -1, tied: false });
+          return costs;
+        };
+        const [without, slow, fast] = [costsOf(false, 50), costsOf(true, 50), costsOf(true, 5000)];
+        for (let row = 0; row < plain.count; row += 1) {
+          expect(slow[row]).toBeLessThanOrEqual(without[row]!);
+          expect(fast[row]).toBeLessThanOrEqual(slow[row]! + 1e-12 * without[row]!);
+          if (plain.prefillRequests[row]! > 1 && plain.prefillTokens[row]! > 0 && waits(given))
+            expect(fast[row]).toBe(without[row]);
+        }
+      }),
+    );
+  });
+
   it('says where a cost is not finite, and never takes a row that is no number for the lowest', () => {
     const { scanned, plain, facts } = filled({ ...still, values: 1000, seed: 5 });
     for (const row of [0, 7, 38, 39]) scanned.prefillFrontMs[row] = Number.NaN;
@@ -311,12 +363,19 @@ describe('the declared cost in time', () => {
   it.each<[TimeCostOptions, string]>([
     [{ prefill_weight: -1 }, 'prefill_weight must be a number from 0 to 1e9, got -1'],
     [{ decode_weight: Number.NaN }, 'decode_weight must be a number from 0 to 1e9, got NaN'],
+    [{ peer_gbps: 0 }, 'peer_gbps must be a number above 0 and at most 1e9, got 0'],
     [{ host_gbps: 0 }, 'host_gbps must be a number above 0 and at most 1e9, got 0'],
     [{ timing: { decode_ms: -5 } }, 'timing.decode_ms must be a number from 0 to 1e9, got -5'],
   ])('refuses %j', (options, message) => {
     expect(() => timeCost(options)).toThrow(`timeCost: ${message}`);
   });
 });
+
+/** Whether prompts before a request take time. */
+function waits({ kinds, options }: Scene): boolean {
+  const stated = options.timing?.prefill_us_per_token;
+  return stated === undefined ? kinds.every(({ prefillTokenMs }) => prefillTokenMs > 0) : stated > 0;
+}
 
 const still: Scene = {
   rows: 40,
@@ -343,6 +402,8 @@ const still: Scene = {
   tiers: true,
   lower: true,
   taints: false,
+  copies: false,
+  link: null,
   answers: null,
   foreseen: null,
   prompt: 2048,

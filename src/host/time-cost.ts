@@ -3,6 +3,7 @@
 import type { TimeCost } from '../plugin/index.ts';
 import { SCAN_FROM } from './cost-scan.ts';
 import { allFinite, type LowestRow } from './row-choice.ts';
+import { creditCopies } from './time-copies.ts';
 import { timeRows } from './time-rows.ts';
 import { TIME_TERMS, type TimeFacts, writeTimeTerms } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
@@ -62,10 +63,17 @@ function evaluateKind(
 ): boolean {
   const { scan, averageOutputTokens, hasLowerTierMatches, hasTaintMultipliers } = table;
   const learnt = kind < 0 ? undefined : table.timings[kind];
+  let terms: Float64Array = PLAIN_TERMS;
+  let finite: boolean;
   if (scan !== null && end - from >= SCAN_FROM && costs === table.costs && (taints || !hasTaintMultipliers)) {
-    writeTimeTerms(scan.timeTerms, cost, learnt, facts, averageOutputTokens);
-    return scan.evaluateTimes(table, hasLowerTierMatches || hasTaintMultipliers, from, end, lowest);
+    terms = scan.timeTerms;
+    writeTimeTerms(terms, cost, learnt, facts, averageOutputTokens);
+    finite = scan.evaluateTimes(table, hasLowerTierMatches || hasTaintMultipliers, from, end, lowest);
+  } else {
+    writeTimeTerms(terms, cost, learnt, facts, averageOutputTokens);
+    finite = Number.isFinite(timeRows(terms, taints, table, costs, from, end, lowest));
   }
-  writeTimeTerms(PLAIN_TERMS, cost, learnt, facts, averageOutputTokens);
-  return Number.isFinite(timeRows(PLAIN_TERMS, taints, table, costs, from, end, lowest));
+  if (cost.peerCopies && table.hasCopies)
+    creditCopies(terms, cost, facts, taints, table, costs, from, end, lowest);
+  return finite;
 }

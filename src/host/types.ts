@@ -100,6 +100,8 @@ export interface CandidateTable {
   copyableBlocks: Float64Array;
   /** Leading device blocks of that source, which is on another worker. */
   sourcePrefixBlocks: Float64Array;
+  /** What copies took lately; null = not known. */
+  copyLink: MeasuredLink | null;
   /** What the default cost made of the rows last. */
   costs: Float64Array;
   /** Evaluates the default cost where its columns lie; null = they lie on the heap. */

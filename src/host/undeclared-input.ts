@@ -40,7 +40,7 @@ const PHASES: MembersOf<PhaseColumns> = {
   promptTokens: true,
 };
 const TIMING: MembersOf<TimingColumns> = { kinds: true, kind: true };
-const COPIES: MembersOf<CopyColumns> = { copyableBlocks: true, sourcePrefixBlocks: true };
+const COPIES: MembersOf<CopyColumns> = { copyableBlocks: true, sourcePrefixBlocks: true, link: true };
 const LOCATIONS: MembersOf<KvCopyLocations> = { owners: true, localPrefixBlocks: true, bestSource: true };
 const LINEAGE: MembersOf<SessionLineage> = {
   nodeOf: true,

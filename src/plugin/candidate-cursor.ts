@@ -174,6 +174,9 @@ class CopyRow {
     this.sourcePrefixBlocksColumn ??= this.at.columns.copies!.sourcePrefixBlocks;
     return this.sourcePrefixBlocksColumn[this.at.row]!;
   }
+  get link(): CopyColumns['link'] {
+    return this.at.columns.copies!.link;
+  }
 }
 
 class CandidateRow {

@@ -55,7 +55,14 @@ export {
   type WorkerInputs,
   type WorkerRowInputs,
 } from './inputs.ts';
-export type { CommittedKvCopy, KvCopy, KvCopyLocations, KvCopyOwner, MeasuredLink } from './kv-copy.ts';
+export {
+  type CommittedKvCopy,
+  expectedCopyMs,
+  type KvCopy,
+  type KvCopyLocations,
+  type KvCopyOwner,
+  type MeasuredLink,
+} from './kv-copy.ts';
 export {
   type HintAction,
   type HintJson,

@@ -1,5 +1,6 @@
 // What plugins may declare to read, and the shape each declaration adds. What is not declared is not on the type, not on the
 // object at run time, and not prepared by the host.
+import type { MeasuredLink } from './kv-copy.ts';
 import type { SessionLineage } from './session-lineage.ts';
 import type { TimingColumns, WorkerTiming } from './worker-timing.ts';
 
@@ -45,6 +46,8 @@ export interface CopyColumns {
   readonly copyableBlocks: Column;
   /** Leading blocks on the device tier of the source. */
   readonly sourcePrefixBlocks: Column;
+  /** What copies took lately, whichever workers made them; null = no engine has reported on one. */
+  readonly link: MeasuredLink | null;
 }
 
 /**

@@ -32,10 +32,21 @@ export interface TimeCostOptions {
   readonly default_output_tokens?: number;
   /** Booked prompt tokens that count as a full KV pool, above 0; default 1,048,576. */
   readonly kv_reference_tokens?: number;
-  /** Bytes of KV per token, for reading from the host tier; default 131,072. */
+  /** Bytes of KV per token, for reading from the host tier and for copies; default 131,072. */
   readonly kv_bytes_per_token?: number;
   /** Gbit/s from host memory to the device, above 0; default 200. */
   readonly host_gbps?: number;
+  /**
+   * Whether blocks that a peer could send count where no prompt waits and copying is faster than computing; default false. For roles
+   * whose hint policies have such copies made, as `kv_fetch` with `only_if_faster` does.
+   */
+  readonly peer_copies?: boolean | undefined;
+  /** What a ms of copying costs: it also takes two links from others; default 3. */
+  readonly peer_weight?: number;
+  /** Gbit/s of a worker's link, each direction, where copies were not measured, above 0; default 100. */
+  readonly peer_gbps?: number;
+  /** Ms before a copy begins, where they were not measured; default 3. */
+  readonly peer_latency_ms?: number;
   /** Times of all workers; what is not stated is learnt per kind of worker. */
   readonly timing?: StatedTiming;
   /** 0 = lowest cost, ties at random; above = softmax over range-normalised costs. Default 0. */
@@ -51,6 +62,8 @@ export interface TimeCost {
   readonly weights: Readonly<Record<TimeCostWeight, number>>;
   /** Times that are stated, each null where it is learnt. */
   readonly timing: Readonly<Record<keyof StatedTiming, number | null>>;
+  /** Whether copies from peers count. */
+  readonly peerCopies: boolean;
   readonly seed: number | bigint | null;
   readonly commits: readonly never[];
 }
@@ -66,10 +79,13 @@ const DEFAULT_WEIGHTS = {
   kv_reference_tokens: 1_048_576,
   kv_bytes_per_token: 131_072,
   host_gbps: 200,
+  peer_weight: 3,
+  peer_gbps: 100,
+  peer_latency_ms: 3,
   router_temperature: 0,
 } as const;
 /** What is divided by. */
-const ABOVE_ZERO: ReadonlySet<string> = new Set(['kv_reference_tokens', 'host_gbps']);
+const ABOVE_ZERO: ReadonlySet<string> = new Set(['kv_reference_tokens', 'host_gbps', 'peer_gbps']);
 const MOST = 1e9;
 
 /** Name of a number of {@link TimeCost.weights}. */
@@ -104,11 +120,14 @@ export function timeCost(options: TimeCostOptions = {}): TimeCost {
   const inputs: WorkerInput[] = ['cache', 'in-flight-blocks', 'request-phases', 'output-length'];
   if (Object.values(timing).includes(null)) inputs.push('timing');
   inputs.push('preferred-taint');
+  const peerCopies = options.peer_copies === true;
+  if (peerCopies) inputs.push('kv-copy-locations');
   return Object.freeze({
     component: 'time-cost',
     inputs: Object.freeze(inputs),
     weights: Object.freeze(weights),
     timing: Object.freeze(timing),
+    peerCopies,
     seed: options.seed ?? null,
     commits: [],
   });

@@ -2,12 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   defineHintPolicy,
+  defineWorkerSelectionPolicy,
   exactJsonStringify,
   type HintJson,
   type KvCopy,
   type LogFields,
   NO_LOG,
   PointsmanError,
+  pickWorker,
 } from '../plugin/index.ts';
 import { jsonBytes } from './hint-size.ts';
 import { prompt, REPORT, type TestRoadOptions, testRoad } from './road.fixtures.ts';
@@ -161,6 +163,38 @@ describe('hints on the road', () => {
     expect(link?.confidence).toBeGreaterThan(0);
     // It starts from 3 ms and 100 Gbit/s; one observation goes part of the way.
     expect((link?.latencyMs ?? 0) + 4 * (link?.blockMs ?? 0)).toBeGreaterThan(5);
+  });
+
+  it('that have blocks copied leave less to compute on the worker, and say so to later selections', async () => {
+    const seen: (readonly unknown[])[] = [];
+    const selection = defineWorkerSelectionPolicy({
+      type: 'looking',
+      create: () => ({
+        picker: pickWorker({
+          inputs: ['request-phases', 'kv-copy-locations'],
+          pick: ({ phases, copies }) => {
+            seen.push([phases.prefillTokens[1], copies.link === null]);
+            return 1;
+          },
+        }),
+      }),
+    });
+    const { arrive, transport } = await fetching({ selection: { definition: selection } });
+    arrive({ tokens: prompt(500, 10) });
+    const copied = {
+      actionId: 'a1',
+      outcome: 'accepted' as const,
+      reason: null,
+      blocksAsked: 4,
+      blocksDone: 4,
+    };
+    transport.dispatched[0]?.sink.head(200, {}, [{ ...copied, bytes: 4_000_000, ms: 30 }]);
+    arrive({ tokens: prompt(600, 10) });
+    // 100 tokens, of which 64 are copied; then 10 more.
+    expect(seen.slice(-2)).toEqual([
+      [36, true],
+      [46, false],
+    ]);
   });
 
   it('that an engine rejects are named in the log once per policy, action and reason', async () => {

@@ -4,7 +4,6 @@ import type { QueueSettings } from '../config/index.ts';
 import type { Classification } from '../host/index.ts';
 import { ReleasePace } from '../observe/index.ts';
 import { NO_LOG, type Partition } from '../plugin/index.ts';
-import { LinkTimes } from '../scheduling/index.ts';
 import { admitDirectly } from './admission.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { AffinityStep } from './affinity-step.ts';
@@ -63,7 +62,7 @@ class SynchronousRoad implements HopRoad {
       asError: asPointsmanError,
     });
     if (deps.queues !== undefined) this.#queue.set(deps.queues);
-    const links = new LinkTimes(() => deps.clock.now());
+    const { links } = deps.scheduler.copies;
     links.report(deps.metrics);
     this.#walker = new Walker(deps, this.#queue, affinity, links);
     this.#classify = new ClassifyStep({

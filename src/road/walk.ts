@@ -320,6 +320,8 @@ export class Walker {
     }
     if (released) return COMMIT_RELEASED;
     if (hint !== null) exchange.hinted(hint, result?.actionPolicies ?? [], withHints);
+    if (fetched > 0 && exchange.attempt !== null)
+      this.#deps.scheduler.copies.copyBegun(exchange.attempt, fetched);
     return hint;
   }
 

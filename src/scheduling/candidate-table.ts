@@ -3,7 +3,7 @@
 import type { PartitionCandidates } from '../fleet/index.ts';
 import { type CandidateTable, createCostColumns } from '../host/index.ts';
 import type { PrefixMatch } from '../kv/index.ts';
-import type { WorkerTiming } from '../plugin/index.ts';
+import type { MeasuredLink, WorkerTiming } from '../plugin/index.ts';
 import type { SlotLoads } from './slot-loads.ts';
 import type { PlacementTable } from './types.ts';
 
@@ -43,6 +43,7 @@ export class CandidateColumns implements PlacementTable {
   timingKind = new Float64Array(0);
   hasCopies = false;
   copyableBlocks = new Float64Array(0);
+  copyLink: MeasuredLink | null = null;
   sourcePrefixBlocks = new Float64Array(0);
   costs = new Float64Array(0);
   scan: CandidateTable['scan'] = null;

@@ -5,6 +5,7 @@ import { OutputLengths } from './output-lengths.ts';
 import { tracksPrefillTokens } from './placement-overrides.ts';
 import { blocksOf } from './selection-facts.ts';
 import type { SlotLoads } from './slot-loads.ts';
+import { LinkTimes } from './timing/link-times.ts';
 import { WorkerTimings } from './timing/worker-timings.ts';
 import type { PlacementRequest, PlacementTable } from './types.ts';
 
@@ -17,10 +18,13 @@ export class DeclaredFacts {
   readonly #now: () => number;
   readonly #outputLengths = new OutputLengths();
   readonly timings: WorkerTimings;
+  /** How long copies take. */
+  readonly links: LinkTimes;
 
   /** @param now ms of the clock. */
   constructor(fleet: Fleet, loads: SlotLoads, now: () => number) {
     this.timings = new WorkerTimings(fleet);
+    this.links = new LinkTimes(now);
     this.#loads = loads;
     this.#now = now;
   }
@@ -40,6 +44,7 @@ export class DeclaredFacts {
       this.timings.fill(table.timingKind, slots, count);
       table.timings = this.timings.timings;
     }
+    if (needs.copies) table.copyLink = this.links.overall();
     if (needs.outputLength) table.averageOutputTokens = this.#outputLengths.meanOf(partition);
   }
 
@@ -61,6 +66,12 @@ export class DeclaredFacts {
     const uncached = Math.min(promptTokens, uncachedTokens);
     const learns = { outputLength, timing, prefill: timing && tracksPrefillTokens(request) };
     this.#loads.follow(attempt, { partition, promptTokens, learns }, uncached, this.#now());
+  }
+
+  /** A booked worker copies blocks, and has so many tokens of the prompt then. */
+  copyBegun(attempt: number, cachedTokens: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase !== null) this.#loads.phases.copies(phase, cachedTokens);
   }
 
   /** The first token of a booking is out; repeating changes nothing. */

@@ -52,6 +52,21 @@ describe('the phases of bookings', () => {
     expect(read(phases, 43)[0]).toEqual(NOTHING);
   });
 
+  it('leave out what a worker copies from a peer, and nobody learns from a time that holds a copy', () => {
+    const phases = new RequestPhases();
+    const first = phases.begin(1, request(1000), 600, 10);
+    phases.copies(first, 300);
+    expect(read(phases, 30)[1]).toMatchObject({ prefillTokens: 600, prefillAttention: 600 * 700 });
+    phases.copies(first, 900);
+    expect(read(phases, 30)[1]).toMatchObject({ prefillTokens: 100, prefillAttention: 100 * 950 });
+    expect(phases.firstToken(first, 40)).toBeNull();
+    phases.copies(first, 1000);
+    phases.end(first);
+    expect(read(phases, 50)[1]).toEqual(NOTHING);
+    const second = phases.begin(1, request(50), 50, 60);
+    expect(phases.firstToken(second, 70)).toMatchObject({ ms: 10, prompts: 1, tokens: 50 });
+  });
+
   it('tell of a busy period when its last prompt has its first token', () => {
     const phases = new RequestPhases();
     const first = phases.begin(1, request(1000), 600, 10);

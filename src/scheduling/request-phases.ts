@@ -15,9 +15,9 @@ export interface FollowedRequest {
 /** Where a booking is. */
 export interface BookedPhase extends FollowedRequest {
   readonly slot: OwnerSlot;
-  /** Prompt tokens to compute, and those cached before them. */
-  readonly uncachedTokens: number;
-  readonly cachedTokens: number;
+  /** Prompt tokens to compute, and those cached before them; see {@link RequestPhases.copies}. */
+  uncachedTokens: number;
+  cachedTokens: number;
   readonly bookedAt: number;
   /** When its first token came; null = not yet. */
   firstTokenAt: number | null;
@@ -97,6 +97,22 @@ export class RequestPhases {
     this.#countPrefill(phase, 1);
     add(this.#promptTokens, slot, promptTokens);
     return phase;
+  }
+
+  /**
+   * Its worker copies leading blocks of its prompt from a peer, and will not compute them. Nobody learns from the busy period: what it
+   * waited for was not computing alone.
+   * @param cachedTokens prompt tokens that it then has; fewer than before change nothing.
+   */
+  copies(phase: BookedPhase, cachedTokens: number): void {
+    const { promptTokens, slot } = phase;
+    const cached = Math.min(cachedTokens, promptTokens);
+    if (phase.firstTokenAt !== null || cached <= phase.cachedTokens) return;
+    this.#countPrefill(phase, -1);
+    phase.cachedTokens = cached;
+    phase.uncachedTokens = promptTokens - cached;
+    this.#countPrefill(phase, 1);
+    this.#periodStarts[slot] = Number.NaN;
   }
 
   /** Its first token is out; repeating changes nothing. @returns the busy period that it ends; null = it ends none. */

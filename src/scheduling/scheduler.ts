@@ -134,9 +134,8 @@ export class Scheduler {
     const request = overridden(asked);
     const { slot, prefillTokens } = this.#choose(request);
     const placement = this.#placement;
-    const { hashes, partition } = request;
-    const durationMs = this.#prefillModel?.durationMs(partition.model, prefillTokens) ?? null;
-    const sequence = hashes?.sequence ?? null;
+    const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
+    const sequence = request.hashes?.sequence ?? null;
     placement.attempt = this.#loads.book(slot, sequence, bookedBlocks(request), prefillTokens, durationMs);
     this.#facts.booked(placement.attempt, request, prefillTokens);
     if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
@@ -189,6 +188,11 @@ export class Scheduler {
     this.#policies.passedOver();
     const commitKvCopy = commitsCopy && this.#table.hasCopies && (this.#table.copyableBlocks[0] ?? 0) >= 1;
     return targetedPick(commitKvCopy);
+  }
+
+  /** Copies of blocks: told of here, learnt from there. */
+  get copies(): Pick<DeclaredFacts, 'copyBegun' | 'links'> {
+    return this.#facts;
   }
 
   /** The first output token of a booked attempt is out. False when the attempt holds no booking. */

@@ -36,7 +36,7 @@ export interface TrialCandidate {
   readonly phases?: Partial<Row<PhaseColumns>>;
   /** How long it takes; what is left out is 0. */
   readonly timing?: Partial<WorkerTiming>;
-  /** What the best source on another worker holds for it. */
+  /** What the best source on another worker holds for it. `link` is that of all candidates: the first that has one says it. */
   readonly copies?: Partial<Row<CopyColumns>>;
 }
 

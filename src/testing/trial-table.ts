@@ -23,6 +23,7 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
   const table = createCandidateTable(candidates.length);
   table.count = candidates.length;
   table.hasCopies = true;
+  table.copyLink = candidates.find(({ copies }) => copies?.link)?.copies?.link ?? null;
   table.timings = candidates.map(({ timing }) => Object.freeze({ ...NO_TIMING, ...timing }));
   for (const [row, candidate] of candidates.entries()) {
     const { cache = {}, copies, load, phases = {} } = candidate;

@@ -31,6 +31,15 @@ export const OWN_POLICY_RULES: ContractSection = {
       ),
     ),
     rule(
+      'expected-time-copies',
+      'With `peer_copies` it counts on blocks that a peer could send where no prompt waits and a copy is faster than computing; without, who could send them is not asked for.',
+      test(
+        EXPECTED_TIME,
+        'pointsman-expected-time > counts on copies where it is to: the same, prompts before it',
+      ),
+      fault('src/host/time-copies.ts', '|| isWaitedOn(terms, table, row)', ''),
+    ),
+    rule(
       'expected-time-stated',
       'Where all times are stated nothing is learnt for it.',
       test(EXPECTED_TIME, 'pointsman-expected-time > asks nobody to learn what is stated'),

@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import {
   defineHintPolicy,
+  expectedCopyMs,
   type HintPolicyDefinition,
-  type KvCopy,
   type WorkerTiming,
 } from '../../plugin/index.ts';
 import { LinkQueue } from './link-queue.ts';
@@ -38,7 +38,11 @@ export const kvFetch: HintPolicyDefinition = defineHintPolicy({
         if (copy === null) return [];
         if (parameters.only_if_faster) {
           const statedMs = parameters.link_latency_ms + copy.additionalBlocks * blockSize * tokenMs;
-          const copyMs = parameters.measured_link ? measuredMs(copy, statedMs) : statedMs;
+          const copyMs = expectedCopyMs(
+            parameters.measured_link ? copy.link : null,
+            copy.additionalBlocks,
+            statedMs,
+          );
           const now = clock.now();
           if (committedKvCopy === null) {
             const held = copyLocations.localPrefixBlocks * blockSize;
@@ -63,13 +67,6 @@ export const kvFetch: HintPolicyDefinition = defineHintPolicy({
     };
   },
 });
-
-/** Time of a copy: that which was measured, the more of it the surer it is, and for the rest what parameters state; a mean of logarithms. */
-function measuredMs({ additionalBlocks, link }: KvCopy, statedMs: number): number {
-  if (link === null) return statedMs;
-  const { blockMs, confidence, latencyMs } = link;
-  return statedMs * Math.exp(confidence * Math.log((latencyMs + additionalBlocks * blockMs) / statedMs));
-}
 
 /** Time to compute the next tokens after those held; 0 where nobody knows how fast the worker is, as then nothing is known to be faster. */
 function computingMs(timing: WorkerTiming | null, tokens: number, held: number): number {

@@ -25,4 +25,8 @@ export const expectedTimeParameters = z.strictObject({
   timing: timing.default({}),
   kv_bytes_per_token: positive.default(TIME_COST_DEFAULTS.kv_bytes_per_token),
   host_gbps: positive.default(TIME_COST_DEFAULTS.host_gbps),
+  peer_copies: z.boolean().default(false),
+  peer_weight: factor.default(TIME_COST_DEFAULTS.peer_weight),
+  peer_gbps: positive.default(TIME_COST_DEFAULTS.peer_gbps),
+  peer_latency_ms: z.number().min(0).max(60_000).default(TIME_COST_DEFAULTS.peer_latency_ms),
 });

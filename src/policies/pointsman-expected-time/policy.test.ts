@@ -65,6 +65,36 @@ describe('pointsman-expected-time', () => {
     expect(onHost).toBe(computed);
   });
 
+  // 96 blocks at a peer: 1.61 Gbit at 200 Gbit/s and 1 ms are 9.053 ms, three times that, and four times 6.037504 ms for the last 512 tokens.
+  it.each<[string, TrialCandidate, object, number]>([
+    ['three quarters at a peer', {}, {}, 102.28486],
+    ['the same, half of it on the device', onDevice(64), {}, 86.178733],
+    ['the same, copied slower than computed', {}, { peer_gbps: 100, peer_latency_ms: 3 }, 141.284261],
+    ['half on the device, copies not asked for', onDevice(64), { peer_copies: false }, 98.227109],
+    ['the same, prompts before it', backlog(4), {}, 169.784261],
+    ['the same, all of it in flight', { inFlightBlocks: 128 }, {}, 51.023847],
+  ])('counts on copies where it is to: %s', async (_, candidate, parameters, expected) => {
+    const copyableBlocks = 96 - (candidate.cache?.deviceBlocks ?? 0);
+    const copied = { ...candidate, copies: { sourcePrefixBlocks: 96, copyableBlocks } };
+    const fast = { ...STATED, peer_copies: true, peer_gbps: 200, peer_latency_ms: 1, ...parameters };
+    expect((await costsOf([copied], fast))[0]).toBeCloseTo(expected, 5);
+  });
+
+  it('goes by what copies took lately, as far as that is known', async () => {
+    const costWith = async (confidence: number) => {
+      const link = { latencyMs: 0, blockMs: 9.05306368 / 96, confidence };
+      const copies = { sourcePrefixBlocks: 96, copyableBlocks: 96, link };
+      return (await costsOf([{ copies }], { ...STATED, peer_copies: true }))[0];
+    };
+    expect(await costWith(1)).toBeCloseTo(102.28486, 5);
+    // Three times the geometric mean of 9.053 ms and the 19.106 ms that are stated.
+    expect(await costWith(0.5)).toBeCloseTo(
+      102.28486 + 3 * (Math.sqrt(9.05306368 * 19.10612736) - 9.05306368),
+      5,
+    );
+    expect(await costWith(0)).toBeCloseTo(141.284261, 5);
+  });
+
   it('takes the fullest pool for one that is more than full, and multiplies by the preference', async () => {
     const phases = { promptTokens: 10_000_000 };
     const [full, half] = await costsOf([{ phases }, { phases, preferredTaintMultiplier: 0.5 }]);
@@ -87,7 +117,8 @@ describe('pointsman-expected-time', () => {
     const needs = async (parameters: object) =>
       (await testWorkerSelection(pointsmanExpectedTime, { ...trial, parameters })).needs;
     expect(await needs(STATED)).toMatchObject({ cache: true, inFlight: true, phases: true, timing: false });
-    expect(await needs({})).toMatchObject({ timing: true, outputLength: true, load: false });
+    expect(await needs({})).toMatchObject({ timing: true, outputLength: true, load: false, copies: false });
+    expect(await needs({ peer_copies: true })).toMatchObject({ copies: true });
   });
 
   it('breaks exact ties at random', async () => {
@@ -120,15 +151,20 @@ const candidate = fc
     front: fc.nat(5_000),
     decodeRequests: fc.nat(200),
     promptTokens: fc.nat(2_000_000),
+    sourceBlocks: fc.nat(blocks),
   })
   .map((given) => ({ ...given, hostBlocks: Math.min(given.hostBlocks, blocks - given.deviceBlocks) }));
 type Given = typeof candidate extends fc.Arbitrary<infer T> ? T : never;
 
-function trialOf({ deviceBlocks, hostBlocks, inFlightBlocks, ...load }: Given): TrialCandidate {
+function trialOf({ deviceBlocks, hostBlocks, inFlightBlocks, sourceBlocks, ...load }: Given): TrialCandidate {
   const { prefillRequests, tokens, front, decodeRequests, promptTokens } = load;
   return {
     ...onDevice(deviceBlocks, hostBlocks),
     inFlightBlocks,
+    copies: {
+      sourcePrefixBlocks: sourceBlocks,
+      copyableBlocks: Math.max(0, sourceBlocks - deviceBlocks - hostBlocks),
+    },
     phases: {
       prefillRequests,
       prefillTokens: prefillRequests * tokens,
@@ -174,11 +210,12 @@ describe('the expected time', () => {
     );
   });
 
-  it('does not depend on the order of candidates', async () => {
+  it.each([false, true])('does not depend on the order of candidates (copies: %j)', async (peer_copies) => {
+    const parameters = { ...STATED, peer_copies, peer_gbps: 400 };
     await fc.assert(
       fc.asyncProperty(fc.array(candidate, { minLength: 2, maxLength: 8 }), async (given) => {
-        const costs = await costsOf(given.map(trialOf));
-        const reversed = await costsOf(given.map(trialOf).reverse());
+        const costs = await costsOf(given.map(trialOf), parameters);
+        const reversed = await costsOf(given.map(trialOf).reverse(), parameters);
         expect([...reversed].reverse()).toEqual([...costs]);
       }),
       { numRuns: 60 },

@@ -41,6 +41,21 @@ describe('the measured link', () => {
     expect(links.between(TARGET, PEER)?.confidence).toBeGreaterThan(0.6);
   });
 
+  it('of all workers is that of the copies of any of them, and fades as any does', () => {
+    let now = 0;
+    const links = new LinkTimes(() => now);
+    expect(links.overall()).toBeNull();
+    const link = { gbps: 24, latencyMs: 3 };
+    for (let copy = 0; copy < 60; copy += 1)
+      links.observe({ ...copyOver(link, 1 + (copy % 16)), target: { workerId: BigInt(copy % 3), rank: 0 } });
+    const first = links.overall();
+    expect(links.overall()).toBe(first);
+    const ms = (first?.latencyMs ?? 0) + 16 * (first?.blockMs ?? 0);
+    expect(Math.abs(Math.log(ms / copyOver(link, 16).ms))).toBeLessThan(0.1);
+    now = 60_000;
+    expect(links.overall()?.confidence).toBeCloseTo((first?.confidence ?? 0) / 2, 9);
+  });
+
   it('of a source not copied from yet is that of the worker, and its own once a few copies came', () => {
     const links = new LinkTimes(() => 0);
     const [fast, slow] = [

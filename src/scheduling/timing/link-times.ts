@@ -16,6 +16,8 @@ const MEGABYTE = 1e6;
 const PAIR_COPIES = 4;
 /** Ms in which confidence halves while nothing is measured. */
 const HALF_LIFE_MS = 60_000;
+/** Ms for which a confidence is taken not to have faded. */
+const SHOWN_MS = 1000;
 /** Larger figures of an engine are mistakes. */
 const MOST_BYTES = 2 ** 44;
 
@@ -46,6 +48,10 @@ export class LinkTimes {
   readonly #now: () => number;
   /** The one measured longest ago first. */
   readonly #links = new Map<string, Link>();
+  /** Over all workers and sources. */
+  #all: Link | null = null;
+  #shown: MeasuredLink | null = null;
+  #shownAt = 0;
 
   /** @param now ms of the clock. */
   constructor(now: () => number) {
@@ -88,6 +94,8 @@ export class LinkTimes {
   observe(copy: ReportedCopy): boolean {
     const { blocks, bytes, controlEndpoint, ms, target } = copy;
     if (!(blocks >= 1 && blocks <= bytes && bytes <= MOST_BYTES && ms > 0)) return false;
+    this.#all ??= newLink(target, false);
+    if (this.#learn(this.#all, copy)) this.#shown = null;
     const learnt = this.#observe(keyOf(target, ''), copy, true);
     return this.#observe(keyOf(target, controlEndpoint), copy, false) && learnt;
   }
@@ -97,7 +105,21 @@ export class LinkTimes {
     const pair = this.#links.get(keyOf(target, controlEndpoint));
     const isKnown = pair !== undefined && pair.fit.observations >= PAIR_COPIES;
     const link = isKnown ? pair : this.#links.get(keyOf(target, ''));
-    if (link === undefined) return null;
+    return link === undefined ? null : this.#measured(link);
+  }
+
+  /** What copies take now, whichever workers make them; null = none was measured. The same object for up to a second. */
+  overall(): MeasuredLink | null {
+    if (this.#all === null) return null;
+    const now = this.#now();
+    if (this.#shown === null || Math.abs(now - this.#shownAt) > SHOWN_MS) {
+      this.#shown = this.#measured(this.#all);
+      this.#shownAt = now;
+    }
+    return this.#shown;
+  }
+
+  #measured(link: Link): MeasuredLink {
     const { fit } = link;
     // A clock that was set back makes nothing surer.
     const age = Math.max(0, this.#now() - link.measuredAt);
@@ -106,18 +128,16 @@ export class LinkTimes {
     return Object.freeze({ latencyMs: fit.coefficient(0), blockMs, confidence });
   }
 
-  #observe(key: string, { blocks, bytes, ms, target }: ReportedCopy, isWorker: boolean): boolean {
-    const known = this.#links.get(key);
-    const link = known ?? {
-      fit: new RobustFit(START, LEAST_APART),
-      target: { workerId: target.workerId, rank: target.rank },
-      isWorker,
-      blockBytes: 0,
-      measuredAt: 0,
-    };
+  #learn(link: Link, { blocks, bytes, ms }: ReportedCopy): boolean {
     if (!link.fit.observe([1, bytes / MEGABYTE], ms)) return false;
     link.blockBytes = bytes / blocks;
     link.measuredAt = this.#now();
+    return true;
+  }
+
+  #observe(key: string, copy: ReportedCopy, isWorker: boolean): boolean {
+    const link = this.#links.get(key) ?? newLink(copy.target, isWorker);
+    if (!this.#learn(link, copy)) return false;
     this.#links.delete(key);
     this.#links.set(key, link);
     for (const oldest of this.#links.keys()) {
@@ -126,6 +146,11 @@ export class LinkTimes {
     }
     return true;
   }
+}
+
+function newLink({ rank, workerId }: WorkerRank, isWorker: boolean): Link {
+  const fit = new RobustFit(START, LEAST_APART);
+  return { fit, target: { workerId, rank }, isWorker, blockBytes: 0, measuredAt: 0 };
 }
 
 function keyOf({ rank, workerId }: WorkerRank, controlEndpoint: string): string {
