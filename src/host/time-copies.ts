@@ -8,11 +8,14 @@ import {
   DECODES,
   FLOOR,
   FULL,
+  LATE,
   PAIRS,
   PREFILL,
   READ,
+  TARGET,
   type TimeFacts,
   TOKEN,
+  WAITS,
 } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
 
@@ -33,12 +36,13 @@ export function creditCopies(
 ): void {
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { copyLink, copyableBlocks, hostBlocks, inFlightBlocks, sourcePrefixBlocks } = table;
-  const { decodeRequests, preferredTaintMultiplier } = table;
+  const { decodeRequests, prefillRequests, preferredTaintMultiplier } = table;
   const { peer_latency_ms: latencyMs, peer_weight: copying } = weights;
   // Bits over bits per ms.
   const blockMs = (blockSize * weights.kv_bytes_per_token * 8) / (weights.peer_gbps * 1e6);
   const prefill = terms[PREFILL]!;
   const decodes = terms[DECODES]!;
+  const waits = terms[WAITS]!;
   const read = terms[READ]!;
   let least = lowest.row < 0 ? Number.POSITIVE_INFINITY : costs[lowest.row]!;
   for (let row = from; row < end; row += 1) {
@@ -54,10 +58,15 @@ export function creditCopies(
     const rest = computingMs(terms, source);
     const copyMs = expectedCopyMs(copyLink, copyable, latencyMs + copyable * blockMs);
     if (!(copyMs < computingMs(terms, own) - rest)) continue;
-    const weight = prefill + decodes * decodeRequests[row]!;
-    let alone = weight * computingMs(terms, held);
-    if (own > held) alone = Math.min(alone, (own - held) * read + weight * computingMs(terms, own));
-    const spared = alone - (copying * copyMs + weight * rest);
+    const weight = prefill + decodes * decodeRequests[row]! + waits * prefillRequests[row]!;
+    const full = computingMs(terms, held);
+    let alone = weight * full + lateMs(terms, full);
+    if (own > held) {
+      const readMs = (own - held) * read;
+      const behind = computingMs(terms, own);
+      alone = Math.min(alone, readMs + weight * behind + lateMs(terms, readMs + behind));
+    }
+    const spared = alone - (copying * copyMs + weight * rest + lateMs(terms, copyMs + rest));
     if (!(spared > 0)) continue;
     const cost = costs[row]! - (taints ? preferredTaintMultiplier[row]! * spared : spared);
     costs[row] = cost;
@@ -71,6 +80,11 @@ export function creditCopies(
 /** Ms to compute the prompt after so many blocks of it. */
 function computingMs(terms: Float64Array, blocks: number): number {
   return Math.max(terms[FLOOR]!, terms[FULL]! - blocks * (terms[BLOCK]! + terms[PAIRS]! * blocks));
+}
+
+/** What a time to the first token costs on top for being late. */
+function lateMs(terms: Float64Array, ttftMs: number): number {
+  return terms[LATE]! * Math.max(0, ttftMs - terms[TARGET]!);
 }
 
 /** Whether something is left of the prompts before this one; false also where the last of them is overdue. */

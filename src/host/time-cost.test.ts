@@ -84,7 +84,7 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
               const rest = prefill(copies.sourcePrefixBlocks);
               const isFaster = copy < prefill(device + cache.hostBlocks) - rest;
               if (isFaster && copies.sourcePrefixBlocks > held)
-                time = Math.min(time, weights.peer_weight * copy + weight * rest);
+                time = Math.min(time, weighed(copy, rest) + (weights.peer_weight - 1) * copy);
             }
             const x = Math.min(1, (phases.promptTokens + promptTokens) / weights.kv_reference_tokens);
             const outputs =

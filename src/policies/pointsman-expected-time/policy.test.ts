@@ -67,12 +67,12 @@ describe('pointsman-expected-time', () => {
 
   // 96 blocks at a peer: 1.61 Gbit at 200 Gbit/s and 1 ms are 9.053 ms, three times that, and four times 6.037504 ms for the last 512 tokens.
   it.each<[string, TrialCandidate, object, number]>([
-    ['three quarters at a peer', {}, {}, 102.28486],
-    ['the same, half of it on the device', onDevice(64), {}, 86.178733],
-    ['the same, copied slower than computed', {}, { peer_gbps: 100, peer_latency_ms: 3 }, 141.284261],
-    ['half on the device, copies not asked for', onDevice(64), { peer_copies: false }, 98.227109],
-    ['the same, prompts before it', backlog(4), {}, 169.784261],
-    ['the same, all of it in flight', { inFlightBlocks: 128 }, {}, 51.023847],
+    ['three quarters at a peer', {}, {}, 76.797034],
+    ['the same, half of it on the device', onDevice(64), {}, 60.690907],
+    ['the same, copied slower than computed', {}, { peer_gbps: 100, peer_latency_ms: 3 }, 115.796435],
+    ['half on the device, copies not asked for', onDevice(64), { peer_copies: false }, 72.739283],
+    ['the same, prompts before it', backlog(4), {}, 212.027891],
+    ['the same, all of it in flight', { inFlightBlocks: 128 }, {}, 25.536017],
   ])('counts on copies where it is to: %s', async (_, candidate, parameters, expected) => {
     const copyableBlocks = 96 - (candidate.cache?.deviceBlocks ?? 0);
     const copied = { ...candidate, copies: { sourcePrefixBlocks: 96, copyableBlocks } };
@@ -86,13 +86,13 @@ describe('pointsman-expected-time', () => {
       const copies = { sourcePrefixBlocks: 96, copyableBlocks: 96, link };
       return (await costsOf([{ copies }], { ...STATED, peer_copies: true }))[0];
     };
-    expect(await costWith(1)).toBeCloseTo(102.28486, 5);
+    expect(await costWith(1)).toBeCloseTo(76.797034, 5);
     // Three times the geometric mean of 9.053 ms and the 19.106 ms that are stated.
     expect(await costWith(0.5)).toBeCloseTo(
-      102.28486 + 3 * (Math.sqrt(9.05306368 * 19.10612736) - 9.05306368),
+      76.797034 + 3 * (Math.sqrt(9.05306368 * 19.10612736) - 9.05306368),
       5,
     );
-    expect(await costWith(0)).toBeCloseTo(141.284261, 5);
+    expect(await costWith(0)).toBeCloseTo(115.796435, 5);
   });
 
   it('takes the fullest pool for one that is more than full, and multiplies by the preference', async () => {
