@@ -31,6 +31,19 @@ export const OWN_POLICY_RULES: ContractSection = {
       ),
     ),
     rule(
+      'expected-time-late',
+      'What of a wait and of computing lies beyond `ttft_target_ms` counts again.',
+      test(
+        EXPECTED_TIME,
+        'pointsman-expected-time > costs three times on top what comes later than the target, computed or read',
+      ),
+      fault(
+        'src/host/time-rows.ts',
+        'let time = queue + weight * computing + late * over;',
+        'let time = queue + weight * computing;',
+      ),
+    ),
+    rule(
       'expected-time-copies',
       'With `peer_copies` it counts on blocks that a peer could send where no prompt waits and a copy is faster than computing; without, who could send them is not asked for.',
       test(
