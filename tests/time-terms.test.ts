@@ -15,9 +15,8 @@ import {
 } from '../src/plugin/index.ts';
 import { selectionFacts } from './support/selection-facts.ts';
 
-/** 0, or far from where doubles lose digits. */
-const time = (max: number) =>
-  fc.double({ min: 0, max, noNaN: true }).map((given) => (given < 1e-9 ? 0 : given));
+/** Even over its range, unlike doubles, of which nearly all are next to 0. */
+const time = (max: number) => fc.nat(1_000_000).map((given) => (given / 1_000_000) * max);
 const timingArbitrary: fc.Arbitrary<WorkerTiming> = fc.record({
   prefillTokenMs: time(0.2),
   prefillAttentionMs: time(1e-5),
@@ -44,6 +43,10 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),
     host_gbps: fc.constantFrom(0.1, 10, 200),
+    peer_copies: fc.boolean(),
+    peer_weight: fc.constantFrom(0, 1, 3),
+    peer_gbps: fc.constantFrom(1, 100, 100_000),
+    peer_latency_ms: fc.constantFrom(0, 3),
     timing: fc.record({
       prefill_us_per_token: maybe(200),
       attention_ns_per_pair: maybe(10),
@@ -51,13 +54,15 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
       decode_fill_ms: maybe(500),
     }),
   },
-  { requiredKeys: [] },
+  { requiredKeys: ['peer_copies'] },
 );
 const scene = fc.record({
   rows: fc.integer({ min: 1, max: 40 }),
   seed: fc.nat(),
   options: optionsArbitrary,
   kinds: fc.array(timingArbitrary, { minLength: 1, maxLength: 3 }),
+  /** What copies took lately. */
+  link: fc.option(fc.constantFrom({ latencyMs: 2, blockMs: 0.5, confidence: 0.8 }), { nil: null }),
   /** Output tokens: of finished answers, and foreseen. */
   answers: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   foreseen: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
@@ -68,7 +73,7 @@ const scene = fc.record({
 type Scene = typeof scene extends fc.Arbitrary<infer T> ? T : never;
 
 /** Candidates by a seed; `nothing` = nothing is cached or in flight anywhere. */
-function candidates({ answers, kinds, rows, seed }: Scene, nothing: boolean) {
+function candidates({ answers, kinds, link, options, rows, seed }: Scene, nothing: boolean) {
   const table = {
     ...createCandidateTable(rows),
     idWords: new Uint32Array(2 * rows),
@@ -78,15 +83,17 @@ function candidates({ answers, kinds, rows, seed }: Scene, nothing: boolean) {
   const rng = seededRng(seed);
   table.count = rows;
   table.hasTierMatches = true;
+  table.hasCopies = options.peer_copies === true;
+  table.copyLink = link;
   table.averageOutputTokens = answers;
   table.timings = kinds;
   for (let row = 0; row < rows; row += 1) {
-    const waiting = rng.integer(5);
+    const waiting = rng.integer(2) * rng.integer(5);
     table.workerIds[row] = BigInt(row + 1);
     table.idWords[2 * row] = row + 1;
     table.deviceBlocks[row] = rng.integer(400);
     table.hostBlocks[row] = rng.integer(200);
-    table.inFlightBlocks[row] = rng.integer(500);
+    table.inFlightBlocks[row] = rng.integer(2) * rng.integer(500);
     table.prefillRequests[row] = waiting;
     table.prefillTokens[row] = waiting * rng.integer(9000);
     table.prefillAttention[row] = waiting * rng.integer(40_000_000);
@@ -95,9 +102,15 @@ function candidates({ answers, kinds, rows, seed }: Scene, nothing: boolean) {
     table.bookedPromptTokens[row] = rng.integer(2_000_000);
     table.preferredTaintMultiplier[row] = 0.4 + rng.next();
     table.timingKind[row] = rng.integer(kinds.length);
+    table.sourcePrefixBlocks[row] = rng.integer(600);
+    table.copyableBlocks[row] = Math.max(
+      0,
+      table.sourcePrefixBlocks[row]! - table.deviceBlocks[row]! - table.hostBlocks[row]!,
+    );
   }
   if (nothing)
-    for (const name of ['deviceBlocks', 'hostBlocks', 'inFlightBlocks'] as const) table[name].fill(0);
+    for (const name of ['deviceBlocks', 'hostBlocks', 'inFlightBlocks', 'copyableBlocks'] as const)
+      table[name].fill(0);
   return table;
 }
 
@@ -147,11 +160,13 @@ async function decided(given: Scene, nothing: boolean): Promise<{ costs: number[
     timeCost: runtime.timeCost ?? null,
     timings: runtime.needs.timing ? table.timings : null,
     outputTokens: table.averageOutputTokens ?? expectedOutputTokens,
+    copyLink: cost.peerCopies ? table.copyLink : null,
   });
   return { costs: [...pick.costs.subarray(0, table.count)], record: ring.get(id) ?? expect.unreachable() };
 }
 
 it('the terms of every candidate sum to its cost, and so does their total', async () => {
+  let copied = 0;
   await fc.assert(
     fc.asyncProperty(scene, async (given) => {
       const { costs, record } = await decided(given, false);
@@ -161,7 +176,8 @@ it('the terms of every candidate sum to its cost, and so does their total', asyn
       let compared = 0;
       for (const [row, candidate] of record.candidates.entries()) {
         if (!candidate.eligible) continue;
-        const { cost, terms, time_terms: time } = candidate;
+        const { cost, terms, time_inputs: inputs, time_terms: time } = candidate;
+        expect(inputs?.source_prefix_blocks !== undefined).toBe(given.options.peer_copies === true);
         expect(terms).toBeNull();
         const parts = Object.values(time?.parts ?? {});
         const sum = parts.reduce((all, { ms, weight }) => all + ms * weight, 0) * (time?.taint ?? Number.NaN);
@@ -170,6 +186,7 @@ it('the terms of every candidate sum to its cost, and so does their total', asyn
         // A pinned request leaves the others without a cost.
         if (cost === null) continue;
         compared += 1;
+        if (time?.parts.peer_copy !== undefined) copied += 1;
         expect(cost).toBe(costs[row]);
         expect(Math.abs(sum - cost)).toBeLessThanOrEqual(1e-12 * (whole[row] ?? 0));
       }
@@ -177,4 +194,5 @@ it('the terms of every candidate sum to its cost, and so does their total', asyn
     }),
     { numRuns: 300 },
   );
+  expect(copied).toBeGreaterThan(0);
 });

@@ -5,19 +5,18 @@ import type { CandidateRecord, IneligibleReason } from './decision-record.ts';
 import {
   TIME_INPUTS,
   type TimedCandidate,
-  type TimeInputName,
   type TimeInputs,
   type TimeTermFacts,
+  timeInputNames,
   timeTerms,
 } from './time-cost-terms.ts';
 
 /** Doubles of every row: eight input columns, the cost, the worker id in two halves, rank with reason, copyable blocks, and kind. */
 const COMMON = 14;
-const TIME_NAMES = Object.keys(TIME_INPUTS) as TimeInputName[];
 
 /** Doubles per row of a decision; where a cost in time decided, what that read lies behind the others. */
 export function rowStride({ timeCost }: Pick<DecisionInput, 'timeCost'>): number {
-  return timeCost == null ? COMMON : COMMON + TIME_NAMES.length;
+  return timeCost == null ? COMMON : COMMON + timeInputNames(timeCost).length;
 }
 
 const REASONS: readonly (IneligibleReason | null)[] = [
@@ -74,8 +73,9 @@ export function writeCandidates(
     at += stride;
   }
   if (input.timeCost == null) return;
-  for (let nth = 0; nth < TIME_NAMES.length; nth += 1) {
-    const column = input.columns[TIME_INPUTS[TIME_NAMES[nth]!]];
+  const names = timeInputNames(input.timeCost);
+  for (let nth = 0; nth < names.length; nth += 1) {
+    const column = input.columns[TIME_INPUTS[names[nth]!]];
     at = start + COMMON + nth;
     for (let index = 0; index < count; index += 1, at += stride) into[at] = column?.[rows[index]!] ?? 0;
   }
@@ -113,14 +113,14 @@ export function rowReading(
   filters: RowReading['filters'],
 ): RowReading {
   const { blockSize, costWeights: weights, outputTokens = null, promptTokens, timeCost = null } = input;
-  const timings = input.timings ?? null;
+  const { copyLink = null, timings = null } = input;
   const { role, tracksPrefillTokens } = input;
   const requestBlocks = Math.ceil(promptTokens / blockSize);
   return {
     stride: rowStride(input),
     weights,
     facts: { promptTokens, blockSize, requestBlocks, role, tracksPrefillTokens, leastActivePrefill },
-    time: timeCost && { cost: timeCost, promptTokens, blockSize, outputTokens, timings },
+    time: timeCost && { cost: timeCost, promptTokens, blockSize, outputTokens, timings, copyLink },
     taints: !GIVEN.has(input.by),
     filters,
     hasKinds: timings !== null,
@@ -171,14 +171,16 @@ export function readCandidates(
       cost: Number.isNaN(cost) ? null : cost,
       rank: ranks[index] ?? count,
       ...(reading.hasKinds ? { timing: kind } : {}),
-      ...(time === null ? {} : timed(time, { device, host, taint, kind, inputs: timeInputs(from, at) })),
+      ...(time === null
+        ? {}
+        : timed(time, { device, host, shared, taint, kind, inputs: timeInputs(time, from, at) })),
     };
   });
 }
 
-function timeInputs(from: Float64Array, at: number): TimeInputs {
+function timeInputs({ cost }: TimeTermFacts, from: Float64Array, at: number): TimeInputs {
   return Object.fromEntries(
-    TIME_NAMES.map((name, nth) => [name, from[at + COMMON + nth] ?? 0]),
+    timeInputNames(cost).map((name, nth) => [name, from[at + COMMON + nth] ?? 0]),
   ) as TimeInputs;
 }
 

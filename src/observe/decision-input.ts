@@ -1,6 +1,6 @@
 // What the road hands over when it has booked. The object itself is kept, so that a decision costs no second copy of its facts;
 // columns, costs and exclusions are read during the call only, because the road uses them again.
-import type { TimeCost, WorkerTiming } from '../plugin/index.ts';
+import type { MeasuredLink, TimeCost, WorkerTiming } from '../plugin/index.ts';
 import type { AffinityRecord, AgentHintsRecord, HandoffRecord, IneligibleReason } from './decision-record.ts';
 import type { TimeColumn } from './time-cost-terms.ts';
 
@@ -21,7 +21,7 @@ export interface DecisionColumns extends Readonly<Partial<Record<TimeColumn, Flo
   readonly additionalBlocks: Float64Array;
   readonly activeRequests: Float64Array;
   readonly preferredTaintMultiplier: Float64Array;
-  /** Whether `copyableBlocks` was filled for this decision. */
+  /** Whether `copyableBlocks` was filled for this decision, and what sources hold. */
   readonly hasCopies?: boolean;
   /** Blocks that a peer could copy to the candidate. */
   readonly copyableBlocks?: Float64Array;
@@ -125,6 +125,8 @@ export interface DecisionInput {
   readonly timeCost?: TimeCost | null;
   /** Tokens of the answer that such a cost reckons with; null or absent = its own default. */
   readonly outputTokens?: number | null;
+  /** What copies took lately, as such a cost saw it where it counts on copies; must not change. Null or absent = none was measured. */
+  readonly copyLink?: MeasuredLink | null;
   readonly tracksPrefillTokens: boolean;
   readonly by: string;
   readonly ties: number;

@@ -44,6 +44,16 @@ export interface TimingFitRecord {
   readonly error: number;
 }
 
+/** What copies of KV blocks between workers took lately. */
+export interface CopyLinkRecord {
+  /** Ms of a copy whatever its size. */
+  readonly latency_ms: number;
+  /** Ms per block. */
+  readonly block_ms: number;
+  /** 0 = it does not count, to 1 = nothing else does. */
+  readonly confidence: number;
+}
+
 /** One candidate of a decision. */
 export type CandidateRecord =
   | {
@@ -224,6 +234,8 @@ export interface DecisionRecord {
   readonly parity: { readonly findings: readonly string[] } | null;
   /** Times of the kinds of workers, where the policy declared them; null = it did not. */
   readonly timing: readonly TimingRecord[] | null;
+  /** As a cost in time saw it; null = no copy was measured; absent = the cost counts on none. */
+  readonly copy_link?: CopyLinkRecord | null;
   readonly candidates_total: number;
   readonly candidates: readonly CandidateRecord[];
   readonly pick: {

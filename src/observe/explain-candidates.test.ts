@@ -4,14 +4,16 @@ import { decisionInput } from './decision-input.fixtures.ts';
 import type { DecisionInput } from './decision-input.ts';
 import type { DecisionRecord } from './decision-record.ts';
 import { DecisionRing } from './decision-ring.ts';
+import { renderDecision } from './explain.ts';
 import { candidates } from './explain-candidates.ts';
 import { NO_METRICS } from './metrics-port.ts';
 
-const cost = timeCost({
+const options = {
   timing: { prefill_us_per_token: 100, attention_ns_per_pair: 0, decode_ms: 10, decode_fill_ms: 0 },
   ...{ interference_weight: 0.5, waiting_weight: 0, decode_weight: 0.1 },
   ...{ kv_bytes_per_token: 125_000, host_gbps: 10 },
-});
+};
+const cost = timeCost(options);
 
 const ring = (bytes = 2 ** 20) =>
   new DecisionRing({ bytes, candidates: 64, startMs: 0, hashId: (text) => text, metrics: NO_METRICS });
@@ -56,6 +58,36 @@ place  worker  rank  cost  device  host  disk  shared  in flight  waiting  waiti
     3       3     0   850      25     0     0       0          5        1             600         1           2600                           600     55                  60  4.5    1000  0.1      2
 worker 4 rank 0: not eligible, draining`,
   );
+});
+
+it('a cost that counts on copies shows what a peer holds, the copy, and what was known of copies', () => {
+  const input = timed();
+  const columns = {
+    ...input.columns,
+    hasCopies: true,
+    copyableBlocks: column(25, 0, 0),
+    sourcePrefixBlocks: column(25, 25, 0),
+  };
+  const copyLink = { latencyMs: 5, blockMs: 0.2, confidence: 1 };
+  const counting = timeCost({ ...options, peer_copies: true });
+  const counted = { ...input, columns, timeCost: counting, costs: column(370, 380, 850), copyLink };
+  const record = recorded(counted);
+  expect(record.copy_link).toEqual({ latency_ms: 5, block_ms: 0.2, confidence: 1 });
+  expect(candidates(record)).toBe(
+    `candidates (4), lowest cost first, terms in ms: cost = (sum of term × weight) × taint
+place  worker  rank  cost  device  host  disk  shared  source prefix  in flight  waiting  waiting tokens  decoding  booked tokens             tokens to compute  queue  host read  peer copy  ×  prefill    ×  decode    ×  taint
+    1       1     0   370       0     0     0      25             25          0        0               0         0              0                           600      0                    10  3       60    4    1000  0.1      1
+    2       2     0   380       0    25     0       0             25          0        0               0         0              0  <- picked                600      0         40                     60    4    1000  0.1      1
+    3       3     0   850      25     0     0       0              0          5        1             600         1           2600                           600     55                                60  4.5    1000  0.1      2
+worker 4 rank 0: not eligible, draining`,
+  );
+  expect(renderDecision(record)).toContain(
+    '\n\ncopies from peers took 5 ms and 0.2 ms a block, confidence 1\n\n',
+  );
+  expect(renderDecision(recorded({ ...counted, copyLink: null }))).toContain(
+    '\n\ncopies from peers: none was measured, times as the policy states them\n\n',
+  );
+  expect(recorded(input)).not.toHaveProperty('copy_link');
 });
 
 it('terms that no candidate has are left out, and preferred taints of a request whose worker was given', () => {

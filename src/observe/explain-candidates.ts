@@ -49,6 +49,18 @@ const BLOCK_TERMS: readonly Column[] = [
   blockTerm('taint', 'taint'),
 ];
 
+/** And what a peer holds, where it counts on copies. */
+const TIMED_SOURCE: Column = [
+  'source prefix',
+  ({ time_inputs: inputs }) => inputs?.source_prefix_blocks ?? null,
+];
+
+/** The load that a cost in time reads of the candidates. */
+function timedLoadColumns(candidates: readonly Eligible[]): readonly Column[] {
+  const counts = candidates.some(({ time_inputs: inputs }) => inputs?.source_prefix_blocks !== undefined);
+  return counts ? [TIMED_SOURCE, ...TIMED_LOAD] : TIMED_LOAD;
+}
+
 /** The terms that some candidate has, each with its weight where that is not 1 throughout. */
 function timeTermColumns(candidates: readonly Eligible[]): readonly Column[] {
   const columns: Column[] = [
@@ -84,7 +96,7 @@ export function candidates(record: DecisionRecord): string {
     const { dp_rank: rank, worker_id: worker } = record.pick;
     const columns: readonly Column[] = [
       ...PLACE,
-      ...(isTimed ? TIMED_LOAD : LOAD),
+      ...(isTimed ? timedLoadColumns(eligible) : LOAD),
       ['', (one) => (one.worker_id === worker && one.dp_rank === rank ? '<- picked' : '')],
       ...(isTimed ? timeTermColumns(eligible) : BLOCK_TERMS),
     ];

@@ -16,6 +16,7 @@ export function renderDecision(record: DecisionRecord): string {
     heading(record),
     candidates(record),
     ...timings(record),
+    ...copies(record),
     picked(record),
     ...hints(record),
     ...outcome(record),
@@ -181,6 +182,16 @@ function timings(record: DecisionRecord): string[] {
   });
   const columns = ['kind', 'phase', 'times', 'observations', 'error', 'confidence', 'workers'];
   return rows.length === 0 ? [] : [`timing fits of workers\n${textTable(columns, rows)}`];
+}
+
+/** What a cost that counts on copies knew of them. */
+function copies({ copy_link: link }: DecisionRecord): string[] {
+  if (link === undefined) return [];
+  if (link === null) return ['copies from peers: none was measured, times as the policy states them'];
+  const { block_ms: blockMs, confidence, latency_ms: latencyMs } = link;
+  return [
+    `copies from peers took ${scaled(latencyMs, 1)} ms and ${scaled(blockMs, 1)} ms a block, confidence ${scaled(confidence, 1)}`,
+  ];
 }
 
 /** Of small and large numbers alike four digits. */

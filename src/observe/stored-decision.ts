@@ -10,7 +10,7 @@ import type {
 } from './decision-record.ts';
 import type { RowChooser } from './decision-rows.ts';
 import { classificationRecord, queueRecord } from './recorded-waits.ts';
-import { timingRecord } from './timing-record.ts';
+import { copyLinkRecord, timingRecord } from './timing-record.ts';
 
 type Hints = NonNullable<DecisionRecord['hints']>;
 type MutableSentHint = { -readonly [K in keyof SentHintRecord]: SentHintRecord[K] };
@@ -34,6 +34,7 @@ const BYTES_PER_CLASSIFICATION = 320;
 const BYTES_PER_AFFINITY = 160;
 const BYTES_PER_HINTS = 96;
 const BYTES_PER_TIMINGS = 224;
+const BYTES_PER_LINK = 96;
 /** What an engine says of an action is recorded when it is a word: a record holds no free text from outside. */
 const REASON = /^[\w.:-]{1,64}$/;
 
@@ -106,6 +107,7 @@ export class StoredDecision {
       bound +
       said +
       timed +
+      (input.copyLink == null ? 0 : BYTES_PER_LINK) +
       2 * (input.requestId.length + input.eventAges.length * 32);
   }
 
@@ -223,6 +225,7 @@ export class StoredDecision {
       },
       parity: input.parity == null ? null : { findings: input.parity },
       timing: this.#input.timings?.map(timingRecord) ?? null,
+      ...copyLinkRecord(input),
       candidates_total: this.#candidatesTotal,
       candidates: this.#candidates(),
       pick: {

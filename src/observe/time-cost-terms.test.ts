@@ -11,7 +11,7 @@ const nobody: TimeInputs = {
   decode_requests: 0,
   booked_prompt_tokens: 0,
 };
-const idle = { device: 0, host: 0, taint: 1, kind: 0, inputs: nobody };
+const idle = { device: 0, host: 0, shared: 0, taint: 1, kind: 0, inputs: nobody };
 
 /** Weights that are not the defaults, so that it shows which are used. */
 const weights = { decode_weight: 0.1, waiting_weight: 1, late_weight: 2, ttft_target_ms: 1000 };
@@ -29,6 +29,7 @@ const facts: TimeTermFacts = {
   blockSize: 16,
   outputTokens: 100,
   timings: null,
+  copyLink: null,
 };
 
 describe('the recomputed terms of the cost in time', () => {
@@ -41,6 +42,7 @@ describe('the recomputed terms of the cost in time', () => {
       total: expect.closeTo(520, 9),
       computed_tokens: 1000,
       host_blocks: 0,
+      copied_blocks: 0,
     });
   });
 
@@ -84,6 +86,72 @@ describe('the recomputed terms of the cost in time', () => {
     // 40 ms to read and 600 × (0.1 ms + 10 ns × 700) to compute
     const read = timeTerms(late, { ...idle, host: 25 });
     expect(read?.parts.late?.ms).toBeCloseTo(40 + 64.2 - 65, 9);
+  });
+
+  describe('of a cost that counts on copies', () => {
+    // 16 tokens are copied in 0.8 ms.
+    const copying = {
+      timing,
+      ...weights,
+      ...{ kv_bytes_per_token: 125_000, host_gbps: 10, late_weight: 0 },
+      ...{ peer_copies: true, peer_weight: 3, peer_gbps: 20, peer_latency_ms: 5 },
+    };
+    const counting = { ...facts, cost: timeCost(copying) };
+    const inputs = { ...nobody, source_prefix_blocks: 50 };
+    const lacking = { ...idle, shared: 50, inputs };
+
+    it('are the copy, and the rest to compute, where nothing waits and that costs the least', () => {
+      const terms = timeTerms(counting, lacking);
+      expect(terms?.parts.peer_copy).toEqual({ ms: 45, weight: 3 });
+      // 200 × (0.1 ms + 10 ns × 900)
+      expect(terms?.parts.prefill).toEqual({ ms: expect.closeTo(21.8, 9), weight: 4 });
+      expect(terms).toMatchObject({ computed_tokens: 200, host_blocks: 0, copied_blocks: 50 });
+      expect(terms?.total).toBeCloseTo(3 * 45 + 4 * 21.8 + 100, 9);
+    });
+
+    it('take the copy for as long as copies took lately, as far as that is sure', () => {
+      const copyLink = { latencyMs: 10, blockMs: 1.4, confidence: 0.5 };
+      const terms = timeTerms({ ...counting, copyLink }, lacking);
+      expect(terms?.parts.peer_copy?.ms).toBeCloseTo(Math.sqrt(45 * 80), 9);
+    });
+
+    it('count what of the copy and of computing is late', () => {
+      const cost = timeCost({ ...copying, late_weight: 2, ttft_target_ms: 60 });
+      const terms = timeTerms({ ...counting, cost }, lacking);
+      expect(terms?.parts.late).toEqual({ ms: expect.closeTo(45 + 21.8 - 60, 9), weight: 2 });
+      expect(terms?.copied_blocks).toBe(50);
+    });
+
+    it('are those of computing or reading where one of these costs less', () => {
+      const dear = { ...counting, cost: timeCost({ ...copying, peer_weight: 8 }) };
+      expect(timeTerms(dear, lacking)).toMatchObject({ computed_tokens: 1000, copied_blocks: 0 });
+      const read = timeTerms(counting, { ...lacking, host: 49, shared: 1 });
+      expect(read).toMatchObject({ computed_tokens: 216, host_blocks: 49, copied_blocks: 0 });
+    });
+
+    it.each([
+      ['whose cost counts on none', facts, lacking],
+      ['where nothing is to be had', counting, { ...lacking, shared: 0 }],
+      [
+        'where as much is in flight already',
+        counting,
+        { ...lacking, inputs: { ...inputs, in_flight_blocks: 50 } },
+      ],
+      [
+        'where others are before it',
+        counting,
+        { ...lacking, inputs: { ...inputs, prefill_requests: 1, prefill_tokens: 10 } },
+      ],
+      [
+        'where copying takes longer than computing',
+        { ...counting, cost: timeCost({ ...copying, peer_weight: 0, peer_gbps: 9 }) },
+        lacking,
+      ],
+    ])('have no copy %s', (_, given, candidate) => {
+      const terms = timeTerms(given, candidate);
+      expect(terms?.parts.peer_copy).toBeUndefined();
+      expect(terms?.copied_blocks).toBe(0);
+    });
   });
 
   it('count blocks in flight as found, at most what is done of the prompt at the front, and one token at least', () => {

@@ -1,8 +1,14 @@
 // The terms of the cost in time, recomputed from what was recorded when somebody asks. The formula stands in the README of the policy
 // pointsman-expected-time; tests hold this to costs of the host. A term that comes to it is one more entry of TERMS.
-import { DECODE_BEND, type TimeCost, type WorkerTiming } from '../plugin/index.ts';
+import {
+  DECODE_BEND,
+  expectedCopyMs,
+  type MeasuredLink,
+  type TimeCost,
+  type WorkerTiming,
+} from '../plugin/index.ts';
 
-/** What the cost in time reads of a candidate beside blocks, kind and taint: its column, by its name in records. */
+/** What the cost in time reads of a candidate beside blocks of tiers and peers, kind and taint: its column, by its name in records. */
 export const TIME_INPUTS = {
   in_flight_blocks: 'inFlightBlocks',
   prefill_requests: 'prefillRequests',
@@ -11,14 +17,28 @@ export const TIME_INPUTS = {
   prefill_front_ms: 'prefillFrontMs',
   decode_requests: 'decodeRequests',
   booked_prompt_tokens: 'bookedPromptTokens',
+  source_prefix_blocks: 'sourcePrefixBlocks',
 } as const;
 
 /** Name of one in a record. */
 export type TimeInputName = keyof typeof TIME_INPUTS;
 /** Its column. */
 export type TimeColumn = (typeof TIME_INPUTS)[TimeInputName];
+/** Those that only costs which count on copies read. */
+type CopyInputName = 'source_prefix_blocks';
 /** Their values for one candidate. */
-export type TimeInputs = Readonly<Record<TimeInputName, number>>;
+export type TimeInputs = Readonly<
+  Record<Exclude<TimeInputName, CopyInputName>, number> & Partial<Record<CopyInputName, number>>
+>;
+
+const COPY_INPUTS: ReadonlySet<TimeInputName> = new Set<CopyInputName>(['source_prefix_blocks']);
+const WITH_COPIES = Object.keys(TIME_INPUTS) as TimeInputName[];
+const WITHOUT_COPIES = WITH_COPIES.filter((name) => !COPY_INPUTS.has(name));
+
+/** Names of those that a cost reads. */
+export function timeInputNames({ peerCopies }: TimeCost): readonly TimeInputName[] {
+  return peerCopies ? WITH_COPIES : WITHOUT_COPIES;
+}
 
 /** What a decision has in common for all its candidates. */
 export interface TimeTermFacts {
@@ -29,12 +49,16 @@ export interface TimeTermFacts {
   readonly outputTokens: number | null;
   /** Times of the kinds of workers; null = the policy states all. */
   readonly timings: readonly WorkerTiming[] | null;
+  /** What copies took lately; null = none was measured. Read of costs that count on copies. */
+  readonly copyLink: MeasuredLink | null;
 }
 
 /** One candidate. Blocks are those of its tiers. */
 export interface TimedCandidate {
   readonly device: number;
   readonly host: number;
+  /** Blocks beyond these that a peer could copy to it. */
+  readonly shared: number;
   readonly taint: number;
   /** Position of its kind in `timings`. */
   readonly kind: number;
@@ -47,14 +71,22 @@ export interface TimeTerm {
   readonly weight: number;
 }
 
-/** What the terms are made from. */
-interface Reckoning {
-  readonly weights: TimeCost['weights'];
-  readonly queueMs: number;
+/** A way to the first token: what is fetched, and what is computed then. */
+interface Way {
+  readonly computedTokens: number;
+  readonly prefillMs: number;
   /** 0 = nothing is read from the host tier. */
   readonly hostBlocks: number;
   readonly readMs: number;
-  readonly prefillMs: number;
+  /** 0 = nothing is copied from a peer. */
+  readonly copiedBlocks: number;
+  readonly copyMs: number;
+}
+
+/** What the terms are made from. */
+interface Reckoning extends Way {
+  readonly weights: TimeCost['weights'];
+  readonly queueMs: number;
   readonly prefillWeight: number;
   /** Ms of the wait and the computing beyond the target. */
   readonly lateMs: number;
@@ -67,6 +99,8 @@ const TERMS = {
   // Blocks are read while others compute: what counts is how much longer that takes.
   host_read: ({ hostBlocks, queueMs, readMs }) =>
     hostBlocks > 0 ? { ms: Math.max(0, readMs - queueMs), weight: 1 } : null,
+  peer_copy: ({ copiedBlocks, copyMs, weights }) =>
+    copiedBlocks > 0 ? { ms: copyMs, weight: weights.peer_weight } : null,
   prefill: ({ prefillMs, prefillWeight }) => ({ ms: prefillMs, weight: prefillWeight }),
   late: ({ lateMs, weights }) => (lateMs > 0 ? { ms: lateMs, weight: weights.late_weight } : null),
   decode: ({ decodeMs, weights }) => ({ ms: decodeMs, weight: weights.decode_weight }),
@@ -88,6 +122,8 @@ export interface TimeTerms {
   readonly computed_tokens: number;
   /** Blocks to read from the host tier. */
   readonly host_blocks: number;
+  /** Blocks to copy from a peer. */
+  readonly copied_blocks: number;
 }
 
 /** Null where a time was learnt that is not recorded. */
@@ -118,8 +154,8 @@ export function timeTerms(facts: TimeTermFacts, candidate: TimedCandidate): Time
     parts[name] = term;
     sum += term.ms * term.weight;
   }
-  const { computedTokens: computed_tokens, hostBlocks: host_blocks } = prefill;
-  return { parts, taint, total: sum * taint, computed_tokens, host_blocks };
+  const { computedTokens: computed_tokens, copiedBlocks: copied_blocks, hostBlocks: host_blocks } = prefill;
+  return { parts, taint, total: sum * taint, computed_tokens, host_blocks, copied_blocks };
 }
 
 /** The times of a kind of workers, ms. */
@@ -150,33 +186,62 @@ function queueOf(inputs: TimeInputs, { attention, token }: Times): number {
   return Math.max(0, sum - Math.min(inputs.prefill_front_ms, sum / requests));
 }
 
-/** What is computed, and what is read for that: the lesser of computing all that is not on the device and reading what the host has. */
+/** What is computed, and what is fetched for that: of the ways there are the one that costs the least, with what of it is late. */
 function prefillOf(
-  { blockSize, cost: { weights }, promptTokens }: TimeTermFacts,
-  { device, host, inputs }: TimedCandidate,
-  { attention, token }: Times,
+  facts: TimeTermFacts,
+  candidate: TimedCandidate,
+  times: Times,
   queueMs: number,
   weight: number,
-) {
-  const computing = (blocks: number) => {
+): Way & { readonly lateMs: number } {
+  const { peer_weight, late_weight, ttft_target_ms } = facts.cost.weights;
+  // Reading goes on while others compute; copies are made where nobody does.
+  const late = ({ copyMs, prefillMs, readMs }: Way) =>
+    Math.max(0, Math.max(queueMs, readMs, copyMs) + prefillMs - ttft_target_ms);
+  const cost = (way: Way) =>
+    Math.max(queueMs, way.readMs) +
+    peer_weight * way.copyMs +
+    weight * way.prefillMs +
+    late_weight * late(way);
+  const best = waysOf(facts, candidate, times, queueMs).reduce((least, way) =>
+    cost(way) < cost(least) ? way : least,
+  );
+  return { ...best, lateMs: late(best) };
+}
+
+/** The ways there are, of which fetching nothing is the first. */
+function waysOf(
+  { blockSize, copyLink, cost: { peerCopies, weights }, promptTokens }: TimeTermFacts,
+  { device, host, inputs, shared }: TimedCandidate,
+  { attention, token }: Times,
+  queueMs: number,
+): readonly Way[] {
+  const computing = (blocks: number): Way => {
     const cached = Math.min(blockSize * blocks, promptTokens - 1);
     const computedTokens = promptTokens - cached;
     const prefillMs = computedTokens * (token + attention * (cached + computedTokens / 2));
-    return { computedTokens, prefillMs };
+    return { computedTokens, prefillMs, hostBlocks: 0, readMs: 0, copiedBlocks: 0, copyMs: 0 };
   };
+  // Bits over bits per ms.
+  const msOf = (blocks: number, gbps: number) =>
+    (blocks * blockSize * weights.kv_bytes_per_token * 8) / (gbps * 1e6);
+  const own = device + host;
   const held = Math.max(device, inputs.in_flight_blocks);
-  const hostBlocks = Math.max(0, device + host - held);
-  const readMs = (hostBlocks * blockSize * weights.kv_bytes_per_token * 8) / (weights.host_gbps * 1e6);
-  const without = computing(held);
-  const reading = computing(held + hostBlocks);
-  const late = (waitMs: number, { prefillMs }: { readonly prefillMs: number }) =>
-    Math.max(0, waitMs + prefillMs - weights.ttft_target_ms);
-  const cost = (waitMs: number, one: { readonly prefillMs: number }) =>
-    waitMs + weight * one.prefillMs + weights.late_weight * late(waitMs, one);
-  const readWaitMs = Math.max(queueMs, readMs);
-  return cost(readWaitMs, reading) < cost(queueMs, without)
-    ? { ...reading, hostBlocks, readMs, lateMs: late(readWaitMs, reading) }
-    : { ...without, hostBlocks: 0, readMs: 0, lateMs: late(queueMs, without) };
+  const ways = [computing(held)];
+  if (own > held) {
+    const hostBlocks = own - held;
+    ways.push({ ...computing(own), hostBlocks, readMs: msOf(hostBlocks, weights.host_gbps) });
+  }
+  const source = inputs.source_prefix_blocks ?? 0;
+  // Copies count where they begin at once and are faster than computing what they bring.
+  if (peerCopies && shared >= 1 && source > held && queueMs === 0) {
+    const statedMs = weights.peer_latency_ms + msOf(shared, weights.peer_gbps);
+    const copyMs = expectedCopyMs(copyLink, shared, statedMs);
+    const rest = computing(source);
+    if (copyMs < computing(own).prefillMs - rest.prefillMs)
+      ways.push({ ...rest, copiedBlocks: shared, copyMs });
+  }
+  return ways;
 }
 
 /** Ms of an output token beside the prompts that are booked, this one among them. */

@@ -135,6 +135,7 @@ export class DecisionWriter {
       costWeights: placement.costWeights,
       timeCost,
       outputTokens: timeCost && (table.averageOutputTokens ?? request.expectedOutputTokens),
+      copyLink: timeCost?.peerCopies === true ? table.copyLink : null,
       tracksPrefillTokens: placement.tracksPrefillTokens,
       by: chosenBy(placement, request),
       ties: pick.ties,

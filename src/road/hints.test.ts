@@ -10,6 +10,7 @@ import {
   NO_LOG,
   PointsmanError,
   pickWorker,
+  timeCost,
 } from '../plugin/index.ts';
 import { jsonBytes } from './hint-size.ts';
 import { prompt, REPORT, type TestRoadOptions, testRoad } from './road.fixtures.ts';
@@ -195,6 +196,30 @@ describe('hints on the road', () => {
       [36, true],
       [46, false],
     ]);
+  });
+
+  it('that have blocks copied are in the terms of a cost that counts on copies, as long as these took lately', async () => {
+    const timing = { prefill_us_per_token: 1000, attention_ns_per_pair: 0, decode_ms: 10, decode_fill_ms: 0 };
+    const soonest = defineWorkerSelectionPolicy({
+      type: 'soonest',
+      create: () => ({ cost: timeCost({ timing, peer_copies: true }) }),
+    });
+    const { arrive, request, transport } = await fetching({ selection: { definition: soonest } });
+    const told = { outcome: 'accepted' as const, reason: null, blocksAsked: 4 };
+    transport.last.sink.head(200, {}, [{ ...told, actionId: 'a1', blocksDone: 4, bytes: 4_000_000, ms: 30 }]);
+    transport.last.sink.finished(REPORT);
+    const later = arrive({ tokens: prompt(1, 100) });
+    const [before, after] = [request.record(), later.record()].map((record) => {
+      const found = record?.candidates.find(({ worker_id: id }) => id === 2n);
+      if (found?.eligible !== true) return expect.unreachable();
+      expect(found.time_inputs?.source_prefix_blocks).toBe(4);
+      expect(found.time_terms?.copied_blocks).toBe(4);
+      expect(found.time_terms?.total).toBeCloseTo(found.cost ?? Number.NaN, 9);
+      return { link: record?.copy_link, ms: found.time_terms?.parts.peer_copy?.ms ?? 0 };
+    });
+    expect(before?.link).toBeNull();
+    expect(after?.link?.confidence).toBeGreaterThan(0);
+    expect(after?.ms).toBeGreaterThan(before?.ms ?? Number.NaN);
   });
 
   it('that an engine rejects are named in the log once per policy, action and reason', async () => {
