@@ -39,7 +39,7 @@ const MASSES = WEIGHTS + 1;
 
 /** The first bytes hold the sum of weights, then come terms of the cost in time, then powers, then the columns. */
 const TERMS = 64;
-const TABLE = 192;
+const TABLE = TERMS + 8 * TIME_TERMS;
 const BASE = TABLE + FRACTIONS.byteLength;
 /** Rows that the kernel may read and write behind the last. */
 const SPARE_ROWS = 8;
