@@ -24,7 +24,7 @@ export class DeclaredFacts {
   /** @param now ms of the clock. */
   constructor(fleet: Fleet, loads: SlotLoads, now: () => number) {
     this.timings = new WorkerTimings(fleet);
-    this.links = new LinkTimes(now);
+    this.links = new LinkTimes(now, ({ workerId }) => fleet.worker(workerId)?.spec.model ?? null);
     this.#loads = loads;
     this.#now = now;
   }
@@ -44,7 +44,7 @@ export class DeclaredFacts {
       this.timings.fill(table.timingKind, slots, count);
       table.timings = this.timings.timings;
     }
-    if (needs.copies) table.copyLink = this.links.overall();
+    if (needs.copies) table.copyLink = this.links.overall(request.partition.model);
     if (needs.outputLength) table.averageOutputTokens = this.#outputLengths.meanOf(partition);
   }
 
