@@ -74,6 +74,12 @@ export class DeclaredFacts {
     if (phase !== null) this.#loads.phases.copies(phase, cachedTokens);
   }
 
+  /** Nothing comes of the copy; repeating changes nothing, nor does it once the booking ended. */
+  copyFailed(attempt: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase !== null) this.#loads.phases.copyFailed(phase);
+  }
+
   /** The first token of a booking is out; repeating changes nothing. */
   firstToken(attempt: number): void {
     const phase = this.#loads.phaseOf(attempt);

@@ -18,6 +18,8 @@ export interface BookedPhase extends FollowedRequest {
   /** Prompt tokens to compute, and those cached before them; see {@link RequestPhases.copies}. */
   uncachedTokens: number;
   cachedTokens: number;
+  /** Those cached when it was booked. */
+  readonly bookedCachedTokens: number;
   readonly bookedAt: number;
   /** When its first token came; null = not yet. */
   firstTokenAt: number | null;
@@ -93,6 +95,7 @@ export class RequestPhases {
       slot,
       uncachedTokens,
       cachedTokens,
+      bookedCachedTokens: cachedTokens,
       bookedAt: now,
       firstTokenAt: null,
       neighbours: 0,
@@ -111,14 +114,15 @@ export class RequestPhases {
    * @param cachedTokens prompt tokens that it then has; fewer than before change nothing.
    */
   copies(phase: BookedPhase, cachedTokens: number): void {
-    const { promptTokens } = phase;
-    const cached = Math.min(cachedTokens, promptTokens);
+    const cached = Math.min(cachedTokens, phase.promptTokens);
     if (phase.firstTokenAt !== null || cached <= phase.cachedTokens) return;
-    this.#countPrefill(phase, -1);
-    phase.cachedTokens = cached;
-    phase.uncachedTokens = promptTokens - cached;
-    this.#countPrefill(phase, 1);
+    this.#recount(phase, cached);
     this.#blur(phase);
+  }
+
+  /** Nothing comes of what {@link copies} told: its worker computes what it was booked for. Repeating changes nothing. */
+  copyFailed(phase: BookedPhase): void {
+    if (phase.firstTokenAt === null) this.#recount(phase, phase.bookedCachedTokens);
   }
 
   /** Its first token is out; repeating changes nothing. @returns the busy period that it ends; null = it ends none. */
@@ -174,6 +178,13 @@ export class RequestPhases {
       decodeRequests[row] = decodeOf[slot]!;
       bookedPromptTokens[row] = promptOf[slot]!;
     }
+  }
+
+  #recount(phase: BookedPhase, cachedTokens: number): void {
+    this.#countPrefill(phase, -1);
+    phase.cachedTokens = cachedTokens;
+    phase.uncachedTokens = phase.promptTokens - cachedTokens;
+    this.#countPrefill(phase, 1);
   }
 
   /** A booking without a first token turns out to wait for more than computing: nothing is learnt of a period in which it waits. */
