@@ -128,7 +128,7 @@ describe('the phases of bookings', () => {
 
   it('are those of a plain list, and nothing when all have ended', () => {
     const step = fc.record({
-      what: fc.constantFrom('begin', 'begin', 'token', 'end'),
+      what: fc.constantFrom('begin', 'begin', 'begin', 'token', 'copies', 'copies', 'failed', 'end'),
       slot: fc.nat(SLOTS - 1),
       prompt: fc.integer({ min: 1, max: 2_000_000 }),
       cached: fc.nat(2_000_000),
@@ -145,6 +145,8 @@ describe('the phases of bookings', () => {
           if (what === 'begin')
             live.push(phases.begin(slot, request(prompt), prompt - Math.min(prompt, cached), now));
           else if (chosen !== undefined && what === 'token') phases.firstToken(chosen, now);
+          else if (chosen !== undefined && what === 'copies') phases.copies(chosen, cached);
+          else if (chosen !== undefined && what === 'failed') phases.copyFailed(chosen);
           else if (chosen !== undefined) {
             live.splice(live.indexOf(chosen), 1);
             phases.end(chosen);
