@@ -182,10 +182,12 @@ const scene = fc.record({
   lower: fc.boolean(),
   taints: fc.boolean(),
   copies: fc.boolean(),
+  /** Nobody waits and little is found: where copies count. */
+  quiet: fc.boolean(),
   link: fc.option(fc.constantFrom({ latencyMs: 2, blockMs: 0.5, confidence: 0.8 }), { nil: null }),
   answers: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   foreseen: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
-  prompt: fc.integer({ min: 1, max: 9000 }),
+  prompt: fc.oneof(fc.integer({ min: 1, max: 9000 }), fc.integer({ min: 5000, max: 30_000 })),
   blockSize: fc.constantFrom(1, 16, 24, 64),
 });
 type Scene = typeof scene extends fc.Arbitrary<infer T> ? T : never;
@@ -206,12 +208,12 @@ function filled(given: Scene) {
   const rng = seededRng(given.seed);
   for (let row = 0; row < table.count; row += 1) {
     const number = (most: number) => Math.floor((rng.integer(given.values) / given.values) * most);
-    const waiting = number(5);
+    const waiting = given.quiet && row % 4 > 0 ? 0 : number(5);
     table.workerIds[row] = BigInt(row);
-    table.deviceBlocks[row] = number(400);
+    table.deviceBlocks[row] = number(given.quiet ? 40 : 400);
     table.hostBlocks[row] = table.hasLowerTierMatches ? number(200) : 0;
     table.effectiveOverlapBlocks[row] = table.deviceBlocks[row]! + 0.75 * table.hostBlocks[row]!;
-    table.inFlightBlocks[row] = number(500);
+    table.inFlightBlocks[row] = given.quiet && row % 4 > 1 ? 0 : number(500);
     table.prefillRequests[row] = waiting;
     table.prefillTokens[row] = waiting * number(9000);
     table.prefillAttention[row] = waiting * number(40_000_000);
@@ -403,6 +405,7 @@ const still: Scene = {
   lower: true,
   taints: false,
   copies: false,
+  quiet: false,
   link: null,
   answers: null,
   foreseen: null,

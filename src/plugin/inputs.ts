@@ -46,7 +46,7 @@ export interface CopyColumns {
   readonly copyableBlocks: Column;
   /** Leading blocks on the device tier of the source. */
   readonly sourcePrefixBlocks: Column;
-  /** What copies took lately, whichever workers made them; null = no engine has reported on one. */
+  /** What copies took lately, whichever workers of the model made them; null = no engine has reported on one. */
   readonly link: MeasuredLink | null;
 }
 

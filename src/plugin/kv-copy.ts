@@ -20,13 +20,13 @@ export interface MeasuredLink {
 
 /**
  * How long a copy takes: as was measured, the more of it the surer that is, and for the rest as is stated; a mean of logarithms.
- * @param statedMs above 0; what it takes where nothing was measured.
+ * @param statedMs what it takes where nothing was measured, 1e-9 to 1e12; 0 = no time, whatever was measured.
  * @returns ms
  * @example
  * const ms = expectedCopyMs(copy.link, copy.additionalBlocks, 3 + 0.2 * copy.additionalBlocks);
  */
 export function expectedCopyMs(link: MeasuredLink | null, blocks: number, statedMs: number): number {
-  if (link === null) return statedMs;
+  if (link === null || statedMs === 0) return statedMs;
   return statedMs * Math.exp(link.confidence * Math.log((link.latencyMs + blocks * link.blockMs) / statedMs));
 }
 

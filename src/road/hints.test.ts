@@ -198,6 +198,50 @@ describe('hints on the road', () => {
     ]);
   });
 
+  it.each([
+    ['rejected', true, 110],
+    ['missing', true, 110],
+    ['missing', false, 110],
+    ['clipped', true, 46],
+    ['deferred', true, 46],
+  ] as const)(
+    'leave all to compute where the copy is %s (with the head: %j)',
+    async (outcome, isInHead, left) => {
+      const seen: (number | undefined)[] = [];
+      const selection = defineWorkerSelectionPolicy({
+        type: 'looking',
+        create: () => ({
+          picker: pickWorker({
+            inputs: ['request-phases'],
+            pick: ({ phases }) => {
+              seen.push(phases.prefillTokens[1]);
+              return 1;
+            },
+          }),
+        }),
+      });
+      const { arrive, request, road, transport } = await fetching({ selection: { definition: selection } });
+      arrive({ tokens: prompt(500, 10) });
+      const told = { actionId: 'a1', outcome, reason: null };
+      const report = () => {
+        if (isInHead)
+          transport.dispatched[0]?.sink.head(200, {}, [
+            { ...told, blocksAsked: 4, blocksDone: 0, bytes: null },
+          ]);
+        else road.hintOutcome({ messageId: 'r1', ...told, blocks: 0 });
+      };
+      report();
+      report();
+      arrive({ tokens: prompt(600, 10) });
+      expect(seen.at(-1)).toBe(left);
+      transport.dispatched[0]?.sink.finished(REPORT);
+      report();
+      arrive({ tokens: prompt(700, 10) });
+      expect(seen.at(-1)).toBe(20);
+      expect(request.record()?.outcome).not.toBeNull();
+    },
+  );
+
   it('that have blocks copied are in the terms of a cost that counts on copies, as long as these took lately', async () => {
     const timing = { prefill_us_per_token: 1000, attention_ns_per_pair: 0, decode_ms: 10, decode_fill_ms: 0 };
     const soonest = defineWorkerSelectionPolicy({

@@ -62,7 +62,8 @@ class SynchronousRoad implements HopRoad {
       asError: asPointsmanError,
     });
     if (deps.queues !== undefined) this.#queue.set(deps.queues);
-    const { links } = deps.scheduler.copies;
+    const { copies } = deps.scheduler;
+    const { links } = copies;
     links.report(deps.metrics);
     this.#walker = new Walker(deps, this.#queue, affinity, links);
     this.#classify = new ClassifyStep({
@@ -87,7 +88,7 @@ class SynchronousRoad implements HopRoad {
       exchanges: new Set(),
       underWay: 0,
       pace: new ReleasePace(),
-      hintOutcomes: new HintOutcomes(deps.metrics, deps.log ?? NO_LOG, links),
+      hintOutcomes: new HintOutcomes(deps.metrics, deps.log ?? NO_LOG, copies),
       loadFell: (workerId) => this.#queue.loadFell(workerId),
       beliefs: deps.beliefs ?? null,
       sessions: deps.sessions ?? null,

@@ -3,7 +3,7 @@ import type { ReportedHintOutcome } from '../engines/index.ts';
 import type { HintStageResult } from '../host/index.ts';
 import { type Metrics, recordedReason, type SentHintRecord, type StoredDecision } from '../observe/index.ts';
 import type { KvHint, KvHintAction, Logger, WorkerRank } from '../plugin/index.ts';
-import type { LinkTimes } from '../scheduling/index.ts';
+import type { Scheduler } from '../scheduling/index.ts';
 import { HintRejections } from './hint-rejections.ts';
 import { jsonBytes } from './hint-size.ts';
 import type { LateHintOutcome } from './types.ts';
@@ -15,11 +15,12 @@ const INCOMING = 'incoming';
 interface OutcomePorts {
   readonly metrics: Metrics;
   readonly rejections: HintRejections;
-  readonly links: LinkTimes;
+  readonly copies: Pick<Scheduler['copies'], 'copyFailed' | 'links'>;
 }
 
 /** Whose envelope it is. */
 interface HintedBooking extends WorkerRank {
+  readonly attempt: number;
   readonly decision: StoredDecision | null;
 }
 
@@ -35,19 +36,23 @@ export class SentHints {
   readonly #types: readonly string[];
   /** Where the source of each action that copies is asked; null = it copies nothing. */
   readonly #sources: readonly (string | null)[];
-  readonly #target: WorkerRank | null;
+  readonly #booking: HintedBooking | null;
   /** Bit n: somebody reported on action n. An envelope has no more than a word has bits. */
   #reported = 0;
+  /** Bit n: action n has blocks copied, and nothing was heard yet that says it copies none. */
+  #copying = 0;
 
   constructor(hint: KvHint, policies: readonly string[], booking: HintedBooking | null, ports: OutcomePorts) {
     this.messageId = hint.message_id;
     this.#policies = policies;
     this.#decision = booking?.decision ?? null;
-    this.#target = booking;
+    this.#booking = booking;
     this.#ports = ports;
     this.#ids = hint.actions.map((action) => action.action_id);
     this.#types = hint.actions.map(typeOf);
     this.#sources = hint.actions.map(sourceOf);
+    for (const [at, action] of hint.actions.entries())
+      if (action.action_type === 'kv.fetch') this.#copying |= 1 << at;
   }
 
   /**
@@ -66,6 +71,7 @@ export class SentHints {
     this.#reported |= 1 << at;
     this.#decision?.hintOutcome(actionId, outcome, blocksDone, reason);
     this.#ports.metrics.count('pointsman_hint_outcomes_total', { type, outcome });
+    if (outcome === 'rejected' || outcome === 'missing') this.#copyFailed(at);
     if (outcome === 'rejected')
       this.#ports.rejections.rejected(this.#policies[at] ?? INCOMING, type, recordedReason(reason));
   }
@@ -79,12 +85,18 @@ export class SentHints {
     }
   }
 
+  #copyFailed(at: number): void {
+    if ((this.#copying & (1 << at)) === 0) return;
+    this.#copying &= ~(1 << at);
+    if (this.#copying === 0 && this.#booking !== null) this.#ports.copies.copyFailed(this.#booking.attempt);
+  }
+
   #measure({ actionId, blocksDone, bytes, ms = null }: ReportedHintOutcome): void {
     const controlEndpoint = this.#sources[this.#ids.indexOf(actionId)] ?? null;
-    if (controlEndpoint === null || this.#target === null || blocksDone === null) return;
+    if (controlEndpoint === null || this.#booking === null || blocksDone === null) return;
     if (bytes === null || ms === null) return;
-    const { rank, workerId } = this.#target;
-    this.#ports.links.observe({
+    const { rank, workerId } = this.#booking;
+    this.#ports.copies.links.observe({
       target: { workerId, rank },
       controlEndpoint,
       blocks: blocksDone,
@@ -111,11 +123,11 @@ export class HintOutcomes {
   #next = 0;
 
   /**
-   * @param links learn how long copies take.
+   * @param copies hear of those that failed, and how long the others take.
    * @param endedLimit how many envelopes of ended requests can still be reported on.
    */
-  constructor(metrics: Metrics, log: Logger, links: LinkTimes, endedLimit = 1024) {
-    this.#ports = { metrics, rejections: new HintRejections(log), links };
+  constructor(metrics: Metrics, log: Logger, copies: OutcomePorts['copies'], endedLimit = 1024) {
+    this.#ports = { metrics, rejections: new HintRejections(log), copies };
     this.#endedLimit = endedLimit;
   }
 

@@ -24,7 +24,7 @@ export class DeclaredFacts {
   /** @param now ms of the clock. */
   constructor(fleet: Fleet, loads: SlotLoads, now: () => number) {
     this.timings = new WorkerTimings(fleet);
-    this.links = new LinkTimes(now);
+    this.links = new LinkTimes(now, ({ workerId }) => fleet.worker(workerId)?.spec.model ?? null);
     this.#loads = loads;
     this.#now = now;
   }
@@ -44,7 +44,7 @@ export class DeclaredFacts {
       this.timings.fill(table.timingKind, slots, count);
       table.timings = this.timings.timings;
     }
-    if (needs.copies) table.copyLink = this.links.overall();
+    if (needs.copies) table.copyLink = this.links.overall(request.partition.model);
     if (needs.outputLength) table.averageOutputTokens = this.#outputLengths.meanOf(partition);
   }
 
@@ -72,6 +72,12 @@ export class DeclaredFacts {
   copyBegun(attempt: number, cachedTokens: number): void {
     const phase = this.#loads.phaseOf(attempt);
     if (phase !== null) this.#loads.phases.copies(phase, cachedTokens);
+  }
+
+  /** Nothing comes of the copy; repeating changes nothing, nor does it once the booking ended. */
+  copyFailed(attempt: number): void {
+    const phase = this.#loads.phaseOf(attempt);
+    if (phase !== null) this.#loads.phases.copyFailed(phase);
   }
 
   /** The first token of a booking is out; repeating changes nothing. */

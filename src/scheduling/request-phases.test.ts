@@ -67,6 +67,27 @@ describe('the phases of bookings', () => {
     expect(phases.firstToken(second, 70)).toMatchObject({ ms: 10, prompts: 1, tokens: 50 });
   });
 
+  it.each(['copies', 'is not computed alone'])(
+    'teach nobody while a prompt waits that %s, however many others pass it and look at the slot',
+    (how) => {
+      const phases = new RequestPhases();
+      const learns = { ...request(1).learns, prefill: how === 'copies' };
+      const slow = phases.begin(1, { ...request(1000), learns }, 600, 0);
+      if (how === 'copies') phases.copies(slow, 900);
+      let now = 0;
+      const pass = () => {
+        const passing = phases.begin(1, request(50), 50, now);
+        now += 10;
+        return phases.firstToken(passing, now);
+      };
+      for (let passed = 0; passed < 40; passed += 1) expect(pass()).toBeNull();
+      expect(phases.firstToken(slow, 5000)).toBeNull();
+      now = 6000;
+      expect(pass()).toMatchObject({ ms: 10, prompts: 1, tokens: 50 });
+      expect(read(phases, now)[1]).toMatchObject({ prefillRequests: 0, prefillTokens: 0 });
+    },
+  );
+
   it('tell of a busy period when its last prompt has its first token', () => {
     const phases = new RequestPhases();
     const first = phases.begin(1, request(1000), 600, 10);
@@ -107,7 +128,7 @@ describe('the phases of bookings', () => {
 
   it('are those of a plain list, and nothing when all have ended', () => {
     const step = fc.record({
-      what: fc.constantFrom('begin', 'begin', 'token', 'end'),
+      what: fc.constantFrom('begin', 'begin', 'begin', 'token', 'copies', 'copies', 'failed', 'end'),
       slot: fc.nat(SLOTS - 1),
       prompt: fc.integer({ min: 1, max: 2_000_000 }),
       cached: fc.nat(2_000_000),
@@ -124,6 +145,8 @@ describe('the phases of bookings', () => {
           if (what === 'begin')
             live.push(phases.begin(slot, request(prompt), prompt - Math.min(prompt, cached), now));
           else if (chosen !== undefined && what === 'token') phases.firstToken(chosen, now);
+          else if (chosen !== undefined && what === 'copies') phases.copies(chosen, cached);
+          else if (chosen !== undefined && what === 'failed') phases.copyFailed(chosen);
           else if (chosen !== undefined) {
             live.splice(live.indexOf(chosen), 1);
             phases.end(chosen);

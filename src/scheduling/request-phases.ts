@@ -18,11 +18,15 @@ export interface BookedPhase extends FollowedRequest {
   /** Prompt tokens to compute, and those cached before them; see {@link RequestPhases.copies}. */
   uncachedTokens: number;
   cachedTokens: number;
+  /** Those cached when it was booked. */
+  readonly bookedCachedTokens: number;
   readonly bookedAt: number;
   /** When its first token came; null = not yet. */
   firstTokenAt: number | null;
   /** Prompt tokens booked on its slot at that time. */
   neighbours: number;
+  /** Whether its first token comes when its worker has computed its prompt, and waits for nothing else. */
+  isComputedAlone: boolean;
 }
 
 /** Prompts that a slot computed without a pause, from the first that found nobody before it. */
@@ -51,6 +55,8 @@ export class RequestPhases {
   #periodPrompts: Float64Array = new Float64Array(16);
   #periodTokens: Float64Array = new Float64Array(16);
   #periodDoubleAttention: Float64Array = new Float64Array(16);
+  /** Bookings without a first token that wait for more than computing. */
+  #unclear: Float64Array = new Float64Array(16);
   #decodeRequests: Float64Array = new Float64Array(16);
   #promptTokens: Float64Array = new Float64Array(16);
 
@@ -66,6 +72,7 @@ export class RequestPhases {
     this.#periodPrompts = grown(this.#periodPrompts, length);
     this.#periodTokens = grown(this.#periodTokens, length);
     this.#periodDoubleAttention = grown(this.#periodDoubleAttention, length);
+    this.#unclear = grown(this.#unclear, length);
     this.#decodeRequests = grown(this.#decodeRequests, length);
     this.#promptTokens = grown(this.#promptTokens, length);
   }
@@ -83,17 +90,19 @@ export class RequestPhases {
       this.#anchors[slot] = now;
       this.#beginPeriod(slot, now);
     }
-    // Nobody knows what else its worker waits for.
-    if (!request.learns.prefill) this.#periodStarts[slot] = Number.NaN;
     const phase: BookedPhase = {
       ...request,
       slot,
       uncachedTokens,
       cachedTokens,
+      bookedCachedTokens: cachedTokens,
       bookedAt: now,
       firstTokenAt: null,
       neighbours: 0,
+      isComputedAlone: true,
     };
+    // Nobody knows what else its worker waits for.
+    if (!request.learns.prefill) this.#blur(phase);
     this.#countPrefill(phase, 1);
     add(this.#promptTokens, slot, promptTokens);
     return phase;
@@ -105,14 +114,15 @@ export class RequestPhases {
    * @param cachedTokens prompt tokens that it then has; fewer than before change nothing.
    */
   copies(phase: BookedPhase, cachedTokens: number): void {
-    const { promptTokens, slot } = phase;
-    const cached = Math.min(cachedTokens, promptTokens);
+    const cached = Math.min(cachedTokens, phase.promptTokens);
     if (phase.firstTokenAt !== null || cached <= phase.cachedTokens) return;
-    this.#countPrefill(phase, -1);
-    phase.cachedTokens = cached;
-    phase.uncachedTokens = promptTokens - cached;
-    this.#countPrefill(phase, 1);
-    this.#periodStarts[slot] = Number.NaN;
+    this.#recount(phase, cached);
+    this.#blur(phase);
+  }
+
+  /** Nothing comes of what {@link copies} told: its worker computes what it was booked for. Repeating changes nothing. */
+  copyFailed(phase: BookedPhase): void {
+    if (phase.firstTokenAt === null) this.#recount(phase, phase.bookedCachedTokens);
   }
 
   /** Its first token is out; repeating changes nothing. @returns the busy period that it ends; null = it ends none. */
@@ -120,6 +130,7 @@ export class RequestPhases {
     if (phase.firstTokenAt !== null) return null;
     const { slot, uncachedTokens, cachedTokens } = phase;
     this.#countPrefill(phase, -1);
+    if (!phase.isComputedAlone) add(this.#unclear, slot, -1);
     add(this.#periodPrompts, slot, 1);
     add(this.#periodTokens, slot, uncachedTokens);
     add(this.#periodDoubleAttention, slot, uncachedTokens * (2 * cachedTokens + uncachedTokens));
@@ -135,6 +146,7 @@ export class RequestPhases {
     const { slot } = phase;
     if (phase.firstTokenAt === null) {
       this.#countPrefill(phase, -1);
+      if (!phase.isComputedAlone) add(this.#unclear, slot, -1);
       this.#periodStarts[slot] = Number.NaN;
     } else add(this.#decodeRequests, slot, -1);
     add(this.#promptTokens, slot, -phase.promptTokens);
@@ -168,8 +180,23 @@ export class RequestPhases {
     }
   }
 
+  #recount(phase: BookedPhase, cachedTokens: number): void {
+    this.#countPrefill(phase, -1);
+    phase.cachedTokens = cachedTokens;
+    phase.uncachedTokens = phase.promptTokens - cachedTokens;
+    this.#countPrefill(phase, 1);
+  }
+
+  /** A booking without a first token turns out to wait for more than computing: nothing is learnt of a period in which it waits. */
+  #blur(phase: BookedPhase): void {
+    const { slot } = phase;
+    if (phase.isComputedAlone) add(this.#unclear, slot, 1);
+    phase.isComputedAlone = false;
+    this.#periodStarts[slot] = Number.NaN;
+  }
+
   #beginPeriod(slot: OwnerSlot, now: number): void {
-    this.#periodStarts[slot] = now;
+    this.#periodStarts[slot] = (this.#unclear[slot] ?? 0) > 0 ? Number.NaN : now;
     this.#periodPrompts[slot] = 0;
     this.#periodTokens[slot] = 0;
     this.#periodDoubleAttention[slot] = 0;

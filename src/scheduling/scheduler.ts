@@ -191,7 +191,7 @@ export class Scheduler {
   }
 
   /** Copies of blocks: told of here, learnt from there. */
-  get copies(): Pick<DeclaredFacts, 'copyBegun' | 'links'> {
+  get copies(): Pick<DeclaredFacts, 'copyBegun' | 'copyFailed' | 'links'> {
     return this.#facts;
   }
 

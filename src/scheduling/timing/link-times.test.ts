@@ -56,6 +56,45 @@ describe('the measured link', () => {
     expect(links.overall()?.confidence).toBeCloseTo((first?.confidence ?? 0) / 2, 9);
   });
 
+  it('of all workers is that of workers of the model, whose blocks are of other sizes than others’', () => {
+    const links = new LinkTimes(
+      () => 0,
+      ({ workerId }) => ['gone', 'small', 'large'][Number(workerId)] ?? null,
+    );
+    const copies = (workerId: bigint, blockBytes: number) => {
+      for (let copy = 0; copy < 60; copy += 1) {
+        const blocks = 1 + (copy % 16);
+        const bytes = blocks * blockBytes;
+        const told = { controlEndpoint: PEER, blocks, bytes, ms: 3 + (bytes * 8) / 24e6 };
+        links.observe({ target: { workerId, rank: 0 }, ...told });
+      }
+    };
+    copies(1n, BLOCK_BYTES);
+    expect(links.overall('large')).toBeNull();
+    const small = links.overall('small')?.blockMs ?? Number.NaN;
+    copies(2n, 10 * BLOCK_BYTES);
+    expect(links.overall('small')?.blockMs).toBe(small);
+    expect((links.overall('large')?.blockMs ?? Number.NaN) / small).toBeGreaterThan(7);
+  });
+
+  it('of all workers is none where the only copy told of cannot have been one', () => {
+    const links = new LinkTimes(() => 0);
+    links.observe({ ...copyOver({ gbps: 24, latencyMs: 3 }, 8), ms: 1e12 });
+    expect(links.overall()).toBeNull();
+  });
+
+  it('of all workers is kept for the 64 models that were measured last', () => {
+    const links = new LinkTimes(
+      () => 0,
+      ({ workerId }) => String(workerId),
+    );
+    for (let workerId = 0n; workerId < 65n; workerId += 1n)
+      links.observe({ ...copyOver({ gbps: 24, latencyMs: 3 }, 8), target: { workerId, rank: 0 } });
+    expect(links.overall('0')).toBeNull();
+    expect(links.overall('1')).not.toBeNull();
+    expect(links.overall('64')).not.toBeNull();
+  });
+
   it('of a source not copied from yet is that of the worker, and its own once a few copies came', () => {
     const links = new LinkTimes(() => 0);
     const [fast, slow] = [

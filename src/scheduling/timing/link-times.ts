@@ -5,6 +5,8 @@ import type { Metrics } from '../../observe/index.ts';
 import type { MeasuredLink, WorkerRank } from '../../plugin/index.ts';
 import { RobustFit } from './robust-fit.ts';
 
+/** Models told apart in {@link LinkTimes.overall}; beyond that the one measured longest ago is forgotten. */
+const MAX_MODELS = 64;
 /** Links told apart; beyond that the one measured longest ago is forgotten. */
 const MAX_LINKS = 4096;
 /** Where learning starts: ms of a copy whatever its size, and ms per megabyte at 100 Gbit/s. */
@@ -43,19 +45,28 @@ interface Link {
   measuredAt: number;
 }
 
+/** All links of a model. */
+interface ModelLink extends Link {
+  shown: MeasuredLink | null;
+  shownAt: number;
+}
+
 /** The links of one fleet. */
 export class LinkTimes {
   readonly #now: () => number;
   /** The one measured longest ago first. */
   readonly #links = new Map<string, Link>();
-  /** Over all workers and sources. */
-  #all: Link | null = null;
-  #shown: MeasuredLink | null = null;
-  #shownAt = 0;
+  readonly #modelOf: (target: WorkerRank) => string | null;
+  /** Over all workers and sources of a model, as blocks of models differ in size; the one measured longest ago first. */
+  readonly #models = new Map<string, ModelLink>();
 
-  /** @param now ms of the clock. */
-  constructor(now: () => number) {
+  /**
+   * @param now ms of the clock.
+   * @param modelOf model of a worker; null = there is no such worker any more.
+   */
+  constructor(now: () => number, modelOf: (target: WorkerRank) => string | null = () => '') {
     this.#now = now;
+    this.#modelOf = modelOf;
   }
 
   /** Links that something is known of. */
@@ -94,8 +105,7 @@ export class LinkTimes {
   observe(copy: ReportedCopy): boolean {
     const { blocks, bytes, controlEndpoint, ms, target } = copy;
     if (!(blocks >= 1 && blocks <= bytes && bytes <= MOST_BYTES && ms > 0)) return false;
-    this.#all ??= newLink(target, false);
-    if (this.#learn(this.#all, copy)) this.#shown = null;
+    this.#observeModel(copy);
     const learnt = this.#observe(keyOf(target, ''), copy, true);
     return this.#observe(keyOf(target, controlEndpoint), copy, false) && learnt;
   }
@@ -108,15 +118,16 @@ export class LinkTimes {
     return link === undefined ? null : this.#measured(link);
   }
 
-  /** What copies take now, whichever workers make them; null = none was measured. The same object for up to a second. */
-  overall(): MeasuredLink | null {
-    if (this.#all === null) return null;
+  /** What copies take now, whichever workers of a model make them; null = none was measured. The same object for up to a second. */
+  overall(model = ''): MeasuredLink | null {
+    const link = this.#models.get(model);
+    if (link === undefined) return null;
     const now = this.#now();
-    if (this.#shown === null || Math.abs(now - this.#shownAt) > SHOWN_MS) {
-      this.#shown = this.#measured(this.#all);
-      this.#shownAt = now;
+    if (link.shown === null || Math.abs(now - link.shownAt) > SHOWN_MS) {
+      link.shown = this.#measured(link);
+      link.shownAt = now;
     }
-    return this.#shown;
+    return link.shown;
   }
 
   #measured(link: Link): MeasuredLink {
@@ -138,13 +149,27 @@ export class LinkTimes {
   #observe(key: string, copy: ReportedCopy, isWorker: boolean): boolean {
     const link = this.#links.get(key) ?? newLink(copy.target, isWorker);
     if (!this.#learn(link, copy)) return false;
-    this.#links.delete(key);
-    this.#links.set(key, link);
-    for (const oldest of this.#links.keys()) {
-      if (this.#links.size <= MAX_LINKS) break;
-      this.#links.delete(oldest);
-    }
+    keepLatest(this.#links, key, link, MAX_LINKS);
     return true;
+  }
+
+  #observeModel(copy: ReportedCopy): void {
+    const model = this.#modelOf(copy.target);
+    if (model === null) return;
+    const link = this.#models.get(model) ?? { ...newLink(copy.target, false), shown: null, shownAt: 0 };
+    if (!this.#learn(link, copy)) return;
+    link.shown = null;
+    keepLatest(this.#models, model, link, MAX_MODELS);
+  }
+}
+
+/** Puts a link last, and lets go of the first where there are more than `most`. */
+function keepLatest<T>(links: Map<string, T>, key: string, link: T, most: number): void {
+  links.delete(key);
+  links.set(key, link);
+  for (const oldest of links.keys()) {
+    if (links.size <= most) break;
+    links.delete(oldest);
   }
 }
 
