@@ -144,8 +144,10 @@ describe('event faults', () => {
       await (await post(`${engine.url}/v1/completions`, { prompt, max_tokens: 1 })).text();
     }
     await heard.until(() => heard.sequences.filter((one) => one === prompts - 1).length === 2);
-    const [first = 0] = heard.sequences;
+    // A subscription may take effect between the two messages of a pair, and has then missed the first.
+    const [one = 0, other = 0] = heard.sequences;
+    const first = one === other ? one : other;
     const doubled = Array.from({ length: 2 * (prompts - first) }, (_, at) => first + Math.floor(at / 2));
-    expect(heard.sequences).toEqual(doubled);
+    expect(heard.sequences.slice(one === other ? 0 : 1)).toEqual(doubled);
   });
 });
