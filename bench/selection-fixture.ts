@@ -1,5 +1,10 @@
 // The candidates of Dynamo's published `default_worker_selection` benchmark, as columns.
-import { createCandidateTable, createCostColumns, type SelectionFacts } from '../src/host/index.ts';
+import {
+  createCandidateTable,
+  createCostColumns,
+  type SelectionFacts,
+  shareBehind,
+} from '../src/host/index.ts';
 import type { PlacementTable } from '../src/scheduling/index.ts';
 
 /** Tokens per block. */
@@ -36,6 +41,7 @@ export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as
     hasLowerTierMatches: false,
     hasUnknownLoads: false,
     hasTaintMultipliers: false,
+    mostBookedPromptTokens: 2048 * 16,
     idWords: new Uint32Array(columns.workerIds.buffer),
     activeDecodeBlocks: new Float64Array(workers),
     additionalBlocks: new Float64Array(workers),
@@ -53,6 +59,7 @@ export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as
     table.decodeRequests[i] = i % 17;
     table.inFlightBlocks[i] = i % 13 === 0 ? 64 : 0;
     table.prefillRequests[i] = i % 3;
+    table.prefillBehind[i] = shareBehind(i % 3);
     table.prefillTokens[i] = (i % 3) * 512;
     table.prefillAttention[i] = (i % 3) * 512 * 700;
     table.prefillFrontMs[i] = i % 3 === 0 ? 0 : i % 11;

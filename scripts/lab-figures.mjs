@@ -1,5 +1,5 @@
 // Figures of the policy lab: ratios of replays that differ in the policy alone, capacity, and whether the aims are met. Pure.
-import { CORE, conditionOf, LAB_TRACES, USUAL_NIC } from './lab-grid.mjs';
+import { BOUND, CORE, conditionOf, LAB_TRACES, USUAL_NIC } from './lab-grid.mjs';
 import { geometricMean } from './table-parts.mjs';
 
 /** What is compared, by name. */
@@ -70,6 +70,12 @@ export class LabResults {
   overall(cells, figure, against) {
     const ratios = this.ratios(cells, figure, against);
     return ratios.length === 0 ? null : meanOf(ratios);
+  }
+
+  /** Of sessions, by timing 8b: each default's cell and its figure where nothing is evicted and copies take no time, over its own. */
+  boundOf(trace) {
+    const cells = this.select({ study: 'sessions', trace, timing: '8b', policy: 'default' });
+    return this.ratios(cells, 'resumed', BOUND).map(({ cell, value }) => ({ cell, value: 1 / value }));
   }
 
   /** The highest load up to which a level holds at every step; null = at none, undefined = a step on the way was not run. */
@@ -191,8 +197,10 @@ export function labAims(results) {
     overall(`${trace}: mean E2E / tuned-cost`, cells, 'e2e', 'tuned-cost', 0.9);
   }
   for (const trace of ['agentic', 'subagent']) {
-    const cells = expected(results, { study: 'sessions', trace });
-    overall(`${trace}: mean TTFT of resumed turns / default`, cells, 'resumed', 'default', 0.5);
+    for (const timing of ['8b', '70b']) {
+      const cells = expected(results, { study: 'sessions', trace, timing });
+      overall(`${trace}, ${timing}: mean TTFT of resumed turns / default`, cells, 'resumed', 'default', 0.5);
+    }
   }
   for (const { name, shift, cells } of timingShifts(results)) {
     const value = shift === null ? null : Math.abs(shift);

@@ -18,6 +18,8 @@ export const LAB_TRACES: Readonly<Record<LabTraceName, LabTrace>>;
 export const TUNING_POLICIES: readonly { readonly name: string; readonly yaml: string }[];
 /** Policies that every study compares. */
 export const CORE: readonly string[];
+/** What a cell of sessions is changed by where nothing is evicted and copies take next to no time. */
+export const BOUND: Pick<LabCell, 'policy' | 'ratio' | 'nic'>;
 /** Gbit/s of an engine's link to its peers unless a study says otherwise. */
 export const USUAL_NIC: number;
 

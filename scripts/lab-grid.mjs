@@ -36,6 +36,8 @@ const OTHERS = ['round-robin', 'least-loaded', 'two-tier', 'kvcr'];
 const MISTIMED = ['expected-time-slow', 'expected-time-fast'];
 const REQUESTS = ['conversation', 'synthetic'];
 const SESSIONS = ['agentic', 'subagent'];
+/** Sessions whose memory holds all, with links on which copies take next to no time: what no placement can do better. */
+export const BOUND = { policy: 'expected-time-fetch', ratio: 1 / 8, nic: 1_000_000 };
 /** 12.5 GB/s: what engines have unless told otherwise. */
 export const USUAL_NIC = 100;
 const FIELDS = [
@@ -59,14 +61,16 @@ const busyLoads = ({ loads }) => loads.slice(1, 3);
 /** The defaults, one parameter at a time otherwise, and the parts of the formula left out alone and together. */
 const EXPECTED_SETTINGS = [
   {},
-  ...product({ prefill_weight: [1, 2, 8] }),
+  ...product({ prefill_weight: [2, 4, 6, 12] }),
   ...product({ interference_weight: [0, 0.015, 0.06] }),
   ...product({ waiting_weight: [0, 1, 2, 4] }),
   ...product({ late_weight: [0, 1, 2] }),
   ...product({ ttft_target_ms: [1000, 2000, 4000] }),
+  ...product({ late_limit_ms: [3000, 9000, 1_000_000] }),
   ...product({ decode_weight: [0, 0.1, 0.3] }),
   { waiting_weight: 0, late_weight: 0 },
-  { waiting_weight: 0, late_weight: 0, decode_weight: 0.1 },
+  { prefill_weight: 4, late_limit_ms: 1_000_000 },
+  { prefill_weight: 4, waiting_weight: 0, late_weight: 0, decode_weight: 0.1 },
   { waiting_weight: 0, late_weight: 0, interference_weight: 0, decode_weight: 0 },
 ];
 const TUNED_SETTINGS = product({ prefill_load_scale: [4, 8, 16], overlap_score_credit: [1, 2, 4, 8] });
@@ -142,12 +146,24 @@ export function labStudies({ full, seeds }) {
     {
       ...PLAIN,
       study: 'sessions',
+      timings: ['8b', '70b'],
       traces: SESSIONS,
       workers: [4, 8],
       ratios: [1, 2],
       loads,
       seeds: some,
       policies: full ? [...CORE, ...OTHERS] : CORE,
+    },
+    {
+      ...PLAIN,
+      study: 'bound',
+      traces: SESSIONS,
+      workers: [4, 8],
+      ratios: [BOUND.ratio],
+      loads,
+      seeds: some,
+      nics: [BOUND.nic],
+      policies: [BOUND.policy],
     },
     {
       ...PLAIN,

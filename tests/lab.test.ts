@@ -76,7 +76,10 @@ describe('the grid', () => {
     const has = new Set(ALL.map((cell) => `${cell.policy} ${conditionOf(cell)}`));
     for (const cell of ALL) {
       if (CORE.includes(cell.policy)) expect(has).toContain(`default ${conditionOf(cell)}`);
-      if (/^expected-time-/.test(cell.policy)) {
+      if (cell.study === 'bound') {
+        for (const ratio of [1, 2])
+          expect(has).toContain(`default ${conditionOf({ ...cell, ratio, nic: USUAL_NIC })}`);
+      } else if (/^expected-time-/.test(cell.policy)) {
         expect(has).toContain(`expected-time ${conditionOf({ ...cell, nic: USUAL_NIC })}`);
       }
     }
@@ -349,7 +352,7 @@ describe('npm run lab', () => {
     expect(cached()).toBe(4);
     const page = readFileSync(join(folder, 'findings.md'), 'utf8');
     expect(page).toMatch(/\| conversation \| 8b \| agentic \| 1 \| 0\.\d{3} \| \d/);
-    expect(page).toMatch(/\| subagent \| agentic \| 1 \| \d/);
+    expect(page).toMatch(/\| subagent \| 8b \| agentic \| 1 \| \d/);
     const lines = readFileSync(join(folder, 'cells.jsonl'), 'utf8').trim().split('\n');
     writeFileSync(join(folder, 'cells.jsonl'), `${lines.slice(1).join('\n')}\n${lines[0]?.slice(0, 40)}`);
     const second = lab('--only', PART);

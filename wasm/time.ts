@@ -12,18 +12,58 @@ const PREFILL_ATTENTION: usize = 14;
 const PREFILL_FRONT_MS: usize = 15;
 const DECODE_REQUESTS: usize = 16;
 const BOOKED_PROMPT_TOKENS: usize = 17;
+const PREFILL_BEHIND: usize = 18;
 
-/** Rows per turn of the loop. */
-const TURN: i32 = 8;
-
-/** Blocks on the device tier only, no taints. `device` is the byte offset of the column that counts, `least` the lowest cost before. */
-export function deviceTimes(columns: usize, stride: usize, device: usize, count: i32, terms: usize, least: f64): i32 {
-  return times(false, columns, stride, device, count, terms, least);
+/** The pairs of rows of a turn, as large as what lies before each: in a function only of a type is that a constant. */
+class First {}
+class Second extends First {
+  x: f64;
+  y: f64;
+}
+class Third extends Second {
+  z: f64;
+  w: f64;
+}
+class Fourth extends Third {
+  u: f64;
+  v: f64;
 }
 
-/** The same with blocks on the host tier, and taints. */
-export function hostTimes(columns: usize, stride: usize, device: usize, count: i32, terms: usize, least: f64): i32 {
-  return times(true, columns, stride, device, count, terms, least);
+/** Rows per turn of a loop. */
+const TURN: i32 = 8;
+/** Turns of the first loop before the second catches up: what one writes the other reads while it is near. */
+const CHUNK: i32 = 16;
+
+/**
+ * Blocks on the device tier only, no taints. `device` is the byte offset of the column that counts, `least` the lowest cost before,
+ * `scratch` room for as many numbers as there are rows.
+ *
+ * All that is the same for every row does not fit into the registers; with one loop half of the time goes into fetching it again and
+ * again. Hence two: until the first token, and what that and decoding cost.
+ */
+export function deviceTimes(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  terms: usize,
+  least: f64,
+  scratch: usize,
+): i32 {
+  return deviceRows(true, columns, stride, device, count, terms, least, scratch);
+}
+
+/** The same where the pool of no row is more than full. */
+export function roomyDeviceTimes(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  terms: usize,
+  least: f64,
+  scratch: usize,
+): i32 {
+  return deviceRows(false, columns, stride, device, count, terms, least, scratch);
 }
 
 /**
@@ -31,7 +71,16 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
  * before it, + 1 when all costs are finite and their sum does not overflow.
  */
 @inline
-function times(more: bool, columns: usize, stride: usize, device: usize, count: i32, terms: usize, least: f64): i32 {
+function deviceRows(
+  fills: bool,
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  terms: usize,
+  least: f64,
+  scratch: usize,
+): i32 {
   const full = v128.load64_splat(terms);
   const floor = v128.load64_splat(terms, 8);
   const block = v128.load64_splat(terms, 16);
@@ -40,14 +89,22 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   const attention = v128.load64_splat(terms, 40);
   const prefill = v128.load64_splat(terms, 48);
   const decodes = v128.load64_splat(terms, 56);
-  const waits = v128.load64_splat(terms, 104);
-  const late = v128.load64_splat(terms, 112);
-  const target = v128.load64_splat(terms, 120);
   const room = v128.load64_splat(terms, 64);
   const idle = v128.load64_splat(terms, 72);
   const slope = v128.load64_splat(terms, 80);
   const bend = v128.load64_splat(terms, 88);
-  const read = v128.load64_splat(terms, 96);
+  const waits = v128.load64_splat(terms, 104);
+  const late = v128.load64_splat(terms, 112);
+  const early = v128.load64_splat(terms, 120);
+  const latest = v128.load64_splat(terms, 128);
+  const inFlight = stride * IN_FLIGHT_BLOCKS;
+  const tokens = stride * PREFILL_TOKENS;
+  const squares = stride * PREFILL_ATTENTION;
+  const front = stride * PREFILL_FRONT_MS;
+  const behind = stride * PREFILL_BEHIND;
+  const requests = stride * PREFILL_REQUESTS;
+  const decoding = stride * DECODE_REQUESTS;
+  const booked = stride * BOOKED_PROMPT_TOKENS;
   const costs = stride * COSTS;
   let leasts = f64x2.splat(least);
   let leastRow = -1;
@@ -55,46 +112,59 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   let sums = f64x2.splat(0);
   let at = columns;
   let row = 0;
-  for (; row + TURN <= count; row += TURN) {
-    const a = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
-    v128.store(at + costs, a);
-    const b = pair(more, at + 16, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
-    v128.store(at + costs, b, 16);
-    const c = pair(more, at + 32, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
-    v128.store(at + costs, c, 32);
-    const d = pair(more, at + 48, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
-    v128.store(at + costs, d, 48);
-    sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
-    // As in wasm/scan.ts: only a turn with something as low as what was seen, or no number, is gone through row by row.
-    const above = v128.and(
-      v128.and(f64x2.gt(a, leasts), f64x2.gt(b, leasts)),
-      v128.and(f64x2.gt(c, leasts), f64x2.gt(d, leasts)),
-    );
-    if (i64x2.bitmask(above) == 3) {
-      at += 8 * TURN;
-      continue;
+  while (row + TURN <= count) {
+    const turns = min<i32>(CHUNK, (count - row) / TURN);
+    let to = at;
+    for (let turn = 0; turn < turns; turn++) {
+      const into = scratch + ((turn as usize) << 6);
+      const inFlightAt = to + inFlight;
+      const deviceAt = to + device;
+      const tokensAt = to + tokens;
+      const squaresAt = to + squares;
+      const frontAt = to + front;
+      const behindAt = to + behind;
+      const requestsAt = to + requests;
+      const decodingAt = to + decoding;
+      const costsAt = to + costs;
+      beforeFirstToken<First>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+      beforeFirstToken<Second>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+      beforeFirstToken<Third>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+      beforeFirstToken<Fourth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+      to += 8 * TURN;
     }
-    const equal = v128.and(
-      v128.and(f64x2.ge(a, leasts), f64x2.ge(b, leasts)),
-      v128.and(f64x2.ge(c, leasts), f64x2.ge(d, leasts)),
-    );
-    if (i64x2.bitmask(equal) == 3) tied = 2;
-    else {
-      for (let next = 0; next < TURN; next++) {
-        const cost = load<f64>(at + costs + ((next as usize) << 3));
-        if (cost < least) {
-          least = cost;
-          leastRow = row + next;
-        } else if (cost == least) tied = 2;
+    for (let turn = 0; turn < turns; turn++) {
+      const from = scratch + ((turn as usize) << 6);
+      const bookedAt = at + booked;
+      const costsAt = at + costs;
+      const a = allOfIt<First>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
+      const b = allOfIt<Second>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
+      const c = allOfIt<Third>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
+      const d = allOfIt<Fourth>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
+      sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
+      // As in wasm/scan.ts: only a turn with something as low as what was seen is gone through row by row. A lesser of two numbers is the
+      // other where one is none, so no row that may count is passed over.
+      const lowest = f64x2.pmin(f64x2.pmin(a, b), f64x2.pmin(c, d));
+      if (i64x2.bitmask(f64x2.gt(lowest, leasts)) != 3) {
+        if (i64x2.bitmask(f64x2.ge(lowest, leasts)) == 3) tied = 2;
+        else {
+          for (let next = 0; next < TURN; next++) {
+            const cost = load<f64>(at + costs + ((next as usize) << 3));
+            if (cost < least) {
+              least = cost;
+              leastRow = row + next;
+            } else if (cost == least) tied = 2;
+          }
+          leasts = f64x2.splat(least);
+        }
       }
-      leasts = f64x2.splat(least);
+      at += 8 * TURN;
+      row += TURN;
     }
-    at += 8 * TURN;
   }
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
-    const last = pair(more, at, stride, device, full, floor, block, pairs, token, attention, prefill, decodes, waits, late, target, room, idle, slope, bend, read);
-    v128.store(at + costs, last);
+    beforeFirstToken<First>(scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + requests, at + decoding, at + costs, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+    allOfIt<First>(fills, scratch, at + booked, at + costs, late, early, idle, latest, room, slope, bend);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
       sum += cost;
@@ -108,13 +178,22 @@ function times(more: bool, columns: usize, stride: usize, device: usize, count: 
   return (leastRow << 2) | tied | (sum - sum == 0 ? 1 : 0);
 }
 
-/** The costs of the rows at `at` and behind it. `pmax(a, b)` is `a < b ? b : a` and `pmin(a, b)` `b < a ? b : a`. */
+/**
+ * Of two rows: the wait and the weighed computing, to the costs, and the time to the first token, to `into`. `pmax(a, b)` is
+ * `a < b ? b : a` and `pmin(a, b)` `b < a ? b : a`.
+ */
 @inline
-function pair(
-  more: bool,
-  at: usize,
-  stride: usize,
+function beforeFirstToken<Pair>(
+  into: usize,
+  inFlight: usize,
   device: usize,
+  tokens: usize,
+  squares: usize,
+  front: usize,
+  behind: usize,
+  requests: usize,
+  decoding: usize,
+  costs: usize,
   full: v128,
   floor: v128,
   block: v128,
@@ -124,51 +203,130 @@ function pair(
   prefill: v128,
   decodes: v128,
   waits: v128,
-  late: v128,
-  target: v128,
-  room: v128,
-  idle: v128,
-  slope: v128,
-  bend: v128,
-  read: v128,
-): v128 {
-  const zero = f64x2.splat(0);
-  const onDevice = v128.load(at + device);
-  const held = f64x2.pmax(v128.load(at + stride * IN_FLIGHT_BLOCKS), onDevice);
+): void {
+  const held = f64x2.pmax(v128.load(inFlight, offsetof<Pair>()), v128.load(device, offsetof<Pair>()));
+  const own = computing(held, full, floor, block, pairs);
   const sum = f64x2.add(
-    f64x2.mul(token, v128.load(at + stride * PREFILL_TOKENS)),
-    f64x2.mul(attention, v128.load(at + stride * PREFILL_ATTENTION)),
+    f64x2.mul(token, v128.load(tokens, offsetof<Pair>())),
+    f64x2.mul(attention, v128.load(squares, offsetof<Pair>())),
   );
-  const waiting = v128.load(at + stride * PREFILL_REQUESTS);
-  const mean = f64x2.div(sum, waiting);
-  const done = f64x2.pmin(v128.load(at + stride * PREFILL_FRONT_MS), mean);
-  const queue = f64x2.pmax(f64x2.sub(sum, done), zero);
+  const wait = f64x2.pmax(
+    f64x2.sub(sum, v128.load(front, offsetof<Pair>())),
+    f64x2.mul(sum, v128.load(behind, offsetof<Pair>())),
+  );
+  v128.store(into, f64x2.add(wait, own), offsetof<Pair>());
   const weight = f64x2.add(
-    f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
-    f64x2.mul(waits, waiting),
+    f64x2.add(prefill, f64x2.mul(decodes, v128.load(decoding, offsetof<Pair>()))),
+    f64x2.mul(waits, v128.load(requests, offsetof<Pair>())),
   );
-  let time = weighed(queue, computing(held, full, floor, block, pairs), weight, late, target);
-  if (more) {
-    const reached = f64x2.pmax(held, f64x2.add(onDevice, v128.load(at + stride * HOST_BLOCKS)));
-    const fetched = f64x2.pmax(f64x2.mul(f64x2.sub(reached, held), read), queue);
-    const other = weighed(fetched, computing(reached, full, floor, block, pairs), weight, late, target);
-    time = f64x2.pmin(time, other);
-  }
-  const booked = f64x2.pmin(v128.load(at + stride * BOOKED_PROMPT_TOKENS), room);
-  const decode = f64x2.add(idle, f64x2.mul(booked, f64x2.sub(slope, f64x2.mul(bend, booked))));
-  const cost = f64x2.add(time, decode);
-  return more ? f64x2.mul(cost, v128.load(at + stride * PREFERRED_TAINT_MULTIPLIER)) : cost;
+  v128.store(costs, f64x2.add(wait, f64x2.mul(weight, own)), offsetof<Pair>());
 }
 
-/** A wait and the computing behind it, weighed, and what of both is late. */
+/** Of the same rows: what of the time at `from` is late, and decoding, added to the costs. */
 @inline
-function weighed(wait: v128, computing: v128, weight: v128, late: v128, target: v128): v128 {
-  const over = f64x2.pmax(f64x2.sub(f64x2.add(wait, computing), target), f64x2.splat(0));
-  return f64x2.add(f64x2.add(wait, f64x2.mul(weight, computing)), f64x2.mul(late, over));
+function allOfIt<Pair>(
+  fills: bool,
+  from: usize,
+  booked: usize,
+  costs: usize,
+  late: v128,
+  early: v128,
+  idle: v128,
+  latest: v128,
+  room: v128,
+  slope: v128,
+  bend: v128,
+): v128 {
+  const time = f64x2.add(v128.load(costs, offsetof<Pair>()), lateness(v128.load(from, offsetof<Pair>()), late, early, idle, latest));
+  let prompts = v128.load(booked, offsetof<Pair>());
+  if (fills) prompts = f64x2.pmin(prompts, room);
+  const cost = f64x2.add(time, f64x2.mul(prompts, f64x2.sub(slope, f64x2.mul(bend, prompts))));
+  v128.store(costs, cost, offsetof<Pair>());
+  return cost;
+}
+
+/** What a time to the first token costs for being late, and what decoding on an idle worker does. */
+@inline
+function lateness(first: v128, late: v128, early: v128, idle: v128, latest: v128): v128 {
+  return f64x2.pmin(f64x2.pmax(f64x2.sub(f64x2.mul(late, first), early), idle), latest);
 }
 
 /** Ms to compute the prompt after so many blocks of it. */
 @inline
 function computing(blocks: v128, full: v128, floor: v128, block: v128, pairs: v128): v128 {
   return f64x2.pmax(f64x2.sub(full, f64x2.mul(blocks, f64x2.add(block, f64x2.mul(pairs, blocks)))), floor);
+}
+
+/** The same with blocks on the host tier, and taints, in one loop: what it does for a row outweighs what it fetches. */
+export function hostTimes(columns: usize, stride: usize, device: usize, count: i32, terms: usize, least: f64): i32 {
+  const full = v128.load64_splat(terms);
+  const floor = v128.load64_splat(terms, 8);
+  const block = v128.load64_splat(terms, 16);
+  const pairs = v128.load64_splat(terms, 24);
+  const token = v128.load64_splat(terms, 32);
+  const attention = v128.load64_splat(terms, 40);
+  const prefill = v128.load64_splat(terms, 48);
+  const decodes = v128.load64_splat(terms, 56);
+  const room = v128.load64_splat(terms, 64);
+  const idle = v128.load64_splat(terms, 72);
+  const slope = v128.load64_splat(terms, 80);
+  const bend = v128.load64_splat(terms, 88);
+  const read = v128.load64_splat(terms, 96);
+  const waits = v128.load64_splat(terms, 104);
+  const late = v128.load64_splat(terms, 112);
+  const early = v128.load64_splat(terms, 120);
+  const latest = v128.load64_splat(terms, 128);
+  let leasts = f64x2.splat(least);
+  let leastRow = -1;
+  let tied = 0;
+  let sum: f64 = 0;
+  let at = columns;
+  for (let row = 0; row < count; row += 2) {
+    const onDevice = v128.load(at + device);
+    const held = f64x2.pmax(v128.load(at + stride * IN_FLIGHT_BLOCKS), onDevice);
+    const own = computing(held, full, floor, block, pairs);
+    const waiting = f64x2.add(
+      f64x2.mul(token, v128.load(at + stride * PREFILL_TOKENS)),
+      f64x2.mul(attention, v128.load(at + stride * PREFILL_ATTENTION)),
+    );
+    const wait = f64x2.pmax(
+      f64x2.sub(waiting, v128.load(at + stride * PREFILL_FRONT_MS)),
+      f64x2.mul(waiting, v128.load(at + stride * PREFILL_BEHIND)),
+    );
+    const weight = f64x2.add(
+      f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
+      f64x2.mul(waits, v128.load(at + stride * PREFILL_REQUESTS)),
+    );
+    const alone = f64x2.add(
+      f64x2.add(wait, f64x2.mul(weight, own)),
+      lateness(f64x2.add(wait, own), late, early, idle, latest),
+    );
+    const reached = f64x2.pmax(held, f64x2.add(onDevice, v128.load(at + stride * HOST_BLOCKS)));
+    const rest = computing(reached, full, floor, block, pairs);
+    const fetched = f64x2.pmax(f64x2.mul(f64x2.sub(reached, held), read), wait);
+    const other = f64x2.add(
+      f64x2.add(fetched, f64x2.mul(weight, rest)),
+      lateness(f64x2.add(fetched, rest), late, early, idle, latest),
+    );
+    const prompts = f64x2.pmin(v128.load(at + stride * BOOKED_PROMPT_TOKENS), room);
+    const cost = f64x2.mul(
+      f64x2.add(f64x2.pmin(alone, other), f64x2.mul(prompts, f64x2.sub(slope, f64x2.mul(bend, prompts)))),
+      v128.load(at + stride * PREFERRED_TAINT_MULTIPLIER),
+    );
+    v128.store(at + stride * COSTS, cost);
+    sum += f64x2.extract_lane(cost, 0);
+    if (row + 1 < count) sum += f64x2.extract_lane(cost, 1);
+    if (i64x2.bitmask(f64x2.gt(cost, leasts)) != 3) {
+      for (let next = row; next < row + 2 && next < count; next++) {
+        const one = load<f64>(at + stride * COSTS + (((next - row) as usize) << 3));
+        if (one < least) {
+          least = one;
+          leastRow = next;
+        } else if (one == least) tied = 2;
+      }
+      leasts = f64x2.splat(least);
+    }
+    at += 16;
+  }
+  return (leastRow << 2) | tied | (sum - sum == 0 ? 1 : 0);
 }

@@ -17,6 +17,7 @@ export function createCandidateTable(capacity: number): CandidateTable {
     preferredTaintMultiplier: new Float64Array(capacity).fill(1),
     occupancy: new Float64Array(capacity),
     onCpu: new Float64Array(capacity),
+    mostBookedPromptTokens: Number.POSITIVE_INFINITY,
     timingKind: new Float64Array(capacity),
     averageOutputTokens: null,
     timings: [],
@@ -31,11 +32,13 @@ export function createCandidateTable(capacity: number): CandidateTable {
 export type PhaseTable = Pick<
   CandidateTable,
   | 'prefillRequests'
+  | 'prefillBehind'
   | 'prefillTokens'
   | 'prefillAttention'
   | 'prefillFrontMs'
   | 'decodeRequests'
   | 'bookedPromptTokens'
+  | 'mostBookedPromptTokens'
 >;
 
 /** Gives a table room for `rows`; contents are lost when it grows. Returns whether its arrays were replaced. */

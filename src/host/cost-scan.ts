@@ -4,7 +4,7 @@ import type { CostFacts, CostWeights } from './linear-cost.ts';
 import { FRACTIONS } from './powers.ts';
 import type { LowestRow, RowChoice } from './row-choice.ts';
 import { loadScanKernel, type ScanInstance, type ScanKernel } from './scan-kernel.ts';
-import { TIME_TERMS } from './time-terms.ts';
+import { ROOM, TIME_TERMS } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
 
 /** From so many candidates on the scan is used; with fewer the plain loop is about as fast, see `bench/selection.ts`. */
@@ -30,6 +30,7 @@ const COLUMNS = [
   'prefillFrontMs',
   'decodeRequests',
   'bookedPromptTokens',
+  'prefillBehind',
 ] as const;
 const COSTS = COLUMNS.indexOf('costs');
 const EFFECTIVE_OVERLAP = COLUMNS.indexOf('effectiveOverlapBlocks');
@@ -39,7 +40,7 @@ const MASSES = WEIGHTS + 1;
 
 /** The first bytes hold the sum of weights, then come terms of the cost in time, then powers, then the columns. */
 const TERMS = 64;
-const TABLE = TERMS + 8 * TIME_TERMS;
+const TABLE = TERMS + 16 * Math.ceil(TIME_TERMS / 2);
 const BASE = TABLE + FRACTIONS.byteLength;
 /** Rows that the kernel may read and write behind the last. */
 const SPARE_ROWS = 8;
@@ -91,6 +92,7 @@ function columnsBy(
     prefillFrontMs: column('prefillFrontMs'),
     decodeRequests: column('decodeRequests'),
     bookedPromptTokens: column('bookedPromptTokens'),
+    prefillBehind: column('prefillBehind'),
     scan,
   };
 }
@@ -140,9 +142,14 @@ export class CostScan {
     const device = stride * (table.hasTierMatches ? DEVICE : EFFECTIVE_OVERLAP);
     const least = lowest.row < 0 ? Number.POSITIVE_INFINITY : table.costs[lowest.row]!;
     const columns = BASE + 8 * from;
-    const code = more
-      ? kernel.hostTimes(columns, stride, device, end - from, TERMS, least)
-      : kernel.deviceTimes(columns, stride, device, end - from, TERMS, least);
+    const count = end - from;
+    let code: number;
+    if (more) code = kernel.hostTimes(columns, stride, device, count, TERMS, least);
+    else {
+      const evaluate =
+        table.mostBookedPromptTokens > this.timeTerms[ROOM]! ? kernel.deviceTimes : kernel.roomyDeviceTimes;
+      code = evaluate(columns, stride, device, count, TERMS, least, BASE + stride * WEIGHTS);
+    }
     if (code >= 0) lowest.row = from + (code >> 2);
     if ((code & 2) !== 0) lowest.tied = true;
     return (code & 1) !== 0;

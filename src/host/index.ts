@@ -47,6 +47,7 @@ export {
   type SoloPolicy,
 } from './solo-runtime.ts';
 export { switchedOffInputs } from './startup-notes.ts';
+export { shareBehind } from './time-terms.ts';
 export type {
   CandidateTable,
   CommitFailure,

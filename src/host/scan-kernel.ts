@@ -14,13 +14,14 @@ type Evaluated<More extends unknown[]> = (
   ...more: More
 ) => number;
 
-type EvaluatedTimes = (
+type EvaluatedTimes<More extends unknown[]> = (
   columns: number,
   stride: number,
   device: number,
   count: number,
   terms: number,
   least: number,
+  ...more: More
 ) => number;
 
 /** Exports of wasm/scan.ts; positions are byte offsets into its memory. */
@@ -39,8 +40,9 @@ export interface ScanKernel {
       requestBlocks: number,
     ]
   >;
-  readonly deviceTimes: EvaluatedTimes;
-  readonly hostTimes: EvaluatedTimes;
+  readonly deviceTimes: EvaluatedTimes<[scratch: number]>;
+  readonly roomyDeviceTimes: EvaluatedTimes<[scratch: number]>;
+  readonly hostTimes: EvaluatedTimes<[]>;
   softmax(
     costs: number,
     weights: number,

@@ -8,11 +8,10 @@ import {
   DECODES,
   FLOOR,
   FULL,
-  LATE,
+  lateness,
   PAIRS,
   PREFILL,
   READ,
-  TARGET,
   type TimeFacts,
   TOKEN,
   WAITS,
@@ -60,13 +59,13 @@ export function creditCopies(
     if (!(copyMs < computingMs(terms, own) - rest)) continue;
     const weight = prefill + decodes * decodeRequests[row]! + waits * prefillRequests[row]!;
     const full = computingMs(terms, held);
-    let alone = weight * full + lateMs(terms, full);
+    let alone = weight * full + lateness(terms, full);
     if (own > held) {
       const readMs = (own - held) * read;
       const behind = computingMs(terms, own);
-      alone = Math.min(alone, readMs + weight * behind + lateMs(terms, readMs + behind));
+      alone = Math.min(alone, readMs + weight * behind + lateness(terms, readMs + behind));
     }
-    const spared = alone - (copying * copyMs + weight * rest + lateMs(terms, copyMs + rest));
+    const spared = alone - (copying * copyMs + weight * rest + lateness(terms, copyMs + rest));
     if (!(spared > 0)) continue;
     const cost = costs[row]! - (taints ? preferredTaintMultiplier[row]! * spared : spared);
     costs[row] = cost;
@@ -80,11 +79,6 @@ export function creditCopies(
 /** Ms to compute the prompt after so many blocks of it. */
 function computingMs(terms: Float64Array, blocks: number): number {
   return Math.max(terms[FLOOR]!, terms[FULL]! - blocks * (terms[BLOCK]! + terms[PAIRS]! * blocks));
-}
-
-/** What a time to the first token costs on top for being late. */
-function lateMs(terms: Float64Array, ttftMs: number): number {
-  return terms[LATE]! * Math.max(0, ttftMs - terms[TARGET]!);
 }
 
 /** Whether something is left of the prompts before this one; false also where the last of them is overdue. */

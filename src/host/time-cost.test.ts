@@ -23,6 +23,7 @@ import { createCandidateTable } from './candidate-table.ts';
 import { createCostColumns, SCAN_FROM } from './cost-scan.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
 import { evaluateTimeCost } from './time-cost.ts';
+import { shareBehind } from './time-terms.ts';
 import type { CandidateTable, SelectionFacts } from './types.ts';
 
 /** The formula of the README, plainly. */
@@ -69,7 +70,8 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
             const weighed = (wait: number, computing: number) =>
               wait +
               weight * computing +
-              weights.late_weight * Math.max(0, wait + computing - weights.ttft_target_ms);
+              weights.late_weight *
+                Math.min(weights.late_limit_ms, Math.max(0, wait + computing - weights.ttft_target_ms));
             let time = weighed(queue, prefill(held));
             const onHost = device + cache.hostBlocks - held;
             if (onHost > 0) {
@@ -152,6 +154,7 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     waiting_weight: time(8),
     late_weight: time(8),
     ttft_target_ms: time(5000),
+    late_limit_ms: time(9000),
     decode_weight: time(1),
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),
@@ -170,7 +173,11 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
   { requiredKeys: [] },
 );
 const scene = fc.record({
-  rows: fc.integer({ min: 1, max: 90 }),
+  /** Seldom so many that the scan goes over them in parts. */
+  rows: fc.oneof(
+    { weight: 9, arbitrary: fc.integer({ min: 1, max: 90 }) },
+    fc.integer({ min: 120, max: 300 }),
+  ),
   seed: fc.nat(),
   /** Few distinct numbers make ties, on the way to the lowest cost and at it. */
   values: fc.constantFrom(1, 2, 5, 1000),
@@ -184,6 +191,9 @@ const scene = fc.record({
   copies: fc.boolean(),
   /** Nobody waits and little is found: where copies count. */
   quiet: fc.boolean(),
+  /** Most prompt tokens that are booked on a row, and whether the table says so. */
+  booked: fc.constantFrom(900, 90_000, 2_000_000),
+  roomy: fc.boolean(),
   link: fc.option(fc.constantFrom({ latencyMs: 2, blockMs: 0.5, confidence: 0.8 }), { nil: null }),
   answers: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
   foreseen: fc.option(fc.integer({ min: 1, max: 3000 }), { nil: null }),
@@ -204,6 +214,7 @@ function filled(given: Scene) {
     one.copyLink = given.link;
     one.averageOutputTokens = given.answers;
     one.timings = given.kinds;
+    if (given.roomy) one.mostBookedPromptTokens = given.booked;
   }
   const rng = seededRng(given.seed);
   for (let row = 0; row < table.count; row += 1) {
@@ -215,11 +226,12 @@ function filled(given: Scene) {
     table.effectiveOverlapBlocks[row] = table.deviceBlocks[row]! + 0.75 * table.hostBlocks[row]!;
     table.inFlightBlocks[row] = given.quiet && row % 4 > 1 ? 0 : number(500);
     table.prefillRequests[row] = waiting;
+    table.prefillBehind[row] = shareBehind(waiting);
     table.prefillTokens[row] = waiting * number(9000);
     table.prefillAttention[row] = waiting * number(40_000_000);
     table.prefillFrontMs[row] = number(2000);
     table.decodeRequests[row] = number(200);
-    table.bookedPromptTokens[row] = number(2_000_000);
+    table.bookedPromptTokens[row] = number(given.booked);
     table.preferredTaintMultiplier[row] = table.hasTaintMultipliers ? 0.4 + rng.next() : 1;
     const own =
       (given.tiers ? table.deviceBlocks : table.effectiveOverlapBlocks)[row]! + table.hostBlocks[row]!;
@@ -406,6 +418,8 @@ const still: Scene = {
   taints: false,
   copies: false,
   quiet: false,
+  booked: 2_000_000,
+  roomy: true,
   link: null,
   answers: null,
   foreseen: null,

@@ -6,16 +6,18 @@ import {
   BEND,
   BLOCK,
   DECODES,
+  EARLY,
   FLOOR,
   FULL,
   IDLE,
   LATE,
+  LATEST,
   PAIRS,
   PREFILL,
   READ,
   ROOM,
   SLOPE,
-  TARGET,
+  shareBehind,
   TOKEN,
   WAITS,
 } from './time-terms.ts';
@@ -49,7 +51,8 @@ export function timeRows(
   const decodes = terms[DECODES]!;
   const waits = terms[WAITS]!;
   const late = terms[LATE]!;
-  const target = terms[TARGET]!;
+  const early = terms[EARLY]!;
+  const latest = terms[LATEST]!;
   const room = terms[ROOM]!;
   const idle = terms[IDLE]!;
   const slope = terms[SLOPE]!;
@@ -63,33 +66,32 @@ export function timeRows(
     let held = inFlightBlocks[row]!;
     if (held < onDevice) held = onDevice;
     const sum = token * prefillTokens[row]! + attention * prefillAttention[row]!;
-    // At most the mean of what waits is done of it. Where nobody waits the mean is no number, and nothing is left of the time at the front.
     const waiting = prefillRequests[row]!;
-    const mean = sum / waiting;
-    let done = prefillFrontMs[row]!;
-    if (mean < done) done = mean;
-    let queue = sum - done;
-    if (queue < 0) queue = 0;
+    const behind = sum * shareBehind(waiting);
+    let queue = sum - prefillFrontMs[row]!;
+    if (queue < behind) queue = behind;
     const weight = prefill + decodes * decodeRequests[row]! + waits * waiting;
     let computing = full - held * (block + pairs * held);
     if (computing < floor) computing = floor;
-    let over = queue + computing - target;
-    if (over < 0) over = 0;
-    let time = queue + weight * computing + late * over;
+    let lateness = late * (queue + computing) - early;
+    if (lateness < idle) lateness = idle;
+    if (latest < lateness) lateness = latest;
+    let time = queue + weight * computing + lateness;
     const reached = onDevice + hostBlocks[row]!;
     if (reached > held) {
       let rest = full - reached * (block + pairs * reached);
       if (rest < floor) rest = floor;
       let fetched = (reached - held) * read;
       if (fetched < queue) fetched = queue;
-      over = fetched + rest - target;
-      if (over < 0) over = 0;
-      const other = fetched + weight * rest + late * over;
+      lateness = late * (fetched + rest) - early;
+      if (lateness < idle) lateness = idle;
+      if (latest < lateness) lateness = latest;
+      const other = fetched + weight * rest + lateness;
       if (other < time) time = other;
     }
     let booked = bookedPromptTokens[row]!;
     if (room < booked) booked = room;
-    let cost = time + (idle + booked * (slope - bend * booked));
+    let cost = time + booked * (slope - bend * booked);
     if (taints) cost *= preferredTaintMultiplier[row]!;
     total += cost;
     costs[row] = cost;

@@ -4,7 +4,7 @@ import { DECODE_BEND, type TimeCost, type WorkerTiming } from '../plugin/index.t
 import type { SelectionFacts } from './types.ts';
 
 /** How many there are. */
-export const TIME_TERMS = 16;
+export const TIME_TERMS = 17;
 
 /** Ms to compute the whole prompt. */
 export const FULL = 0;
@@ -30,9 +30,13 @@ export const READ = 12;
 
 /** What a ms of computing costs more per prompt that waits. */
 export const WAITS = 13;
-/** What a ms beyond the TARGET costs on top. */
+/**
+ * What a ms to the first token costs on top for being late, and bounds: LATE × ms − EARLY, at least IDLE, which stands for nothing late,
+ * and at most LATEST. So the output tokens on an idle worker need no sum of their own.
+ */
 export const LATE = 14;
-export const TARGET = 15;
+export const EARLY = 15;
+export const LATEST = 16;
 
 /** Twice the polynomials of the Dynamo mocker for an 8B model, ms: for hosts that have learnt nothing. */
 const START = {
@@ -41,6 +45,16 @@ const START = {
   decodeMs: 2 * 5.74,
   decodeFillMs: 2 * 54.01,
 } as const;
+
+/** The least part of what waits that is behind the prompt at the front, of which at most the mean is done: of so many prompts. */
+export function shareBehind(prompts: number): number {
+  return prompts > 0 ? 1 - 1 / prompts : 0;
+}
+
+/** What a time to the first token costs for being late, and IDLE. */
+export function lateness(terms: Float64Array, ttftMs: number): number {
+  return Math.min(Math.max(terms[LATE]! * ttftMs - terms[EARLY]!, terms[IDLE]!), terms[LATEST]!);
+}
 
 /** Facts of the request that the formula reads. */
 export type TimeFacts = Pick<SelectionFacts, 'promptTokens' | 'blockSize' | 'expectedOutputTokens'>;
@@ -75,8 +89,6 @@ export function writeTimeTerms(
   terms[PREFILL] = weights.prefill_weight;
   terms[DECODES] = weights.interference_weight;
   terms[WAITS] = weights.waiting_weight;
-  terms[LATE] = weights.late_weight;
-  terms[TARGET] = weights.ttft_target_ms;
   // A prompt beyond the pool fills it alone.
   const own = promptTokens < reference ? promptTokens : reference;
   const outputs =
@@ -84,7 +96,12 @@ export function writeTimeTerms(
   const perTokenMs = (outputs * fillMs) / reference;
   const bendMs = (DECODE_BEND * perTokenMs) / reference;
   terms[ROOM] = reference - own;
-  terms[IDLE] = outputs * decodeMs + own * (perTokenMs - bendMs * own);
+  const idle = outputs * decodeMs + own * (perTokenMs - bendMs * own);
+  const late = weights.late_weight;
+  terms[IDLE] = idle;
+  terms[LATE] = late;
+  terms[EARLY] = late * weights.ttft_target_ms - idle;
+  terms[LATEST] = late * weights.late_limit_ms + idle;
   terms[SLOPE] = perTokenMs - 2 * bendMs * own;
   terms[BEND] = bendMs;
   // Bits over bits per ms.

@@ -78,6 +78,8 @@ export interface CandidateTable {
   inFlightBlocks: Float64Array;
   /** Bookings without a first token. */
   prefillRequests: Float64Array;
+  /** `shareBehind` of these, for the scan alone. */
+  prefillBehind: Float64Array;
   /** Prompt tokens that these have to compute. */
   prefillTokens: Float64Array;
   /** What attention adds, in tokens squared. */
@@ -88,6 +90,8 @@ export interface CandidateTable {
   decodeRequests: Float64Array;
   /** Prompt tokens of all bookings. */
   bookedPromptTokens: Float64Array;
+  /** No row has more of them. */
+  mostBookedPromptTokens: number;
   /** Mean tokens of answers; null = not known. */
   averageOutputTokens: number | null;
   /** Times of the kinds of workers. */

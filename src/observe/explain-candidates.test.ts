@@ -10,7 +10,7 @@ import { NO_METRICS } from './metrics-port.ts';
 
 const options = {
   timing: { prefill_us_per_token: 100, attention_ns_per_pair: 0, decode_ms: 10, decode_fill_ms: 0 },
-  ...{ interference_weight: 0.5, waiting_weight: 0, decode_weight: 0.1 },
+  ...{ prefill_weight: 4, interference_weight: 0.5, waiting_weight: 0, decode_weight: 0.1 },
   ...{ kv_bytes_per_token: 125_000, host_gbps: 10 },
 };
 const cost = timeCost(options);

@@ -14,7 +14,10 @@ const nobody: TimeInputs = {
 const idle = { device: 0, host: 0, shared: 0, taint: 1, kind: 0, inputs: nobody };
 
 /** Weights that are not the defaults, so that it shows which are used. */
-const weights = { decode_weight: 0.1, waiting_weight: 1, late_weight: 2, ttft_target_ms: 1000 };
+const weights = {
+  prefill_weight: 4,
+  ...{ decode_weight: 0.1, waiting_weight: 1, late_weight: 2, ttft_target_ms: 1000 },
+};
 const timing = { prefill_us_per_token: 100, attention_ns_per_pair: 10, decode_ms: 10, decode_fill_ms: 0 };
 /** Prompts of 1,000 tokens, answers of 100; 16 tokens from the host tier take 1.6 ms. */
 const facts: TimeTermFacts = {
@@ -69,7 +72,10 @@ describe('the recomputed terms of the cost in time', () => {
     const terms = timeTerms(facts, { ...idle, host: 25 });
     expect(terms?.parts.host_read).toEqual({ ms: 40, weight: 1 });
     expect(terms?.computed_tokens).toBe(600);
-    const far = { ...facts, cost: timeCost({ timing, kv_bytes_per_token: 125_000, host_gbps: 1 }) };
+    const far = {
+      ...facts,
+      cost: timeCost({ timing, ...weights, kv_bytes_per_token: 125_000, host_gbps: 1 }),
+    };
     const computed = timeTerms(far, { ...idle, host: 25 });
     expect(computed?.parts.host_read).toBeUndefined();
     expect(computed).toMatchObject({ computed_tokens: 1000, host_blocks: 0 });
@@ -86,6 +92,8 @@ describe('the recomputed terms of the cost in time', () => {
     // 40 ms to read and 600 × (0.1 ms + 10 ns × 700) to compute
     const read = timeTerms(late, { ...idle, host: 25 });
     expect(read?.parts.late?.ms).toBeCloseTo(40 + 64.2 - 65, 9);
+    const cost = timeCost({ timing, ...weights, ttft_target_ms: 65, late_limit_ms: 30 });
+    expect(timeTerms({ ...late, cost }, idle)?.parts.late).toEqual({ ms: 30, weight: 2 });
   });
 
   describe('of a cost that counts on copies', () => {

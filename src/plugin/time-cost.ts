@@ -16,7 +16,7 @@ export interface StatedTiming {
 
 /** Options of {@link timeCost}, in the names of YAML parameters, so that parsed parameters can be handed on as they are. */
 export interface TimeCostOptions {
-  /** What a ms of computing the prompt costs; default 4, as it also makes those wait that come after it. */
+  /** What a ms of computing the prompt costs; default 8, as it also makes those wait that come after it. */
   readonly prefill_weight?: number;
   /** And more for each request in decode on the worker; default 0.03. */
   readonly interference_weight?: number;
@@ -26,6 +26,8 @@ export interface TimeCostOptions {
   readonly late_weight?: number;
   /** Time to the first token, in ms, from which it counts as late; default 3,000. */
   readonly ttft_target_ms?: number;
+  /** Ms beyond `ttft_target_ms` from which being late costs no more; default 6,000. */
+  readonly late_limit_ms?: number;
   /** Weight of the time of all output tokens; default 0.05. */
   readonly decode_weight?: number;
   /** Tokens of an answer until one has finished, and where the request does not foresee them; default 256. */
@@ -69,11 +71,12 @@ export interface TimeCost {
 }
 
 const DEFAULT_WEIGHTS = {
-  prefill_weight: 4,
+  prefill_weight: 8,
   interference_weight: 0.03,
   waiting_weight: 1.5,
   late_weight: 3,
   ttft_target_ms: 3000,
+  late_limit_ms: 6000,
   decode_weight: 0.05,
   default_output_tokens: 256,
   kv_reference_tokens: 1_048_576,

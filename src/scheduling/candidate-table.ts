@@ -33,11 +33,13 @@ export class CandidateColumns implements PlacementTable {
   onCpu = new Float64Array(0);
   inFlightBlocks = new Float64Array(0);
   prefillRequests = new Float64Array(0);
+  prefillBehind = new Float64Array(0);
   prefillTokens = new Float64Array(0);
   prefillAttention = new Float64Array(0);
   prefillFrontMs = new Float64Array(0);
   decodeRequests = new Float64Array(0);
   bookedPromptTokens = new Float64Array(0);
+  mostBookedPromptTokens = Number.POSITIVE_INFINITY;
   averageOutputTokens: number | null = null;
   timings: readonly WorkerTiming[] = [];
   timingKind = new Float64Array(0);

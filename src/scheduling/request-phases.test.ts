@@ -14,8 +14,10 @@ function read(phases: RequestPhases, now: number) {
   const table = createCandidateTable(SLOTS);
   phases.ensureCapacity(SLOTS);
   phases.fill(table, Int32Array.of(0, 1, 2), SLOTS, now);
+  expect(Math.max(...table.bookedPromptTokens)).toBeLessThanOrEqual(table.mostBookedPromptTokens);
   return Array.from({ length: SLOTS }, (_, row) => ({
     prefillRequests: table.prefillRequests[row],
+    prefillBehind: table.prefillBehind[row],
     prefillTokens: table.prefillTokens[row],
     prefillAttention: table.prefillAttention[row],
     prefillFrontMs: table.prefillFrontMs[row],
@@ -25,6 +27,7 @@ function read(phases: RequestPhases, now: number) {
 }
 const NOTHING = {
   prefillRequests: 0,
+  prefillBehind: 0,
   prefillTokens: 0,
   prefillAttention: 0,
   prefillFrontMs: 0,
@@ -39,6 +42,7 @@ describe('the phases of bookings', () => {
     phases.begin(1, request(50), 50, 15);
     expect(read(phases, 30)[1]).toEqual({
       prefillRequests: 2,
+      prefillBehind: 0.5,
       prefillTokens: 650,
       prefillAttention: 600 * (400 + 300) + 50 * 25,
       prefillFrontMs: 20,
@@ -158,6 +162,7 @@ describe('the phases of bookings', () => {
             const sum = (of: readonly BookedPhase[], value: (phase: BookedPhase) => number) =>
               of.reduce((total, phase) => total + value(phase), 0);
             expect(row.prefillRequests).toBe(waiting.length);
+            expect(row.prefillBehind).toBeCloseTo(1 - 1 / Math.max(1, waiting.length), 12);
             expect(row.prefillTokens).toBe(sum(waiting, ({ uncachedTokens }) => uncachedTokens));
             expect(row.prefillAttention).toBe(
               sum(waiting, ({ uncachedTokens: n, cachedTokens: c }) => n * (2 * c + n)) / 2,

@@ -1,6 +1,6 @@
 // What bookings are at, per slot: before or after their first token, with the work that prompts still ask for. Kept for bookings of
 // roles that declare it alone. Sums are of whole numbers below 2^53, so a slot without bookings is exactly zero.
-import type { PhaseTable } from '../host/index.ts';
+import { type PhaseTable, shareBehind } from '../host/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
 import type { Partition } from '../plugin/index.ts';
 
@@ -59,6 +59,8 @@ export class RequestPhases {
   #unclear: Float64Array = new Float64Array(16);
   #decodeRequests: Float64Array = new Float64Array(16);
   #promptTokens: Float64Array = new Float64Array(16);
+  /** The most that a slot has ever had: never less than any has. */
+  #mostPromptTokens = 0;
 
   /** Makes room for `slots` slots. */
   ensureCapacity(slots: number): void {
@@ -105,6 +107,7 @@ export class RequestPhases {
     if (!request.learns.prefill) this.#blur(phase);
     this.#countPrefill(phase, 1);
     add(this.#promptTokens, slot, promptTokens);
+    this.#mostPromptTokens = Math.max(this.#mostPromptTokens, this.#promptTokens[slot] ?? 0);
     return phase;
   }
 
@@ -159,7 +162,7 @@ export class RequestPhases {
 
   /** Writes the sums of `count` slots, which {@link ensureCapacity} was called for, to the rows of a table. */
   fill(table: PhaseTable, slots: Int32Array, count: number, now: number): void {
-    const { prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } = table;
+    const { prefillBehind, prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } = table;
     const { decodeRequests, bookedPromptTokens } = table;
     const requestsOf = this.#prefillRequests;
     const tokensOf = this.#prefillTokens;
@@ -171,6 +174,7 @@ export class RequestPhases {
       const slot = slots[row]!;
       const waiting = requestsOf[slot]!;
       prefillRequests[row] = waiting;
+      prefillBehind[row] = shareBehind(waiting);
       prefillTokens[row] = tokensOf[slot]!;
       prefillAttention[row] = attentionOf[slot]! / 2;
       // A clock that was set back must not make the past negative.
@@ -178,6 +182,7 @@ export class RequestPhases {
       decodeRequests[row] = decodeOf[slot]!;
       bookedPromptTokens[row] = promptOf[slot]!;
     }
+    table.mostBookedPromptTokens = this.#mostPromptTokens;
   }
 
   #recount(phase: BookedPhase, cachedTokens: number): void {

@@ -32,15 +32,15 @@ export const OWN_POLICY_RULES: ContractSection = {
     ),
     rule(
       'expected-time-late',
-      'What of a wait and of computing lies beyond `ttft_target_ms` counts again.',
+      'What of a wait and of computing lies beyond `ttft_target_ms` counts again, up to `late_limit_ms`.',
       test(
         EXPECTED_TIME,
         'pointsman-expected-time > costs three times on top what comes later than the target, computed or read',
       ),
       fault(
         'src/host/time-rows.ts',
-        'let time = queue + weight * computing + late * over;',
-        'let time = queue + weight * computing;',
+        'let time = queue + weight * computing + lateness;',
+        'let time = queue + weight * computing + idle;',
       ),
     ),
     rule(

@@ -5,6 +5,7 @@ import { pointsmanExpectedTime } from './policy.ts';
 
 // 10 µs per prompt token, 1 ns per pair of tokens, 5 ms per output token and 50 more as the pool fills; outputs of 100 tokens.
 const STATED = {
+  prefill_weight: 4,
   timing: { prefill_us_per_token: 10, attention_ns_per_pair: 1, decode_ms: 5, decode_fill_ms: 50 },
   default_output_tokens: 100,
 };
@@ -59,6 +60,17 @@ describe('pointsman-expected-time', () => {
     expect(read[0]).toBeCloseTo(59.225191, 5);
   });
 
+  // 28.5 ms of waiting and 22.577 of computing are 11.077 beyond the target.
+  it('counts no more than the limit of what is late', async () => {
+    const lateBy = async (late_limit_ms: number) =>
+      (await costsOf([backlog(4)], { ...STATED, ttft_target_ms: 40, late_limit_ms }))[0]!;
+    const none = await lateBy(0);
+    expect(none).toBeCloseTo(212.027891, 5);
+    expect((await lateBy(5)) - none).toBeCloseTo(15, 9);
+    expect((await lateBy(11)) - none).toBeCloseTo(33, 9);
+    expect(await lateBy(11.5)).toBe(await lateBy(1e6));
+  });
+
   it('reads from the host only where that is faster than computing', async () => {
     const slow = { ...STATED, host_gbps: 0.1 };
     const [onHost, computed] = await costsOf([onDevice(32, 64), onDevice(32)], slow);
@@ -105,7 +117,7 @@ describe('pointsman-expected-time', () => {
   it('takes learnt times for those that are not stated, each worker its own kind', async () => {
     const timing = { prefillTokenMs: 0.02, prefillAttentionMs: 2e-6, decodeMs: 10, decodeFillMs: 100 };
     const [fast, slow] = await costsOf([{ timing: { ...timing, prefillTokenMs: 0.01 } }, { timing }], {
-      default_output_tokens: 100,
+      ...{ prefill_weight: 4, default_output_tokens: 100 },
       timing: { attention_ns_per_pair: 1, decode_ms: 5, decode_fill_ms: 50 },
     });
     expect(fast).toBeCloseTo(115.796435, 5);
