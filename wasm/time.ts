@@ -38,8 +38,8 @@ const CHUNK: i32 = 16;
  * Blocks on the device tier only, no taints. `device` is the byte offset of the column that counts, `least` the lowest cost before,
  * `scratch` room for as many numbers as there are rows.
  *
- * All that is the same for every row does not fit into the registers; with one loop half of the time goes into fetching it again and
- * again. Hence two: until the first token, and what that and decoding cost.
+ * What all rows share does not fit into the registers: one loop would fetch it again for every row. Hence two of them: until the first
+ * token, and what that and decoding cost.
  */
 export function deviceTimes(
   columns: usize,
