@@ -141,9 +141,9 @@ function deviceRows(
       const c = allOfIt<Third>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
       const d = allOfIt<Fourth>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
       sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
-      // As in wasm/scan.ts: only a turn with something as low as what was seen is gone through row by row. A lesser of two numbers is the
-      // other where one is none, so no row that may count is passed over.
-      const lowest = f64x2.pmin(f64x2.pmin(a, b), f64x2.pmin(c, d));
+      // As in wasm/scan.ts: only a turn with something as low as what was seen is gone through row by row. The lesser of a number and what
+      // is none is the first of the two: one pair after the other, so that what is none never stands before a number but as the first.
+      const lowest = f64x2.pmin(f64x2.pmin(f64x2.pmin(a, b), c), d);
       if (i64x2.bitmask(f64x2.gt(lowest, leasts)) != 3) {
         if (i64x2.bitmask(f64x2.ge(lowest, leasts)) == 3) tied = 2;
         else {

@@ -21,6 +21,7 @@ import {
 } from '../plugin/index.ts';
 import { createCandidateTable } from './candidate-table.ts';
 import { createCostColumns, SCAN_FROM } from './cost-scan.ts';
+import { chooseFromTable, chooseSampled } from './row-choice.ts';
 import { createSoloRuntime } from './solo-runtime.ts';
 import { evaluateTimeCost } from './time-cost.ts';
 import { shareBehind } from './time-terms.ts';
@@ -366,6 +367,35 @@ describe('the declared cost in time', () => {
     expect(Number.isFinite(scanned.costs[found.row])).toBe(true);
   });
 
+  it('passes over no row beside one that is no number, wherever the two stand in a turn', () => {
+    for (let at = 0; at < 64; at += 1) {
+      const [none, least] = [16 + (at % 8), 16 + Math.floor(at / 8)];
+      if (none === least) continue;
+      const { scanned, plain, facts } = filled({ ...still, lower: false, values: 1000 });
+      scanned.prefillFrontMs[none] = Number.NaN;
+      free(scanned, least);
+      const [found, wanted] = [
+        { row: 9, tied: true },
+        { row: 8, tied: false },
+      ];
+      evaluateTimeCost(timeCost(), true, scanned, facts, scanned.costs, found);
+      evaluateTimeCost(timeCost(), true, plain, facts, plain.costs, wanted);
+      expect(wanted.row).toBe(least);
+      expect(found).toEqual(wanted);
+    }
+  });
+
+  it('samples what the plain loop would where the scan kept numbers in the room of weights', () => {
+    for (let rows = SCAN_FROM; rows < 160; rows += 1) {
+      const { scanned, facts } = filled({ ...still, lower: false, values: 1000, rows, seed: rows });
+      const lowest = { row: -1, tied: false };
+      evaluateTimeCost(timeCost(), true, scanned, facts, scanned.costs, lowest);
+      const room = new Float64Array(2 * rows);
+      const byScan = chooseFromTable(scanned, 3, lowest, seededRng(rows), room);
+      expect(byScan).toEqual(chooseSampled(scanned.costs, rows, 3, seededRng(rows), room));
+    }
+  });
+
   it('samples where a temperature is given', async () => {
     const { scanned, facts } = filled({ ...still, values: 1000 });
     const policy = await runtime(declared({ router_temperature: 3 }, false));
@@ -384,6 +414,18 @@ describe('the declared cost in time', () => {
     expect(() => timeCost(options)).toThrow(`timeCost: ${message}`);
   });
 });
+
+/** Makes a row that has nothing to do, and all of the prompt. */
+function free(table: CandidateTable, row: number): void {
+  table.deviceBlocks[row] = 400;
+  table.decodeRequests[row] = 0;
+  table.prefillRequests[row] = 0;
+  table.prefillBehind[row] = 0;
+  table.prefillTokens[row] = 0;
+  table.prefillAttention[row] = 0;
+  table.prefillFrontMs[row] = 0;
+  table.bookedPromptTokens[row] = 0;
+}
 
 /** Whether prompts before a request take time. */
 function waits({ kinds, options }: Scene): boolean {
