@@ -40,7 +40,7 @@ const MASSES = WEIGHTS + 1;
 
 /** The first bytes hold the sum of weights, then come terms of the cost in time, then powers, then the columns. */
 const TERMS = 64;
-const TABLE = TERMS + 16 * Math.ceil(TIME_TERMS / 2);
+const TABLE = TERMS + 64 * Math.ceil(TIME_TERMS / 8);
 const BASE = TABLE + FRACTIONS.byteLength;
 /** Rows that the kernel may read and write behind the last. */
 const SPARE_ROWS = 8;
@@ -147,7 +147,7 @@ export class CostScan {
     if (more) code = kernel.hostTimes(columns, stride, device, count, TERMS, least);
     else {
       const evaluate =
-        table.mostBookedPromptTokens > this.timeTerms[ROOM]! ? kernel.deviceTimes : kernel.roomyDeviceTimes;
+        table.mostBookedPromptTokens <= this.timeTerms[ROOM]! ? kernel.roomyDeviceTimes : kernel.deviceTimes;
       code = evaluate(columns, stride, device, count, TERMS, least, BASE + stride * WEIGHTS);
     }
     if (code >= 0) lowest.row = from + (code >> 2);
