@@ -52,7 +52,7 @@ too long or short), fetch (copies between workers).
   --cache FILE       default .bench/lab.jsonl
   --any-build        take what other builds measured too, and do not measure it again
   --remeasure WORDS  with --any-build: but not for these replays, as policy=expected-time
-  --output FILE      default docs/findings.md; - is stdout
+  --output FILE      default docs/findings.md when every replay but those of --tune is done, until then .bench/findings.md; - is stdout
   --report           replay nothing, only write the page
   --list             only say what there is to replay, and how much of it is done
   --help
@@ -120,7 +120,7 @@ function argumentsOf(args) {
         cache: { ...text, default: join(root, '.bench/lab.jsonl') },
         'any-build': flag,
         remeasure: text,
-        output: { ...text, default: join(root, 'docs/findings.md') },
+        output: text,
         report: flag,
         list: flag,
         help: flag,
@@ -328,11 +328,14 @@ function report() {
     builds: builds.size,
     requests: settings.requests ?? null,
   });
-  if (values.output === '-') process.stdout.write(page);
+  // The page that is published is not overwritten by a part of it.
+  const isWhole = settings.requests === undefined && grid.every((cell) => runOf(cell) !== undefined);
+  const output = values.output ?? join(root, isWhole ? 'docs/findings.md' : '.bench/findings.md');
+  if (output === '-') process.stdout.write(page);
   else {
-    mkdirSync(dirname(values.output), { recursive: true });
-    writeFileSync(values.output, page);
-    process.stderr.write(`${finished.length} of ${cells.length} replays are in ${values.output}\n`);
+    mkdirSync(dirname(output), { recursive: true });
+    writeFileSync(output, page);
+    process.stderr.write(`${finished.length} of ${cells.length} replays are in ${output}\n`);
   }
   const problems = labProblems(finished);
   for (const problem of problems) process.stderr.write(`${problem}\n`);

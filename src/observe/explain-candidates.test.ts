@@ -51,7 +51,7 @@ function recorded(input: DecisionInput): DecisionRecord {
 
 it('a decision by a cost in time shows what it read of each candidate, and the terms of the cost', () => {
   expect(candidates(recorded(timed()))).toBe(
-    `candidates (4), lowest cost first, terms in ms: cost = (sum of term × weight) × taint
+    `candidates (4), lowest cost first, terms in ms: cost = (sum of term × weight) × taint; decode for 100 output tokens
 place  worker  rank  cost  device  host  disk  shared  in flight  waiting  waiting tokens  decoding  booked tokens             tokens to compute  queue  host read  prefill    ×  decode    ×  taint
     1       2     0   380       0    25     0       0          0        0               0         0              0  <- picked                600      0         40       60    4    1000  0.1      1
     2       1     0   500       0     0     0       0          0        0               0         0              0                          1000      0                 100    4    1000  0.1      1
@@ -74,7 +74,7 @@ it('a cost that counts on copies shows what a peer holds, the copy, and what was
   const record = recorded(counted);
   expect(record.copy_link).toEqual({ latency_ms: 5, block_ms: 0.2, confidence: 1 });
   expect(candidates(record)).toBe(
-    `candidates (4), lowest cost first, terms in ms: cost = (sum of term × weight) × taint
+    `candidates (4), lowest cost first, terms in ms: cost = (sum of term × weight) × taint; decode for 100 output tokens
 place  worker  rank  cost  device  host  disk  shared  source prefix  in flight  waiting  waiting tokens  decoding  booked tokens             tokens to compute  queue  host read  peer copy  ×  prefill    ×  decode    ×  taint
     1       1     0   370       0     0     0      25             25          0        0               0         0              0                           600      0                    10  3       60    4    1000  0.1      1
     2       2     0   380       0    25     0       0             25          0        0               0         0              0  <- picked                600      0         40                     60    4    1000  0.1      1

@@ -89,8 +89,11 @@ export function candidates(record: DecisionRecord): string {
     record.candidates.length === record.candidates_total
       ? String(record.candidates_total)
       : `${record.candidates.length} of ${record.candidates_total}`;
-  const isTimed = eligible.some(({ time_terms: terms }) => terms !== undefined);
-  const unit = isTimed ? 'ms: cost = (sum of term × weight) × taint' : 'blocks';
+  const timed = eligible.find(({ time_terms: terms }) => terms !== undefined)?.time_terms;
+  const isTimed = timed !== undefined;
+  const unit = isTimed
+    ? `ms: cost = (sum of term × weight) × taint; decode for ${timed.output_tokens} output tokens`
+    : 'blocks';
   const parts = [`candidates (${shown}), lowest cost first, terms in ${unit}`];
   if (eligible.length > 0) {
     const { dp_rank: rank, worker_id: worker } = record.pick;

@@ -44,6 +44,7 @@ describe('the recomputed terms of the cost in time', () => {
       taint: 1,
       total: expect.closeTo(520, 9),
       computed_tokens: 1000,
+      output_tokens: 100,
       host_blocks: 0,
       copied_blocks: 0,
     });

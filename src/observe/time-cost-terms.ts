@@ -120,6 +120,8 @@ export interface TimeTerms {
   readonly total: number;
   /** Prompt tokens to compute. */
   readonly computed_tokens: number;
+  /** Tokens of the answer that `decode` is for. */
+  readonly output_tokens: number;
   /** Blocks to read from the host tier. */
   readonly host_blocks: number;
   /** Blocks to copy from a peer. */
@@ -155,7 +157,10 @@ export function timeTerms(facts: TimeTermFacts, candidate: TimedCandidate): Time
     sum += term.ms * term.weight;
   }
   const { computedTokens: computed_tokens, copiedBlocks: copied_blocks, hostBlocks: host_blocks } = prefill;
-  return { parts, taint, total: sum * taint, computed_tokens, host_blocks, copied_blocks };
+  return {
+    ...{ parts, taint, total: sum * taint, computed_tokens },
+    ...{ output_tokens: outputs, host_blocks, copied_blocks },
+  };
 }
 
 /** The times of a kind of workers, ms. */
