@@ -66,10 +66,8 @@ const EXPECTED_SETTINGS = [
   ...product({ waiting_weight: [0, 1, 2, 4] }),
   ...product({ late_weight: [0, 1, 2] }),
   ...product({ ttft_target_ms: [1000, 2000, 4000] }),
-  ...product({ late_limit_ms: [3000, 9000, 1_000_000] }),
   ...product({ decode_weight: [0, 0.1, 0.3] }),
   { waiting_weight: 0, late_weight: 0 },
-  { prefill_weight: 4, late_limit_ms: 1_000_000 },
   { prefill_weight: 4, waiting_weight: 0, late_weight: 0, decode_weight: 0.1 },
   { waiting_weight: 0, late_weight: 0, interference_weight: 0, decode_weight: 0 },
 ];

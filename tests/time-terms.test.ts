@@ -39,7 +39,6 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     decode_weight: time(1),
     waiting_weight: time(8),
     late_weight: time(8),
-    late_limit_ms: time(9000),
     ttft_target_ms: time(5000),
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),

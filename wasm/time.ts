@@ -96,7 +96,6 @@ function deviceRows(
   const waits = v128.load64_splat(terms, 104);
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
-  const latest = v128.load64_splat(terms, 128);
   const inFlight = stride * IN_FLIGHT_BLOCKS;
   const tokens = stride * PREFILL_TOKENS;
   const squares = stride * PREFILL_ATTENTION;
@@ -136,10 +135,10 @@ function deviceRows(
       const from = scratch + ((turn as usize) << 6);
       const bookedAt = at + booked;
       const costsAt = at + costs;
-      const a = allOfIt<First>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
-      const b = allOfIt<Second>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
-      const c = allOfIt<Third>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
-      const d = allOfIt<Fourth>(fills, from, bookedAt, costsAt, late, early, idle, latest, room, slope, bend);
+      const a = allOfIt<First>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
+      const b = allOfIt<Second>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
+      const c = allOfIt<Third>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
+      const d = allOfIt<Fourth>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
       sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
       // As in wasm/scan.ts: only a turn with something as low as what was seen is gone through row by row. The lesser of a number and what
       // is none is the first of the two: one pair after the other, so that what is none never stands before a number but as the first.
@@ -164,7 +163,7 @@ function deviceRows(
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
     beforeFirstToken<First>(scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + requests, at + decoding, at + costs, full, floor, block, pairs, token, attention, prefill, decodes, waits);
-    allOfIt<First>(fills, scratch, at + booked, at + costs, late, early, idle, latest, room, slope, bend);
+    allOfIt<First>(fills, scratch, at + booked, at + costs, late, early, idle, room, slope, bend);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
       sum += cost;
@@ -232,12 +231,11 @@ function allOfIt<Pair>(
   late: v128,
   early: v128,
   idle: v128,
-  latest: v128,
   room: v128,
   slope: v128,
   bend: v128,
 ): v128 {
-  const time = f64x2.add(v128.load(costs, offsetof<Pair>()), lateness(v128.load(from, offsetof<Pair>()), late, early, idle, latest));
+  const time = f64x2.add(v128.load(costs, offsetof<Pair>()), lateness(v128.load(from, offsetof<Pair>()), late, early, idle));
   let prompts = v128.load(booked, offsetof<Pair>());
   if (fills) prompts = f64x2.pmin(prompts, room);
   const cost = f64x2.add(time, f64x2.mul(prompts, f64x2.sub(slope, f64x2.mul(bend, prompts))));
@@ -247,8 +245,8 @@ function allOfIt<Pair>(
 
 /** What a time to the first token costs for being late, and what decoding on an idle worker does. */
 @inline
-function lateness(first: v128, late: v128, early: v128, idle: v128, latest: v128): v128 {
-  return f64x2.pmin(f64x2.pmax(f64x2.sub(f64x2.mul(late, first), early), idle), latest);
+function lateness(first: v128, late: v128, early: v128, idle: v128): v128 {
+  return f64x2.pmax(f64x2.sub(f64x2.mul(late, first), early), idle);
 }
 
 /** Ms to compute the prompt after so many blocks of it. */
@@ -275,7 +273,6 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
   const waits = v128.load64_splat(terms, 104);
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
-  const latest = v128.load64_splat(terms, 128);
   let leasts = f64x2.splat(least);
   let leastRow = -1;
   let tied = 0;
@@ -299,14 +296,14 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
     );
     const alone = f64x2.add(
       f64x2.add(wait, f64x2.mul(weight, own)),
-      lateness(f64x2.add(wait, own), late, early, idle, latest),
+      lateness(f64x2.add(wait, own), late, early, idle),
     );
     const reached = f64x2.pmax(held, f64x2.add(onDevice, v128.load(at + stride * HOST_BLOCKS)));
     const rest = computing(reached, full, floor, block, pairs);
     const fetched = f64x2.pmax(f64x2.mul(f64x2.sub(reached, held), read), wait);
     const other = f64x2.add(
       f64x2.add(fetched, f64x2.mul(weight, rest)),
-      lateness(f64x2.add(fetched, rest), late, early, idle, latest),
+      lateness(f64x2.add(fetched, rest), late, early, idle),
     );
     const prompts = f64x2.pmin(v128.load(at + stride * BOOKED_PROMPT_TOKENS), room);
     const cost = f64x2.mul(

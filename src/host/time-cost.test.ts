@@ -71,8 +71,7 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
             const weighed = (wait: number, computing: number) =>
               wait +
               weight * computing +
-              weights.late_weight *
-                Math.min(weights.late_limit_ms, Math.max(0, wait + computing - weights.ttft_target_ms));
+              weights.late_weight * Math.max(0, wait + computing - weights.ttft_target_ms);
             let time = weighed(queue, prefill(held));
             const onHost = device + cache.hostBlocks - held;
             if (onHost > 0) {
@@ -155,7 +154,6 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     waiting_weight: time(8),
     late_weight: time(8),
     ttft_target_ms: time(5000),
-    late_limit_ms: time(9000),
     decode_weight: time(1),
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
     kv_reference_tokens: fc.constantFrom(1000, 100_000, 1_048_576),

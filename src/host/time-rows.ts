@@ -11,7 +11,6 @@ import {
   FULL,
   IDLE,
   LATE,
-  LATEST,
   PAIRS,
   PREFILL,
   READ,
@@ -52,7 +51,6 @@ export function timeRows(
   const waits = terms[WAITS]!;
   const late = terms[LATE]!;
   const early = terms[EARLY]!;
-  const latest = terms[LATEST]!;
   const room = terms[ROOM]!;
   const idle = terms[IDLE]!;
   const slope = terms[SLOPE]!;
@@ -75,7 +73,6 @@ export function timeRows(
     if (computing < floor) computing = floor;
     let lateness = late * (queue + computing) - early;
     if (lateness < idle) lateness = idle;
-    if (latest < lateness) lateness = latest;
     let time = queue + weight * computing + lateness;
     const reached = onDevice + hostBlocks[row]!;
     if (reached > held) {
@@ -85,8 +82,7 @@ export function timeRows(
       if (fetched < queue) fetched = queue;
       lateness = late * (fetched + rest) - early;
       if (lateness < idle) lateness = idle;
-      if (latest < lateness) lateness = latest;
-      const other = fetched + weight * rest + lateness;
+        const other = fetched + weight * rest + lateness;
       if (other < time) time = other;
     }
     let booked = bookedPromptTokens[row]!;

@@ -4,7 +4,7 @@ import { DECODE_BEND, type TimeCost, type WorkerTiming } from '../plugin/index.t
 import type { SelectionFacts } from './types.ts';
 
 /** How many there are. */
-export const TIME_TERMS = 17;
+export const TIME_TERMS = 16;
 
 /** Ms to compute the whole prompt. */
 export const FULL = 0;
@@ -31,12 +31,11 @@ export const READ = 12;
 /** What a ms of computing costs more per prompt that waits. */
 export const WAITS = 13;
 /**
- * What a ms to the first token costs on top for being late, and bounds: LATE × ms − EARLY, at least IDLE, which stands for nothing late,
- * and at most LATEST. So the output tokens on an idle worker need no sum of their own.
+ * What a ms to the first token costs on top for being late: LATE × ms − EARLY, at least IDLE, which stands for nothing late. So the output
+ * tokens on an idle worker need no sum of their own.
  */
 export const LATE = 14;
 export const EARLY = 15;
-export const LATEST = 16;
 
 /** Twice the polynomials of the Dynamo mocker for an 8B model, ms: for hosts that have learnt nothing. */
 const START = {
@@ -53,7 +52,7 @@ export function shareBehind(prompts: number): number {
 
 /** What a time to the first token costs for being late, and IDLE. */
 export function lateness(terms: Float64Array, ttftMs: number): number {
-  return Math.min(Math.max(terms[LATE]! * ttftMs - terms[EARLY]!, terms[IDLE]!), terms[LATEST]!);
+  return Math.max(terms[LATE]! * ttftMs - terms[EARLY]!, terms[IDLE]!);
 }
 
 /** Facts of the request that the formula reads. */
@@ -101,7 +100,6 @@ export function writeTimeTerms(
   terms[IDLE] = idle;
   terms[LATE] = late;
   terms[EARLY] = late * weights.ttft_target_ms - idle;
-  terms[LATEST] = late * weights.late_limit_ms + idle;
   terms[SLOPE] = perTokenMs - 2 * bendMs * own;
   terms[BEND] = bendMs;
   // Bits over bits per ms.

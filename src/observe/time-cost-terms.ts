@@ -88,7 +88,7 @@ interface Reckoning extends Way {
   readonly weights: TimeCost['weights'];
   readonly queueMs: number;
   readonly prefillWeight: number;
-  /** Ms of the wait and the computing beyond the target, at most the limit. */
+  /** Ms of the wait and the computing beyond the target. */
   readonly lateMs: number;
   readonly decodeMs: number;
 }
@@ -199,10 +199,10 @@ function prefillOf(
   queueMs: number,
   weight: number,
 ): Way & { readonly lateMs: number } {
-  const { late_limit_ms, late_weight, peer_weight, ttft_target_ms } = facts.cost.weights;
+  const { late_weight, peer_weight, ttft_target_ms } = facts.cost.weights;
   // Reading goes on while others compute; copies are made where nobody does.
   const late = ({ copyMs, prefillMs, readMs }: Way) =>
-    Math.min(late_limit_ms, Math.max(0, Math.max(queueMs, readMs, copyMs) + prefillMs - ttft_target_ms));
+    Math.max(0, Math.max(queueMs, readMs, copyMs) + prefillMs - ttft_target_ms);
   const cost = (way: Way) =>
     Math.max(queueMs, way.readMs) +
     peer_weight * way.copyMs +

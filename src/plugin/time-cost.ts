@@ -26,8 +26,6 @@ export interface TimeCostOptions {
   readonly late_weight?: number;
   /** Time to the first token, in ms, from which it counts as late; default 3,000. */
   readonly ttft_target_ms?: number;
-  /** Ms beyond `ttft_target_ms` from which being late costs no more; default 6,000. */
-  readonly late_limit_ms?: number;
   /** Weight of the time of all output tokens; default 0.05. */
   readonly decode_weight?: number;
   /** Tokens of an answer until one has finished, and where the request does not foresee them; default 256. */
@@ -76,7 +74,6 @@ const DEFAULT_WEIGHTS = {
   waiting_weight: 1.5,
   late_weight: 3,
   ttft_target_ms: 3000,
-  late_limit_ms: 6000,
   decode_weight: 0.05,
   default_output_tokens: 256,
   kv_reference_tokens: 1_048_576,

@@ -32,7 +32,7 @@ export const OWN_POLICY_RULES: ContractSection = {
     ),
     rule(
       'expected-time-late',
-      'What of a wait and of computing lies beyond `ttft_target_ms` counts again, up to `late_limit_ms`.',
+      'What of a wait and of computing lies beyond `ttft_target_ms` counts again.',
       test(
         EXPECTED_TIME,
         'pointsman-expected-time > costs three times on top what comes later than the target, computed or read',

@@ -19,7 +19,6 @@ export const expectedTimeParameters = z.strictObject({
   waiting_weight: factor.default(TIME_COST_DEFAULTS.waiting_weight),
   late_weight: factor.default(TIME_COST_DEFAULTS.late_weight),
   ttft_target_ms: factor.default(TIME_COST_DEFAULTS.ttft_target_ms),
-  late_limit_ms: factor.default(TIME_COST_DEFAULTS.late_limit_ms),
   decode_weight: factor.default(TIME_COST_DEFAULTS.decode_weight),
   default_output_tokens: z.int().min(1).max(1e9).default(TIME_COST_DEFAULTS.default_output_tokens),
   kv_reference_tokens: positive.default(TIME_COST_DEFAULTS.kv_reference_tokens),
