@@ -346,6 +346,7 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
     [['--compare', 'fastest'], '--compare cannot run "fastest"'],
     [['--timing', 'profile.npz'], '--timing takes default or none or 8b or 70b or smg, not "profile.npz"'],
     [['--workers', 'many'], '--workers takes a number, not "many"'],
+    [['--load=-1'], '--load takes a number that is not negative, not "-1"'],
     [['--compare', 'kv,absent.yaml'], 'cannot read the configuration file absent.yaml'],
     [['--frobnicate'], "unknown option '--frobnicate'"],
   ])('refuses %j with exit code 2 before anything runs', async (args, message) => {

@@ -199,7 +199,8 @@ function faultSettings({
 
 function numberOf(option: string, text: string): number {
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
-  throw new PointsmanError('PM_USAGE', `${option} takes a number, not ${JSON.stringify(text)}`);
+  const what = text.startsWith('-') ? 'a number that is not negative' : 'a number';
+  throw new PointsmanError('PM_USAGE', `${option} takes ${what}, not ${JSON.stringify(text)}`);
 }
 
 function oneOf<T extends string>(option: string, text: string, allowed: readonly T[]): T {
