@@ -139,6 +139,14 @@ export function labStudies({ full, seeds }) {
         },
       ];
   const some = full ? seeds : seeds.slice(0, 2);
+  const fetching = {
+    ...PLAIN,
+    study: 'fetch',
+    traces: REQUESTS,
+    ratios: [1, 4],
+    loads: (trace) => LAB_TRACES[trace].loads.slice(0, 3),
+    nics: [24, 100, 200],
+  };
   return [
     ...main,
     {
@@ -174,16 +182,8 @@ export function labStudies({ full, seeds }) {
     { ...PLAIN, study: 'delay', traces: REQUESTS, loads: busy, seeds: some, delays: [200], policies: CORE },
     { ...PLAIN, study: 'routers', traces: REQUESTS, loads: busy, seeds: some, routers: [2], policies: CORE },
     { ...PLAIN, study: 'timing', traces: REQUESTS, loads, seeds: some, policies: MISTIMED },
-    {
-      ...PLAIN,
-      study: 'fetch',
-      traces: REQUESTS,
-      ratios: [1, 4],
-      loads: (trace) => LAB_TRACES[trace].loads.slice(0, 3),
-      seeds: full ? seeds : [first],
-      nics: [24, 100, 200],
-      policies: ['expected-time-fetch', 'default-fetch', 'kvcr'],
-    },
+    { ...fetching, seeds, policies: ['expected-time-fetch'] },
+    { ...fetching, seeds: full ? seeds : [first], policies: ['default-fetch', 'kvcr'] },
   ];
 }
 
