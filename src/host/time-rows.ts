@@ -82,7 +82,7 @@ export function timeRows(
       if (fetched < queue) fetched = queue;
       lateness = late * (fetched + rest) - early;
       if (lateness < idle) lateness = idle;
-        const other = fetched + weight * rest + lateness;
+      const other = fetched + weight * rest + lateness;
       if (other < time) time = other;
     }
     let booked = bookedPromptTokens[row]!;
