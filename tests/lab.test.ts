@@ -384,6 +384,16 @@ describe('npm run lab', () => {
     expect(cached()).toBeGreaterThan(before);
   });
 
+  it('leaves the published page alone until the whole grid is there', () => {
+    const published = fileURLToPath(new URL('../docs/findings.md', import.meta.url));
+    const before = readFileSync(published, 'utf8');
+    const args = [SCRIPT, folder, '--cache', join(folder, 'none.jsonl'), '--report'];
+    const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(stderr).toMatch(/^0 of \d+ replays are in .*\.bench.findings\.md$/m);
+    expect(status).toBe(0);
+    expect(readFileSync(published, 'utf8')).toBe(before);
+  });
+
   it.each([
     [['--only', 'what=1'], '--only takes study, trace'],
     [['--seeds', '0'], '--seeds: 0 is not a whole number from 1'],

@@ -255,7 +255,7 @@ function computing(blocks: v128, full: v128, floor: v128, block: v128, pairs: v1
   return f64x2.pmax(f64x2.sub(full, f64x2.mul(blocks, f64x2.add(block, f64x2.mul(pairs, blocks)))), floor);
 }
 
-/** The same with blocks on the host tier, and taints, in one loop: what it does for a row outweighs what it fetches. */
+/** The same with blocks on the host tier, and taints, in one loop: there each row has two ways to its first token, and the lesser counts. */
 export function hostTimes(columns: usize, stride: usize, device: usize, count: i32, terms: usize, least: f64): i32 {
   const full = v128.load64_splat(terms);
   const floor = v128.load64_splat(terms, 8);
