@@ -45,15 +45,17 @@ export async function listenInstead(endpoint: string, clock: Clock): Promise<End
 
 /** A topic in a sentence is cut off here. */
 const TOPIC_LENGTH = 100;
+/** A publisher learns of a subscription a while after the connection stands, and drops what it publishes before that. */
+const TOPIC_TRIES = 3;
 
 /**
  * The topic under which an engine publishes what it computes meanwhile, heard by a subscription to everything; null = none was heard.
- * @param compute makes the engine publish something.
+ * @param compute makes the engine publish something; it is told which try this is, from 0, as nothing is published of a prompt seen before.
  */
 export async function topicOf(
   endpoint: string,
   clock: Clock,
-  compute: () => Promise<unknown>,
+  compute: (nth: number) => Promise<unknown>,
 ): Promise<string | null> {
   const wait = <T>(promise: Promise<T>): Promise<T | null> =>
     Promise.race([promise, listened(clock).then(() => null)]);
@@ -78,8 +80,12 @@ export async function topicOf(
   });
   try {
     await wait(isConnected);
-    await compute();
-    return await wait(topic);
+    for (let nth = 0; nth < TOPIC_TRIES; nth++) {
+      await compute(nth);
+      const found = await wait(topic);
+      if (found !== null) return found;
+    }
+    return null;
   } finally {
     source.close();
   }
