@@ -38,6 +38,7 @@ test('asks again where what was computed first came before the subscription', as
     tries.push(nth);
     if (nth === 0) silence(clock);
     else publishing = setInterval(() => publish([{ kind: 'cleared' }], 0), 5);
+    return true;
   });
   expect(topic).toBe('kv-of-another');
   expect(tries).toEqual([0, 1]);
@@ -50,7 +51,18 @@ test('gives up on one that publishes nothing', async () => {
   const topic = await topicOf(endpoint, clock, async (nth) => {
     tries.push(nth);
     silence(clock);
+    return true;
   });
   expect(topic).toBeNull();
   expect(tries).toEqual([0, 1, 2]);
+});
+
+test('does not wait for one that computes nothing', async () => {
+  const { endpoint } = await bound();
+  const tries: number[] = [];
+  const topic = await topicOf(endpoint, new ManualClock(), async (nth) => {
+    tries.push(nth);
+    return false;
+  });
+  expect([topic, tries]).toEqual([null, [0]]);
 });

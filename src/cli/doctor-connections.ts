@@ -51,11 +51,12 @@ const TOPIC_TRIES = 3;
 /**
  * The topic under which an engine publishes what it computes meanwhile, heard by a subscription to everything; null = none was heard.
  * @param compute makes the engine publish something; it is told which try this is, from 0, as nothing is published of a prompt seen before.
+ *   False = it failed, so that there is nothing to wait for.
  */
 export async function topicOf(
   endpoint: string,
   clock: Clock,
-  compute: (nth: number) => Promise<unknown>,
+  compute: (nth: number) => Promise<boolean>,
 ): Promise<string | null> {
   const wait = <T>(promise: Promise<T>): Promise<T | null> =>
     Promise.race([promise, listened(clock).then(() => null)]);
@@ -81,7 +82,7 @@ export async function topicOf(
   try {
     await wait(isConnected);
     for (let nth = 0; nth < TOPIC_TRIES; nth++) {
-      await compute(nth);
+      if (!(await compute(nth))) return null;
       const found = await wait(topic);
       if (found !== null) return found;
     }

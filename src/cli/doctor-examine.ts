@@ -203,9 +203,9 @@ async function topicFindings(
     // Without a topic everything is heard; where the engine connects to the router, nobody else can listen.
     if (endpoint === null || endpoint.binds || endpoint.topic === '') continue;
     const blockSize = doctor.blockSizes.ofModel(worker.spec.model) ?? 16;
-    const topic = await topicOf(endpoint.address, doctor.clock, (nth) => {
+    const topic = await topicOf(endpoint.address, doctor.clock, async (nth) => {
       const tokens = probeIds(PROBE_BLOCKS * blockSize + 3, seed ^ (0x7070 + nth));
-      return sendProbe(doctor, { worker, rank, tokens, isUnique: true });
+      return (await sendProbe(doctor, { worker, rank, tokens, isUnique: true })).kind === 'answered';
     });
     if (topic === null || topic.startsWith(endpoint.topic)) continue;
     const facts = { expected: endpoint.topic, found: topic };
