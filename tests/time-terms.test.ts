@@ -38,6 +38,7 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     interference_weight: time(1),
     decode_weight: time(1),
     waiting_weight: time(8),
+    crowding_weight: time(8),
     late_weight: time(8),
     ttft_target_ms: time(5000),
     default_output_tokens: fc.integer({ min: 1, max: 4000 }),
@@ -100,6 +101,7 @@ function candidates({ answers, kinds, link, options, rows, seed }: Scene, nothin
     table.prefillFrontMs[row] = rng.integer(2000);
     table.decodeRequests[row] = rng.integer(200);
     table.bookedPromptTokens[row] = rng.integer(2_000_000);
+    table.workingSetTokens[row] = rng.integer(2_000_000);
     table.preferredTaintMultiplier[row] = 0.4 + rng.next();
     table.timingKind[row] = rng.integer(kinds.length);
     table.sourcePrefixBlocks[row] = rng.integer(600);

@@ -13,6 +13,7 @@ const PREFILL_FRONT_MS: usize = 15;
 const DECODE_REQUESTS: usize = 16;
 const BOOKED_PROMPT_TOKENS: usize = 17;
 const PREFILL_BEHIND: usize = 18;
+const WORKING_SET_TOKENS: usize = 19;
 
 /** The pairs of rows of a turn, as large as what lies before each: in a function only of a type is that a constant. */
 class First {}
@@ -50,7 +51,7 @@ export function deviceTimes(
   least: f64,
   scratch: usize,
 ): i32 {
-  return deviceRows(true, columns, stride, device, count, terms, least, scratch);
+  return deviceRows(true, false, columns, stride, device, count, terms, least, scratch);
 }
 
 /** The same where the pool of no row is more than full. */
@@ -63,7 +64,20 @@ export function roomyDeviceTimes(
   least: f64,
   scratch: usize,
 ): i32 {
-  return deviceRows(false, columns, stride, device, count, terms, least, scratch);
+  return deviceRows(false, false, columns, stride, device, count, terms, least, scratch);
+}
+
+/** The same as the first where the working set counts. */
+export function crowdedDeviceTimes(
+  columns: usize,
+  stride: usize,
+  device: usize,
+  count: i32,
+  terms: usize,
+  least: f64,
+  scratch: usize,
+): i32 {
+  return deviceRows(true, true, columns, stride, device, count, terms, least, scratch);
 }
 
 /**
@@ -73,6 +87,7 @@ export function roomyDeviceTimes(
 @inline
 function deviceRows(
   fills: bool,
+  crowding: bool,
   columns: usize,
   stride: usize,
   device: usize,
@@ -96,6 +111,8 @@ function deviceRows(
   const waits = v128.load64_splat(terms, 104);
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
+  const crowds = v128.load64_splat(terms, 128);
+  const crowded = v128.load64_splat(terms, 136);
   const inFlight = stride * IN_FLIGHT_BLOCKS;
   const tokens = stride * PREFILL_TOKENS;
   const squares = stride * PREFILL_ATTENTION;
@@ -103,6 +120,7 @@ function deviceRows(
   const behind = stride * PREFILL_BEHIND;
   const requests = stride * PREFILL_REQUESTS;
   const decoding = stride * DECODE_REQUESTS;
+  const workingSet = stride * WORKING_SET_TOKENS;
   const booked = stride * BOOKED_PROMPT_TOKENS;
   const costs = stride * COSTS;
   let leasts = f64x2.splat(least);
@@ -124,11 +142,12 @@ function deviceRows(
       const behindAt = to + behind;
       const requestsAt = to + requests;
       const decodingAt = to + decoding;
+      const workingSetAt = to + workingSet;
       const costsAt = to + costs;
-      beforeFirstToken<First>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
-      beforeFirstToken<Second>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
-      beforeFirstToken<Third>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
-      beforeFirstToken<Fourth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+      beforeFirstToken<First>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
+      beforeFirstToken<Second>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
+      beforeFirstToken<Third>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
+      beforeFirstToken<Fourth>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
       to += 8 * TURN;
     }
     for (let turn = 0; turn < turns; turn++) {
@@ -162,7 +181,7 @@ function deviceRows(
   }
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
-    beforeFirstToken<First>(scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + requests, at + decoding, at + costs, full, floor, block, pairs, token, attention, prefill, decodes, waits);
+    beforeFirstToken<First>(crowding, scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + requests, at + decoding, at + workingSet, at + costs, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
     allOfIt<First>(fills, scratch, at + booked, at + costs, late, early, idle, room, slope, bend);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
@@ -183,6 +202,7 @@ function deviceRows(
  */
 @inline
 function beforeFirstToken<Pair>(
+  crowding: bool,
   into: usize,
   inFlight: usize,
   device: usize,
@@ -192,6 +212,7 @@ function beforeFirstToken<Pair>(
   behind: usize,
   requests: usize,
   decoding: usize,
+  workingSet: usize,
   costs: usize,
   full: v128,
   floor: v128,
@@ -202,6 +223,8 @@ function beforeFirstToken<Pair>(
   prefill: v128,
   decodes: v128,
   waits: v128,
+  crowds: v128,
+  crowded: v128,
 ): void {
   const held = f64x2.pmax(v128.load(inFlight, offsetof<Pair>()), v128.load(device, offsetof<Pair>()));
   const own = computing(held, full, floor, block, pairs);
@@ -214,10 +237,12 @@ function beforeFirstToken<Pair>(
     f64x2.mul(sum, v128.load(behind, offsetof<Pair>())),
   );
   v128.store(into, f64x2.add(wait, own), offsetof<Pair>());
-  const weight = f64x2.add(
+  let weight = f64x2.add(
     f64x2.add(prefill, f64x2.mul(decodes, v128.load(decoding, offsetof<Pair>()))),
     f64x2.mul(waits, v128.load(requests, offsetof<Pair>())),
   );
+  if (crowding)
+    weight = f64x2.add(weight, f64x2.pmin(f64x2.mul(crowds, v128.load(workingSet, offsetof<Pair>())), crowded));
   v128.store(costs, f64x2.add(wait, f64x2.mul(weight, own)), offsetof<Pair>());
 }
 
@@ -273,6 +298,8 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
   const waits = v128.load64_splat(terms, 104);
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
+  const crowds = v128.load64_splat(terms, 128);
+  const crowded = v128.load64_splat(terms, 136);
   let leasts = f64x2.splat(least);
   let leastRow = -1;
   let tied = 0;
@@ -291,8 +318,11 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
       f64x2.mul(waiting, v128.load(at + stride * PREFILL_BEHIND)),
     );
     const weight = f64x2.add(
-      f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
-      f64x2.mul(waits, v128.load(at + stride * PREFILL_REQUESTS)),
+      f64x2.add(
+        f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
+        f64x2.mul(waits, v128.load(at + stride * PREFILL_REQUESTS)),
+      ),
+      f64x2.pmin(f64x2.mul(crowds, v128.load(at + stride * WORKING_SET_TOKENS)), crowded),
     );
     const alone = f64x2.add(
       f64x2.add(wait, f64x2.mul(weight, own)),

@@ -67,7 +67,13 @@ export function keylessWarnings(config: RouterConfig, roles: readonly RoleResolu
   const serving = roles.filter(({ role }) => served.size === 0 || served.has(role));
   if (
     serving.some(
-      ({ needs }) => needs.load || needs.inFlight || needs.cache || needs.copies || needs.copyLocations,
+      ({ needs }) =>
+        needs.workingSet ||
+        needs.load ||
+        needs.inFlight ||
+        needs.cache ||
+        needs.copies ||
+        needs.copyLocations,
     )
   )
     return [];

@@ -12,6 +12,7 @@ const COLUMNS = {
   occupancy: ['occupancy'],
   device: ['onCpu'],
   'in-flight-blocks': ['inFlightBlocks'],
+  'working-set': ['workingSetTokens'],
   'request-phases': [
     'prefillRequests',
     'prefillTokens',

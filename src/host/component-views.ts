@@ -26,6 +26,7 @@ export function componentView(
   if (inputs.includes('device')) view.show('onCpu');
   if (inputs.includes('in-flight-blocks')) view.show('inFlightBlocks');
   if (inputs.includes('request-phases')) addGroup(view, 'phases', new PhaseView(candidates));
+  if (inputs.includes('working-set')) view.show('workingSetTokens');
   if (inputs.includes('output-length')) view.show('averageOutputTokens');
   if (inputs.includes('timing')) addGroup(view, 'timing', new TimingView(candidates));
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
@@ -90,6 +91,9 @@ class CandidatesView {
     inFlightBlocks() {
       return this.#candidates.inFlightBlocks.values;
     },
+    workingSetTokens() {
+      return this.#candidates.workingSetTokens.values;
+    },
     // Null where no answer has finished.
     averageOutputTokens() {
       return this.#candidates.averageOutputTokens;
@@ -110,6 +114,7 @@ type CandidateMember =
   | 'occupancy'
   | 'onCpu'
   | 'inFlightBlocks'
+  | 'workingSetTokens'
   | 'averageOutputTokens'
   | 'lineage';
 

@@ -23,6 +23,7 @@ describe('inputs of a hint policy', () => {
       'device',
       'in-flight-blocks',
       'request-phases',
+      'working-set',
       'output-length',
     ]);
     for (const input of foreign) expect(listing([input])).toContain(`mine: inputs: unknown input "${input}"`);

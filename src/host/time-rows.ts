@@ -5,6 +5,8 @@ import {
   ATTENTION,
   BEND,
   BLOCK,
+  CROWDED,
+  CROWDS,
   DECODES,
   EARLY,
   FLOOR,
@@ -39,7 +41,7 @@ export function timeRows(
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { hostBlocks, inFlightBlocks, prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } =
     table;
-  const { decodeRequests, bookedPromptTokens, preferredTaintMultiplier } = table;
+  const { decodeRequests, bookedPromptTokens, preferredTaintMultiplier, workingSetTokens } = table;
   const full = terms[FULL]!;
   const floor = terms[FLOOR]!;
   const block = terms[BLOCK]!;
@@ -49,6 +51,8 @@ export function timeRows(
   const prefill = terms[PREFILL]!;
   const decodes = terms[DECODES]!;
   const waits = terms[WAITS]!;
+  const crowds = terms[CROWDS]!;
+  const crowded = terms[CROWDED]!;
   const late = terms[LATE]!;
   const early = terms[EARLY]!;
   const room = terms[ROOM]!;
@@ -68,7 +72,9 @@ export function timeRows(
     const behind = sum * shareBehind(waiting);
     let queue = sum - prefillFrontMs[row]!;
     if (queue < behind) queue = behind;
-    const weight = prefill + decodes * decodeRequests[row]! + waits * waiting;
+    let crowding = crowds * workingSetTokens[row]!;
+    if (crowded < crowding) crowding = crowded;
+    const weight = prefill + decodes * decodeRequests[row]! + waits * waiting + crowding;
     let computing = full - held * (block + pairs * held);
     if (computing < floor) computing = floor;
     let lateness = late * (queue + computing) - early;

@@ -10,7 +10,13 @@ import { NO_METRICS } from './metrics-port.ts';
 
 const options = {
   timing: { prefill_us_per_token: 100, attention_ns_per_pair: 0, decode_ms: 10, decode_fill_ms: 0 },
-  ...{ prefill_weight: 4, interference_weight: 0.5, waiting_weight: 0, decode_weight: 0.1 },
+  ...{
+    prefill_weight: 4,
+    interference_weight: 0.5,
+    waiting_weight: 0,
+    crowding_weight: 0,
+    decode_weight: 0.1,
+  },
   ...{ kv_bytes_per_token: 125_000, host_gbps: 10 },
 };
 const cost = timeCost(options);
@@ -88,6 +94,16 @@ worker 4 rank 0: not eligible, draining`,
     '\n\ncopies from peers: none was measured, times as the policy states them\n\n',
   );
   expect(recorded(input)).not.toHaveProperty('copy_link');
+});
+
+it('a cost that counts what was used lately shows it, in the weight of the prompt too', () => {
+  const input = timed();
+  const columns = { ...input.columns, workingSetTokens: column(0, 0, 50_000) };
+  const crowded = timeCost({ ...options, crowding_weight: 2, kv_reference_tokens: 100_000 });
+  const costs = column(500, 380, 970);
+  const lines = candidates(recorded({ ...input, columns, costs, timeCost: crowded })).split('\n');
+  expect(lines[1]).toContain('booked tokens  working set ');
+  expect(lines[4]).toMatch(/^ +3 +3 +0 +970 .* 2600 +50000 +600 +55 +60 +5\.5 +1000 +0\.1 +2$/);
 });
 
 it('terms that no candidate has are left out, and preferred taints of a request whose worker was given', () => {

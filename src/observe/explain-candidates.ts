@@ -55,10 +55,18 @@ const TIMED_SOURCE: Column = [
   ({ time_inputs: inputs }) => inputs?.source_prefix_blocks ?? null,
 ];
 
+/** And what was used lately, where that has a weight. */
+const TIMED_SET: Column = ['working set', ({ time_inputs: inputs }) => inputs?.working_set_tokens ?? null];
+
 /** The load that a cost in time reads of the candidates. */
 function timedLoadColumns(candidates: readonly Eligible[]): readonly Column[] {
-  const counts = candidates.some(({ time_inputs: inputs }) => inputs?.source_prefix_blocks !== undefined);
-  return counts ? [TIMED_SOURCE, ...TIMED_LOAD] : TIMED_LOAD;
+  const has = (name: 'source_prefix_blocks' | 'working_set_tokens'): boolean =>
+    candidates.some(({ time_inputs: inputs }) => inputs?.[name] !== undefined);
+  return [
+    ...(has('source_prefix_blocks') ? [TIMED_SOURCE] : []),
+    ...TIMED_LOAD,
+    ...(has('working_set_tokens') ? [TIMED_SET] : []),
+  ];
 }
 
 /** The terms that some candidate has, each with its weight where that is not 1 throughout. */

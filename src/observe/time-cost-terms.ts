@@ -17,6 +17,7 @@ export const TIME_INPUTS = {
   prefill_front_ms: 'prefillFrontMs',
   decode_requests: 'decodeRequests',
   booked_prompt_tokens: 'bookedPromptTokens',
+  working_set_tokens: 'workingSetTokens',
   source_prefix_blocks: 'sourcePrefixBlocks',
 } as const;
 
@@ -24,20 +25,26 @@ export const TIME_INPUTS = {
 export type TimeInputName = keyof typeof TIME_INPUTS;
 /** Its column. */
 export type TimeColumn = (typeof TIME_INPUTS)[TimeInputName];
-/** Those that only costs which count on copies read. */
-type CopyInputName = 'source_prefix_blocks';
+/** Those that only costs which count on copies, or on what pools are full of, read. */
+type SomeInputName = 'source_prefix_blocks' | 'working_set_tokens';
 /** Their values for one candidate. */
 export type TimeInputs = Readonly<
-  Record<Exclude<TimeInputName, CopyInputName>, number> & Partial<Record<CopyInputName, number>>
+  Record<Exclude<TimeInputName, SomeInputName>, number> & Partial<Record<SomeInputName, number>>
 >;
 
-const COPY_INPUTS: ReadonlySet<TimeInputName> = new Set<CopyInputName>(['source_prefix_blocks']);
-const WITH_COPIES = Object.keys(TIME_INPUTS) as TimeInputName[];
-const WITHOUT_COPIES = WITH_COPIES.filter((name) => !COPY_INPUTS.has(name));
+const ALL_NAMES = Object.keys(TIME_INPUTS) as TimeInputName[];
+/** Names by whether copies count, and whether the working set does. */
+const NAMES = [true, false].map((copies) =>
+  [true, false].map((workingSet) =>
+    ALL_NAMES.filter(
+      (name) => (copies || name !== 'source_prefix_blocks') && (workingSet || name !== 'working_set_tokens'),
+    ),
+  ),
+);
 
 /** Names of those that a cost reads. */
-export function timeInputNames({ peerCopies }: TimeCost): readonly TimeInputName[] {
-  return peerCopies ? WITH_COPIES : WITHOUT_COPIES;
+export function timeInputNames({ peerCopies, weights }: TimeCost): readonly TimeInputName[] {
+  return NAMES[peerCopies ? 0 : 1]?.[weights.crowding_weight > 0 ? 0 : 1] ?? ALL_NAMES;
 }
 
 /** What a decision has in common for all its candidates. */
@@ -138,7 +145,8 @@ export function timeTerms(facts: TimeTermFacts, candidate: TimedCandidate): Time
   const prefillWeight =
     weights.prefill_weight +
     weights.interference_weight * inputs.decode_requests +
-    weights.waiting_weight * inputs.prefill_requests;
+    weights.waiting_weight * inputs.prefill_requests +
+    weights.crowding_weight * Math.min(1, (inputs.working_set_tokens ?? 0) / weights.kv_reference_tokens);
   const prefill = prefillOf(facts, candidate, times, queueMs, prefillWeight);
   const outputs = facts.outputTokens ?? weights.default_output_tokens;
   const reckoning: Reckoning = {

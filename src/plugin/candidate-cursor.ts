@@ -14,6 +14,7 @@ export interface CursorColumns {
   readonly occupancy?: ArrayLike<number>;
   readonly onCpu?: ArrayLike<number>;
   readonly inFlightBlocks?: ArrayLike<number>;
+  readonly workingSetTokens?: ArrayLike<number>;
   readonly phases?: PhaseColumns;
   readonly averageOutputTokens?: number | null;
   readonly timing?: TimingColumns;
@@ -216,6 +217,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   let occupancy: ArrayLike<number> | null = null;
   let onCpu: ArrayLike<number> | null = null;
   let inFlight: ArrayLike<number> | null = null;
+  let workingSet: ArrayLike<number> | null = null;
   if (inputs.includes('cache')) getters.cache = { get: () => cache, enumerable: true };
   if (inputs.includes('load')) getters.load = { get: () => load, enumerable: true };
   if (inputs.includes('preferred-taint')) {
@@ -254,6 +256,15 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       enumerable: true,
     };
   }
+  if (inputs.includes('working-set')) {
+    getters.workingSetTokens = {
+      get: () => {
+        workingSet ??= at.columns.workingSetTokens!;
+        return workingSet[at.row]!;
+      },
+      enumerable: true,
+    };
+  }
   if (inputs.includes('request-phases')) getters.phases = { get: () => phases, enumerable: true };
   if (inputs.includes('output-length')) {
     getters.averageOutputTokens = { get: () => at.columns.averageOutputTokens ?? null, enumerable: true };
@@ -284,6 +295,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       occupancy = null;
       onCpu = null;
       inFlight = null;
+      workingSet = null;
     },
     moveTo(row) {
       at.row = row;

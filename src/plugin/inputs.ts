@@ -89,6 +89,12 @@ export interface WorkerInputs {
   readonly 'in-flight-blocks': { readonly inFlightBlocks: Column };
   /** What the candidate's bookings are at. */
   readonly 'request-phases': { readonly phases: PhaseColumns };
+  /**
+   * Distinct prompt tokens that bookings of the candidate used lately, each counting e^(−age / 300 s) by the time since a booking did so
+   * last: what its KV pool is full of that is likely to be asked for again. In steps of 2,048 tokens from the start of each prompt; 0 where
+   * prompts are not hashed. Decode legs behind a prefill worker count nothing.
+   */
+  readonly 'working-set': { readonly workingSetTokens: Column };
   /** Mean tokens of the partition's finished answers, the last ones weighing most; null = none has finished yet. */
   readonly 'output-length': { readonly averageOutputTokens: number | null };
   /** How long workers take, as learnt from their answers. */
@@ -111,6 +117,7 @@ export interface WorkerRowInputs {
   readonly device: { readonly onCpu: number };
   readonly 'in-flight-blocks': { readonly inFlightBlocks: number };
   readonly 'request-phases': { readonly phases: Row<PhaseColumns> };
+  readonly 'working-set': { readonly workingSetTokens: number };
   readonly 'output-length': { readonly averageOutputTokens: number | null };
   readonly timing: { readonly timing: WorkerTiming };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
@@ -126,6 +133,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'device',
   'in-flight-blocks',
   'request-phases',
+  'working-set',
   'output-length',
   'timing',
   'kv-copy-locations',

@@ -22,6 +22,11 @@ export interface TimeCostOptions {
   readonly interference_weight?: number;
   /** And more for each prompt that waits on the worker; default 1.5. */
   readonly waiting_weight?: number;
+  /**
+   * And more on a worker whose KV pool is full of what was used lately, for the share that this has of `kv_reference_tokens`, at most 1: what
+   * is computed there makes it forget that; default 0.
+   */
+  readonly crowding_weight?: number;
   /** What a ms of time to the first token costs on top, beyond `ttft_target_ms`; default 3. */
   readonly late_weight?: number;
   /** Time to the first token, in ms, from which it counts as late; default 3,000. */
@@ -30,7 +35,7 @@ export interface TimeCostOptions {
   readonly decode_weight?: number;
   /** Tokens of an answer until one has finished, and where the request does not foresee them; default 256. */
   readonly default_output_tokens?: number;
-  /** Booked prompt tokens that count as a full KV pool, above 0; default 1,048,576. */
+  /** Booked prompt tokens, or such of the working set, that count as a full KV pool, above 0; default 1,048,576. */
   readonly kv_reference_tokens?: number;
   /** Bytes of KV per token, for reading from the host tier and for copies; default 131,072. */
   readonly kv_bytes_per_token?: number;
@@ -72,6 +77,7 @@ const DEFAULT_WEIGHTS = {
   prefill_weight: 8,
   interference_weight: 0.03,
   waiting_weight: 1.5,
+  crowding_weight: 0,
   late_weight: 3,
   ttft_target_ms: 3000,
   decode_weight: 0.05,
@@ -119,6 +125,7 @@ export function timeCost(options: TimeCostOptions = {}): TimeCost {
   };
   const inputs: WorkerInput[] = ['cache', 'in-flight-blocks', 'request-phases', 'output-length'];
   if (Object.values(timing).includes(null)) inputs.push('timing');
+  if (weights.crowding_weight > 0) inputs.push('working-set');
   inputs.push('preferred-taint');
   const peerCopies = options.peer_copies === true;
   if (peerCopies) inputs.push('kv-copy-locations');

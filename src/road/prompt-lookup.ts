@@ -88,7 +88,10 @@ export class PromptLookups {
       holds
         ? known.hashes
         : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
-    const own = caller === null && exact && (wantsMatch || needs.load || needs.inFlight) ? compute() : null;
+    const own =
+      caller === null && exact && (wantsMatch || needs.load || needs.inFlight || needs.workingSet)
+        ? compute()
+        : null;
     const booked = caller?.prompt.hashes ?? own;
     const hashed = wallMicros();
     const hashes = booked !== null && booked.local.length === booked.sequence.length ? booked : null;

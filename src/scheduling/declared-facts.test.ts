@@ -1,4 +1,4 @@
-// What scheduling finds out for the inputs `in-flight-blocks`, `request-phases`, `output-length` and `timing`, and for nobody else.
+// What scheduling finds out for the inputs `in-flight-blocks`, `request-phases`, `working-set`, `output-length` and `timing`, and for nobody else.
 import { describe, expect, it } from 'vitest';
 import { Fleet } from '../fleet/index.ts';
 import type { CandidateTable, RoleNeeds } from '../host/index.ts';
@@ -6,13 +6,14 @@ import type { HashPairs } from '../kv/index.ts';
 import { ManualClock } from '../plugin/index.ts';
 import { picking, placementRequest, tinyWorker } from './scheduler.fixtures.ts';
 import { Scheduler } from './scheduler.ts';
+import { WORKING_SET_MS } from './working-sets.ts';
 
 const BLOCK = 16;
 /** Sequence hashes of 6 blocks; chains with the same mark share a prefix as far as `same` says. */
 function chain(mark: number, same = 6): HashPairs {
   return Uint32Array.from({ length: 12 }, (_, at) => (at >> 1 < same ? 1000 + at : mark * 100 + at));
 }
-const ALL = { inFlight: true, phases: true, outputLength: true, timing: true };
+const ALL = { inFlight: true, phases: true, workingSet: true, outputLength: true, timing: true };
 
 function bench(needs: Partial<RoleNeeds> = ALL) {
   const clock = new ManualClock(1000);
@@ -37,9 +38,15 @@ function bench(needs: Partial<RoleNeeds> = ALL) {
     return scheduler.place(placementRequest({ runtime, hashes, promptTokens, blockSize: BLOCK })).attempt;
   };
   const column = (
-    name: 'inFlightBlocks' | 'prefillTokens' | 'prefillFrontMs' | 'decodeRequests' | 'bookedPromptTokens',
+    name:
+      | 'inFlightBlocks'
+      | 'prefillTokens'
+      | 'prefillFrontMs'
+      | 'decodeRequests'
+      | 'bookedPromptTokens'
+      | 'workingSetTokens',
   ) => [...(seen?.[name].subarray(0, 2) ?? [])];
-  return { clock, scheduler, place, column, table: () => seen, reads: () => reads };
+  return { clock, fleet, scheduler, place, column, table: () => seen, reads: () => reads };
 }
 
 describe('declared facts', () => {
@@ -178,8 +185,32 @@ describe('declared facts', () => {
     expect(expected()[1]).toBeCloseTo(8, 0);
   });
 
+  it('say which prompt tokens bookings used lately, of workers that are still there', () => {
+    const { clock, fleet, place, column } = bench();
+    const long = (seed: number) =>
+      Uint32Array.from({ length: 2 * 300 }, (_, at) => seed + Math.imul(at, 0x9e3779b1));
+    place(0, long(1), 300 * BLOCK);
+    place(1, long(1), 300 * BLOCK);
+    expect(column('workingSetTokens')).toEqual([4096, 0]);
+    clock.advanceTo(clock.now() + WORKING_SET_MS);
+    place(0, long(2), 300 * BLOCK);
+    const [first, second] = column('workingSetTokens');
+    expect(first).toBeCloseTo(4096 / Math.E, 9);
+    expect(second).toBeCloseTo(4096 / Math.E, 9);
+    fleet.remove(2n);
+    fleet.add(tinyWorker(3n));
+    place(0, long(2), 300 * BLOCK);
+    expect(column('workingSetTokens')).toEqual([expect.closeTo(4096 * (1 + 1 / Math.E), 6), 0]);
+    fleet.setState(1n, 'gone');
+    fleet.setState(1n, 'ready');
+    place(0, long(1), 300 * BLOCK);
+    expect(column('workingSetTokens')).toEqual([0, 0]);
+  });
+
   it('are not looked for, and no time is read, where nobody declares them', () => {
-    const none = bench({ inFlight: false, phases: false, outputLength: false, timing: false });
+    const none = bench({
+      ...{ inFlight: false, phases: false, workingSet: false, outputLength: false, timing: false },
+    });
     const attempt = none.place(0, chain(1));
     none.scheduler.prefillCompleted(attempt);
     none.scheduler.answered(attempt, 100);
@@ -188,6 +219,7 @@ describe('declared facts', () => {
     expect(none.reads()).toBe(0);
     expect(none.column('inFlightBlocks')).toEqual([0, 0]);
     expect(none.column('bookedPromptTokens')).toEqual([0, 0]);
+    expect(none.column('workingSetTokens')).toEqual([0, 0]);
     expect(none.table()?.timings).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 // What scheduling finds out because a policy declared it: blocks in flight, phases of bookings, lengths of answers. Where no role asks,
 // nothing here is computed and no time is read.
 import type { Fleet } from '../fleet/index.ts';
+import type { OwnerSlot } from '../kv/index.ts';
 import { OutputLengths } from './output-lengths.ts';
 import { tracksPrefillTokens } from './placement-overrides.ts';
 import { blocksOf } from './selection-facts.ts';
@@ -8,6 +9,7 @@ import type { SlotLoads } from './slot-loads.ts';
 import { LinkTimes } from './timing/link-times.ts';
 import { WorkerTimings } from './timing/worker-timings.ts';
 import type { PlacementRequest, PlacementTable } from './types.ts';
+import { WorkingSets } from './working-sets.ts';
 
 /** Tokens of an answer from which the time between them is taken. */
 const LEAST_OUTPUT = 8;
@@ -18,6 +20,7 @@ export class DeclaredFacts {
   readonly #now: () => number;
   readonly #outputLengths = new OutputLengths();
   readonly timings: WorkerTimings;
+  readonly #workingSets = new WorkingSets();
   /** How long copies take. */
   readonly links: LinkTimes;
 
@@ -40,6 +43,7 @@ export class DeclaredFacts {
       this.#loads.fillHeldBlocks(table.inFlightBlocks, slots, count, blocks);
     }
     if (needs.phases) this.#loads.phases.fill(table, slots, count, this.#now());
+    if (needs.workingSet) this.#workingSets.fill(table.workingSetTokens, slots, count, this.#now());
     if (needs.timing) {
       this.timings.fill(table.timingKind, slots, count);
       table.timings = this.timings.timings;
@@ -59,13 +63,20 @@ export class DeclaredFacts {
   }
 
   /** A booking was made. @param uncachedTokens prompt tokens to compute, ≥ 0. */
-  booked(attempt: number, request: PlacementRequest, uncachedTokens: number): void {
-    const { partition, promptTokens, runtime } = request;
-    const { outputLength, phases, timing } = runtime.needs;
+  booked(attempt: number, slot: OwnerSlot, request: PlacementRequest, uncachedTokens: number): void {
+    const { blockSize, hashes, partition, promptTokens, runtime } = request;
+    const { outputLength, phases, timing, workingSet } = runtime.needs;
+    if (workingSet && hashes !== null) this.#workingSets.use(slot, hashes.sequence, blockSize, this.#now());
     if (!phases && !outputLength && !timing) return;
     const uncached = Math.min(promptTokens, uncachedTokens);
     const learns = { outputLength, timing, prefill: timing && tracksPrefillTokens(request) };
     this.#loads.follow(attempt, { partition, promptTokens, learns }, uncached, this.#now());
+  }
+
+  /** The worker of a slot is not there any more: its bookings end, and what it had used is gone. */
+  left(slot: OwnerSlot): void {
+    this.#loads.freeSlot(slot);
+    this.#workingSets.forget(slot);
   }
 
   /** A booked worker copies blocks, and has so many tokens of the prompt then. */

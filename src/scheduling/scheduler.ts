@@ -78,11 +78,11 @@ export class Scheduler {
     this.#facts.timings.report(this.#metrics);
     this.#unlisten = options.fleet.listen({
       stateChanged: (worker) => {
-        if (worker.state === 'gone') for (const slot of worker.slots) this.#loads.freeSlot(slot);
+        if (worker.state === 'gone') for (const slot of worker.slots) this.#facts.left(slot);
       },
       removed: (worker) => {
         for (const slot of worker.slots) {
-          this.#loads.freeSlot(slot);
+          this.#facts.left(slot);
           this.#busy.drain.forget(slot);
           this.engineLoads.forget(slot);
           this.#facts.timings.forget(slot);
@@ -137,7 +137,7 @@ export class Scheduler {
     const durationMs = this.#prefillModel?.durationMs(request.partition.model, prefillTokens) ?? null;
     const sequence = request.hashes?.sequence ?? null;
     placement.attempt = this.#loads.book(slot, sequence, bookedBlocks(request), prefillTokens, durationMs);
-    this.#facts.booked(placement.attempt, request, prefillTokens);
+    this.#facts.booked(placement.attempt, slot, request, prefillTokens);
     if (this.#busy.active) this.#busy.drain.booked(placement.attempt, slot, prefillTokens);
     return placement;
   }

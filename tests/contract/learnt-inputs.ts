@@ -41,6 +41,32 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
       ),
     ),
     rule(
+      'inputs-working-set',
+      '`working-set` counts the distinct prompt tokens that bookings of a worker used lately, each less the longer ago that was; a worker that is gone leaves nothing.',
+      test(
+        DECLARED_FACTS,
+        'declared facts > say which prompt tokens bookings used lately, of workers that are still there',
+      ),
+      fault(
+        'src/scheduling/working-sets.ts',
+        'const share = 1 / this.#weight(Math.max(now, this.#latest));',
+        'const share = 1;',
+      ),
+    ),
+    rule(
+      'inputs-working-set-distinct',
+      'What prompts share counts once, and the sums are those of a plain list of what was used.',
+      test(
+        'src/scheduling/working-sets.test.ts',
+        'working sets > are those of a plain list, whatever is used where and when',
+      ),
+      fault(
+        'src/scheduling/working-sets.ts',
+        'if (used !== undefined) youngSum -= tokens * this.#weight(used);',
+        'if (used !== undefined) youngSum -= tokens;',
+      ),
+    ),
+    rule(
       'inputs-output-length',
       '`output-length` is a mean of finished answers in which the last ones weigh most; null before one has finished.',
       test(
@@ -94,7 +120,7 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-facts-declared',
-      'Where nobody declares in-flight blocks, phases, output length or timing, none of it is looked for and no time is read.',
+      'Where nobody declares in-flight blocks, phases, working set, output length or timing, none of it is looked for and no time is read.',
       test(
         DECLARED_FACTS,
         'declared facts > are not looked for, and no time is read, where nobody declares them',

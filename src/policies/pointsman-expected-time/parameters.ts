@@ -17,6 +17,7 @@ export const expectedTimeParameters = z.strictObject({
   prefill_weight: factor.default(TIME_COST_DEFAULTS.prefill_weight),
   interference_weight: factor.default(TIME_COST_DEFAULTS.interference_weight),
   waiting_weight: factor.default(TIME_COST_DEFAULTS.waiting_weight),
+  crowding_weight: factor.default(TIME_COST_DEFAULTS.crowding_weight),
   late_weight: factor.default(TIME_COST_DEFAULTS.late_weight),
   ttft_target_ms: factor.default(TIME_COST_DEFAULTS.ttft_target_ms),
   decode_weight: factor.default(TIME_COST_DEFAULTS.decode_weight),

@@ -153,13 +153,15 @@ const candidate = fc
     decodeRequests: fc.nat(200),
     promptTokens: fc.nat(2_000_000),
     sourceBlocks: fc.nat(blocks),
+    workingSetTokens: fc.nat(2_000_000),
   })
   .map((given) => ({ ...given, hostBlocks: Math.min(given.hostBlocks, blocks - given.deviceBlocks) }));
 type Given = typeof candidate extends fc.Arbitrary<infer T> ? T : never;
 
 function trialOf({ deviceBlocks, hostBlocks, inFlightBlocks, sourceBlocks, ...load }: Given): TrialCandidate {
-  const { prefillRequests, tokens, front, decodeRequests, promptTokens } = load;
+  const { prefillRequests, tokens, front, decodeRequests, promptTokens, workingSetTokens } = load;
   return {
+    workingSetTokens,
     ...onDevice(deviceBlocks, hostBlocks),
     inFlightBlocks,
     copies: {
@@ -198,6 +200,10 @@ describe('the expected time', () => {
     ],
     ['the front further on', (given) => ({ ...given, front: given.front + 1 })],
     ['one decode less', (given) => ({ ...given, decodeRequests: Math.max(0, given.decodeRequests - 1) })],
+    [
+      'less used lately',
+      (given) => ({ ...given, workingSetTokens: Math.max(0, given.workingSetTokens - 100) }),
+    ],
     ['less booked', (given) => ({ ...given, promptTokens: Math.max(0, given.promptTokens - 100) })],
   ])('is never longer with %s', async (_, better) => {
     await fc.assert(

@@ -14,6 +14,7 @@ const ALONE = {
   inFlight: false,
   outputLength: false,
   phases: false,
+  workingSet: false,
   timing: false,
   lineage: false,
   residency: false,

@@ -1,0 +1,170 @@
+// What each slot's KV pool is likely to be asked for again: the distinct prompt tokens that bookings used lately, each counting e^(−age / T).
+// Kept for bookings of roles that declare it alone. Prompts are looked at once every 2,048 tokens: a sequence hash stands for all before it.
+// What was looked at is kept in two generations, of which the older goes as a whole: nothing is ever gone through.
+import type { HashPairs, OwnerSlot } from '../kv/index.ts';
+
+/** Ms in which what was used counts 1/e of what it did. */
+export const WORKING_SET_MS = 300_000;
+/** Prompt tokens that one look stands for, or a block where that is more. */
+export const LOOK_TOKENS = 2_048;
+/** Age of a generation at which it becomes the older one: what goes then has been unused for that long, and counts e⁻³ at most. */
+const GENERATION_MS: number = 3 * WORKING_SET_MS;
+/** Looks of a generation, of all slots; some 70 bytes each. With more of them it becomes the older one sooner, for every slot alike. */
+const MOST_LOOKS = 2 ** 17;
+/** Sums grow with time until they are rebased. */
+const REBASED_MS: number = 64 * WORKING_SET_MS;
+
+/** When each look was last used, by 53 bits of its hash. */
+type Looks = Map<number, number>;
+
+interface WorkingSet {
+  young: Looks;
+  old: Looks;
+  readonly blockSize: number;
+}
+
+/** The working sets of all slots. */
+export class WorkingSets {
+  readonly #mostLooks: number;
+  readonly #sets: (WorkingSet | null)[] = [];
+  /** Tokens × e^((used − epoch) / T) of the generations, summed, per slot: these change with what is used alone, not with time. */
+  #young: Float64Array = new Float64Array(16);
+  #old: Float64Array = new Float64Array(16);
+  #epoch = 0;
+  /** The latest time that was told: a clock that was set back stands still until it is there again. */
+  #latest = 0;
+  #youngSince = 0;
+  #youngLooks = 0;
+
+  /** @param mostLooks looks of a generation, of all slots. */
+  constructor(mostLooks: number = MOST_LOOKS) {
+    this.#mostLooks = mostLooks;
+  }
+
+  /** Looks kept, of all slots. */
+  get looks(): number {
+    let looks = 0;
+    for (const set of this.#sets) looks += set == null ? 0 : set.young.size + set.old.size;
+    return looks;
+  }
+
+  /**
+   * A booking uses a prompt.
+   * @param sequence sequence hashes of its full blocks.
+   * @param blockSize tokens per block, ≥ 1.
+   * @param now ms of the clock.
+   */
+  use(slot: OwnerSlot, sequence: HashPairs, blockSize: number, now: number): void {
+    const at = this.#advance(now);
+    const { old, young } = this.#setOf(slot, blockSize);
+    const step = Math.max(1, Math.round(LOOK_TOKENS / blockSize));
+    const tokens = step * blockSize;
+    const blocks = sequence.length >>> 1;
+    const weight = tokens * this.#weight(at);
+    let youngSum = this.#young[slot]!;
+    let oldSum = this.#old[slot]!;
+    for (let block = step - 1; block < blocks; block += step) {
+      // What fits into a number: 32 bits of the high word and 21 of the low.
+      const key = sequence[2 * block + 1]! * 2 ** 21 + (sequence[2 * block]! >>> 11);
+      const used = young.get(key);
+      if (used !== undefined) youngSum -= tokens * this.#weight(used);
+      else {
+        this.#youngLooks += 1;
+        const before = old.get(key);
+        if (before !== undefined) {
+          oldSum -= tokens * this.#weight(before);
+          old.delete(key);
+        }
+      }
+      young.set(key, at);
+      youngSum += weight;
+    }
+    // What rounding left must not stay.
+    this.#young[slot] = Math.max(0, youngSum);
+    this.#old[slot] = old.size === 0 ? 0 : Math.max(0, oldSum);
+  }
+
+  /** The slot is somebody else's, or its worker gone. */
+  forget(slot: OwnerSlot): void {
+    const set = this.#sets[slot] ?? null;
+    if (set === null) return;
+    this.#youngLooks -= set.young.size;
+    this.#sets[slot] = null;
+    this.#young[slot] = 0;
+    this.#old[slot] = 0;
+  }
+
+  /** Writes the working sets of `count` slots, in tokens, to the rows of a column. */
+  fill(column: Float64Array, slots: Int32Array, count: number, now: number): void {
+    const young = this.#young;
+    const old = this.#old;
+    const length = young.length;
+    const share = 1 / this.#weight(Math.max(now, this.#latest));
+    for (let row = 0; row < count; row += 1) {
+      const slot = slots[row]!;
+      column[row] = slot < length ? (young[slot]! + old[slot]!) * share : 0;
+    }
+  }
+
+  #weight(used: number): number {
+    return Math.exp((used - this.#epoch) / WORKING_SET_MS);
+  }
+
+  #setOf(slot: OwnerSlot, blockSize: number): WorkingSet {
+    if (slot >= this.#young.length) {
+      this.#young = grown(this.#young, slot + 1);
+      this.#old = grown(this.#old, slot + 1);
+    }
+    let set = this.#sets[slot] ?? null;
+    // Another block size: other blocks, none of which its engine has yet.
+    if (set !== null && set.blockSize !== blockSize) {
+      this.forget(slot);
+      set = null;
+    }
+    if (set === null) {
+      set = { young: new Map(), old: new Map(), blockSize };
+      this.#sets[slot] = set;
+    }
+    return set;
+  }
+
+  /** The time that counts as now. Lets go of what is too old, and keeps sums far from the largest numbers. */
+  #advance(now: number): number {
+    const at = Math.max(now, this.#latest);
+    this.#latest = at;
+    if (at - this.#youngSince >= GENERATION_MS || this.#youngLooks >= this.#mostLooks) this.#age(at);
+    if (at - this.#epoch >= REBASED_MS) {
+      const share = 1 / this.#weight(at);
+      for (let slot = 0; slot < this.#young.length; slot += 1) {
+        this.#young[slot]! *= share;
+        this.#old[slot]! *= share;
+      }
+      this.#epoch = at;
+    }
+    return at;
+  }
+
+  /** The young generation becomes the old one, and that is forgotten. */
+  #age(at: number): void {
+    for (let slot = 0; slot < this.#sets.length; slot += 1) {
+      const set = this.#sets[slot] ?? null;
+      if (set === null) continue;
+      if (set.young.size === 0) this.#sets[slot] = null;
+      else {
+        set.old = set.young;
+        set.young = new Map();
+      }
+    }
+    const sums = this.#old.fill(0);
+    this.#old = this.#young;
+    this.#young = sums;
+    this.#youngSince = at;
+    this.#youngLooks = 0;
+  }
+}
+
+function grown(sums: Float64Array, least: number): Float64Array {
+  const longer = new Float64Array(Math.max(least, 2 * sums.length));
+  longer.set(sums);
+  return longer;
+}
