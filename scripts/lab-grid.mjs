@@ -64,6 +64,7 @@ const EXPECTED_SETTINGS = [
   ...product({ prefill_weight: [2, 4, 6, 12] }),
   ...product({ interference_weight: [0, 0.015, 0.06] }),
   ...product({ waiting_weight: [0, 1, 2, 4] }),
+  ...product({ crowding_weight: [1, 2, 4] }),
   ...product({ late_weight: [0, 1, 2] }),
   ...product({ ttft_target_ms: [1000, 2000, 4000] }),
   ...product({ decode_weight: [0, 0.1, 0.3] }),
