@@ -8,7 +8,6 @@ const COMPONENT_VIEWS = 'src/host/component-views.test.ts';
 const COMPOSE_ROUTER = 'src/cli/compose-router.test.ts';
 const EXAMPLE = 'tests/contract-example.test.ts';
 const LINEAGE = 'tests/lineage.test.ts';
-const LINEAGE_SIMULATED = 'tests/lineage-simulated.test.ts';
 const ROAD = 'src/road/road.test.ts';
 const PLUGIN_HOST = 'src/host/plugin-host.test.ts';
 
@@ -228,7 +227,7 @@ export const INPUTS_RULES: ContractSection = {
     rule(
       'inputs-lineage-removals',
       'Blocks that a worker removed or evicted are in no list of it.',
-      test(LINEAGE_SIMULATED, 'what the engine evicted is not there any more'),
+      test(LINEAGE, 'removals and tiers are seen, and what sessions share is exclusive to none of them'),
       fault('src/cli/session-feeds.ts', 'updates.removed(owner, hashes)', 'hashes.fill(0)'),
     ),
     rule(
