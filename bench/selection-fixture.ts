@@ -64,7 +64,7 @@ export function candidates(workers: number, place: 'as scheduled' | 'heap' = 'as
     table.prefillAttention[i] = (i % 3) * 512 * 700;
     table.prefillFrontMs[i] = i % 3 === 0 ? 0 : i % 11;
     table.bookedPromptTokens[i] = 2048 * (i % 17);
-    table.workingSetTokens[i] = 2048 * (i % 101);
+    table.cachePressure[i] = (i % 101) / 101;
   }
   return table;
 }

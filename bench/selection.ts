@@ -57,7 +57,7 @@ async function run(): Promise<BenchResult> {
       'Fixture: cached tokens (i mod 32) × 64 without tier maps, 16 × i active prefill tokens, i mod 127 decode blocks, i mod 17 requests, prompt of 2,048 tokens in blocks of 16. `direct` has no credit decay, `filtered_prefill_baseline` decay 1. Every winner is the expected one: worker 1 of 2, worker 31 of more.',
       `"${MAP}": Maps from worker id to its load, its overlap and its cached tokens, gone over without allocating a thing per candidate; ties by reservoir. It keeps no cost per candidate for the record, as ours do.`,
       `"${RUST}": structure of arrays with a mask and reservoir ties, opt-level 3, no target-cpu; keeps no cost per candidate either.`,
-      'In this fixture three workers tie for the lowest cost of `pointsman-tuned-cost` from 1,024 on, and six for that of `pointsman-expected-time` among 10,000: all costs are then gone over again to draw one, which the default, with one lowest, is spared. `pointsman-expected-time` reads nine columns where the default reads four.',
+      'In this fixture three workers tie for the lowest cost of `pointsman-tuned-cost` from 1,024 on: all costs are then gone over again to draw one, which the others, with one lowest, are spared. `pointsman-expected-time` reads ten columns where the default reads four.',
       'Filling the columns is outside: scheduling does it while it projects loads, whatever the policy.',
       'Wall time in slices of 0.1 ms that take turns; a ratio is the median over all turns.',
       ...verdicts,

@@ -258,6 +258,22 @@ describe('figures', () => {
     expect(tail('single replay')).toMatchObject({ cells: 2, value: 2.25, met: false });
   });
 
+  it('are of all sessions together, and of each trace and profile', () => {
+    const turns = (trace: 'agentic' | 'subagent', policy: string, mean: number) =>
+      finished(1, { study: 'sessions', trace, policy, load: null }, { resumed: { mean, p99: 1 } });
+    const aims = labAims(
+      new LabResults([
+        ...[turns('agentic', 'default', 100), turns('agentic', 'expected-time', 40)],
+        ...[turns('subagent', 'default', 100), turns('subagent', 'expected-time', 90)],
+      ]),
+    );
+    const aim = (of: string) =>
+      aims.find(({ name }) => name === `${of}: mean TTFT of resumed turns / default`);
+    expect(aim('all sessions')?.value).toBeCloseTo(0.6, 12);
+    expect(aim('all sessions')).toMatchObject({ most: 0.5, cells: 2, met: false });
+    expect(aim('agentic, 8b')).toMatchObject({ value: 0.4, cells: 1, met: true });
+  });
+
   it('move with wrong times by the difference of the ratios', () => {
     const cells = [
       finished(100),

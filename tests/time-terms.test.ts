@@ -101,7 +101,7 @@ function candidates({ answers, kinds, link, options, rows, seed }: Scene, nothin
     table.prefillFrontMs[row] = rng.integer(2000);
     table.decodeRequests[row] = rng.integer(200);
     table.bookedPromptTokens[row] = rng.integer(2_000_000);
-    table.workingSetTokens[row] = rng.integer(2_000_000);
+    table.cachePressure[row] = rng.next();
     table.preferredTaintMultiplier[row] = 0.4 + rng.next();
     table.timingKind[row] = rng.integer(kinds.length);
     table.sourcePrefixBlocks[row] = rng.integer(600);

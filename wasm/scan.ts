@@ -3,7 +3,7 @@
 // last bit. Columns lie one `stride` after the other, in the order below, each with room for 8 rows more than are asked for.
 
 export { drawnRow, softmax } from './softmax';
-export { crowdedDeviceTimes, deviceTimes, hostTimes, roomyDeviceTimes } from './time';
+export { deviceTimes, hostTimes, roomyDeviceTimes } from './time';
 
 const CACHED_TOKENS: usize = 0;
 const ACTIVE_PREFILL_TOKENS: usize = 1;

@@ -13,7 +13,7 @@ const PREFILL_FRONT_MS: usize = 15;
 const DECODE_REQUESTS: usize = 16;
 const BOOKED_PROMPT_TOKENS: usize = 17;
 const PREFILL_BEHIND: usize = 18;
-const WORKING_SET_TOKENS: usize = 19;
+const CACHE_PRESSURE: usize = 19;
 
 /** The pairs of rows of a turn, as large as what lies before each: in a function only of a type is that a constant. */
 class First {}
@@ -29,18 +29,34 @@ class Fourth extends Third {
   u: f64;
   v: f64;
 }
+class Fifth extends Fourth {
+  s: f64;
+  t: f64;
+}
+class Sixth extends Fifth {
+  q: f64;
+  r: f64;
+}
+class Seventh extends Sixth {
+  o: f64;
+  p: f64;
+}
+class Eighth extends Seventh {
+  m: f64;
+  n: f64;
+}
 
-/** Rows per turn of a loop. */
-const TURN: i32 = 8;
+/** Rows per turn of a loop: finding addresses, comparing and going back are once for all of them. */
+const TURN: i32 = 16;
 /** Turns of the first loop before the second catches up: what one writes the other reads while it is near. */
-const CHUNK: i32 = 16;
+const CHUNK: i32 = 8;
 
 /**
  * Blocks on the device tier only, no taints. `device` is the byte offset of the column that counts, `least` the lowest cost before,
  * `scratch` room for as many numbers as there are rows.
  *
- * What all rows share does not fit into the registers: one loop would fetch it again for every row. Hence two of them: until the first
- * token, and what that and decoding cost.
+ * What all rows share does not fit into the registers, nor do the addresses of so many columns: one loop would fetch them again for every
+ * row. Hence two of them: the wait and the computing, and what these and decoding cost.
  */
 export function deviceTimes(
   columns: usize,
@@ -51,7 +67,7 @@ export function deviceTimes(
   least: f64,
   scratch: usize,
 ): i32 {
-  return deviceRows(true, false, columns, stride, device, count, terms, least, scratch);
+  return deviceRows(true, columns, stride, device, count, terms, least, scratch);
 }
 
 /** The same where the pool of no row is more than full. */
@@ -64,20 +80,7 @@ export function roomyDeviceTimes(
   least: f64,
   scratch: usize,
 ): i32 {
-  return deviceRows(false, false, columns, stride, device, count, terms, least, scratch);
-}
-
-/** The same as the first where the working set counts. */
-export function crowdedDeviceTimes(
-  columns: usize,
-  stride: usize,
-  device: usize,
-  count: i32,
-  terms: usize,
-  least: f64,
-  scratch: usize,
-): i32 {
-  return deviceRows(true, true, columns, stride, device, count, terms, least, scratch);
+  return deviceRows(false, columns, stride, device, count, terms, least, scratch);
 }
 
 /**
@@ -87,7 +90,6 @@ export function crowdedDeviceTimes(
 @inline
 function deviceRows(
   fills: bool,
-  crowding: bool,
   columns: usize,
   stride: usize,
   device: usize,
@@ -112,7 +114,6 @@ function deviceRows(
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
   const crowds = v128.load64_splat(terms, 128);
-  const crowded = v128.load64_splat(terms, 136);
   const inFlight = stride * IN_FLIGHT_BLOCKS;
   const tokens = stride * PREFILL_TOKENS;
   const squares = stride * PREFILL_ATTENTION;
@@ -120,7 +121,7 @@ function deviceRows(
   const behind = stride * PREFILL_BEHIND;
   const requests = stride * PREFILL_REQUESTS;
   const decoding = stride * DECODE_REQUESTS;
-  const workingSet = stride * WORKING_SET_TOKENS;
+  const pressure = stride * CACHE_PRESSURE;
   const booked = stride * BOOKED_PROMPT_TOKENS;
   const costs = stride * COSTS;
   let leasts = f64x2.splat(least);
@@ -133,44 +134,69 @@ function deviceRows(
     const turns = min<i32>(CHUNK, (count - row) / TURN);
     let to = at;
     for (let turn = 0; turn < turns; turn++) {
-      const into = scratch + ((turn as usize) << 6);
+      const into = scratch + ((turn as usize) << 7);
       const inFlightAt = to + inFlight;
       const deviceAt = to + device;
       const tokensAt = to + tokens;
       const squaresAt = to + squares;
       const frontAt = to + front;
       const behindAt = to + behind;
-      const requestsAt = to + requests;
-      const decodingAt = to + decoding;
-      const workingSetAt = to + workingSet;
       const costsAt = to + costs;
-      beforeFirstToken<First>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
-      beforeFirstToken<Second>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
-      beforeFirstToken<Third>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
-      beforeFirstToken<Fourth>(crowding, into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, requestsAt, decodingAt, workingSetAt, costsAt, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
+      waitAndComputing<First>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Second>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Third>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Fourth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Fifth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Sixth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Seventh>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
+      waitAndComputing<Eighth>(into, inFlightAt, deviceAt, tokensAt, squaresAt, frontAt, behindAt, costsAt, full, floor, block, pairs, token, attention);
       to += 8 * TURN;
     }
     for (let turn = 0; turn < turns; turn++) {
-      const from = scratch + ((turn as usize) << 6);
+      const from = scratch + ((turn as usize) << 7);
+      const requestsAt = at + requests;
+      const decodingAt = at + decoding;
+      const pressureAt = at + pressure;
       const bookedAt = at + booked;
       const costsAt = at + costs;
-      const a = allOfIt<First>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
-      const b = allOfIt<Second>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
-      const c = allOfIt<Third>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
-      const d = allOfIt<Fourth>(fills, from, bookedAt, costsAt, late, early, idle, room, slope, bend);
-      sums = f64x2.add(sums, f64x2.add(f64x2.add(a, b), f64x2.add(c, d)));
-      // As in wasm/scan.ts: only a turn with something as low as what was seen is gone through row by row. The lesser of a number and what
-      // is none is the first of the two: one pair after the other, so that what is none never stands before a number but as the first.
-      const lowest = f64x2.pmin(f64x2.pmin(f64x2.pmin(a, b), c), d);
-      if (i64x2.bitmask(f64x2.gt(lowest, leasts)) != 3) {
-        if (i64x2.bitmask(f64x2.ge(lowest, leasts)) == 3) tied = 2;
+      let cost = allOfIt<First>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      let lowest = cost;
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Second>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Third>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Fourth>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Fifth>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      const first = lowest;
+      lowest = cost;
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Sixth>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Seventh>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      cost = allOfIt<Eighth>(fills, from, requestsAt, decodingAt, pressureAt, bookedAt, costsAt, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
+      lowest = f64x2.pmin(lowest, cost);
+      sums = f64x2.add(sums, cost);
+      // As in wasm/scan.ts: only a half turn with something as low as what was seen is gone through row by row. The lesser of a number and
+      // what is none is the first of the two: one pair after the other, so that what is none never stands before a number but as the first.
+      if ((i64x2.bitmask(f64x2.gt(first, leasts)) & i64x2.bitmask(f64x2.gt(lowest, leasts))) != 3) {
+        if ((i64x2.bitmask(f64x2.ge(first, leasts)) & i64x2.bitmask(f64x2.ge(lowest, leasts))) == 3) tied = 2;
         else {
-          for (let next = 0; next < TURN; next++) {
-            const cost = load<f64>(at + costs + ((next as usize) << 3));
-            if (cost < least) {
-              least = cost;
+          let next = i64x2.bitmask(f64x2.gt(first, leasts)) != 3 ? 0 : TURN / 2;
+          const end = i64x2.bitmask(f64x2.gt(lowest, leasts)) != 3 ? TURN : TURN / 2;
+          for (; next < end; next++) {
+            const one = load<f64>(at + costs + ((next as usize) << 3));
+            if (one < least) {
+              least = one;
               leastRow = row + next;
-            } else if (cost == least) tied = 2;
+            } else if (one == least) tied = 2;
           }
           leasts = f64x2.splat(least);
         }
@@ -181,8 +207,8 @@ function deviceRows(
   }
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
   for (; row < count; row += 2) {
-    beforeFirstToken<First>(crowding, scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + requests, at + decoding, at + workingSet, at + costs, full, floor, block, pairs, token, attention, prefill, decodes, waits, crowds, crowded);
-    allOfIt<First>(fills, scratch, at + booked, at + costs, late, early, idle, room, slope, bend);
+    waitAndComputing<First>(scratch, at + inFlight, at + device, at + tokens, at + squares, at + front, at + behind, at + costs, full, floor, block, pairs, token, attention);
+    allOfIt<First>(fills, scratch, at + requests, at + decoding, at + pressure, at + booked, at + costs, prefill, decodes, waits, crowds, late, early, idle, room, slope, bend);
     for (let next = row; next < row + 2 && next < count; next++) {
       const cost = load<f64>(at + costs + (((next - row) as usize) << 3));
       sum += cost;
@@ -196,13 +222,9 @@ function deviceRows(
   return (leastRow << 2) | tied | (sum - sum == 0 ? 1 : 0);
 }
 
-/**
- * Of two rows: the wait and the weighed computing, to the costs, and the time to the first token, to `into`. `pmax(a, b)` is
- * `a < b ? b : a` and `pmin(a, b)` `b < a ? b : a`.
- */
+/** Of two rows: the wait, to the costs, and the time to compute, to `into`. `pmax(a, b)` is `a < b ? b : a` and `pmin(a, b)` `b < a ? b : a`. */
 @inline
-function beforeFirstToken<Pair>(
-  crowding: bool,
+function waitAndComputing<Pair>(
   into: usize,
   inFlight: usize,
   device: usize,
@@ -210,9 +232,6 @@ function beforeFirstToken<Pair>(
   squares: usize,
   front: usize,
   behind: usize,
-  requests: usize,
-  decoding: usize,
-  workingSet: usize,
   costs: usize,
   full: v128,
   floor: v128,
@@ -220,14 +239,9 @@ function beforeFirstToken<Pair>(
   pairs: v128,
   token: v128,
   attention: v128,
-  prefill: v128,
-  decodes: v128,
-  waits: v128,
-  crowds: v128,
-  crowded: v128,
 ): void {
   const held = f64x2.pmax(v128.load(inFlight, offsetof<Pair>()), v128.load(device, offsetof<Pair>()));
-  const own = computing(held, full, floor, block, pairs);
+  v128.store(into, computing(held, full, floor, block, pairs), offsetof<Pair>());
   const sum = f64x2.add(
     f64x2.mul(token, v128.load(tokens, offsetof<Pair>())),
     f64x2.mul(attention, v128.load(squares, offsetof<Pair>())),
@@ -236,23 +250,23 @@ function beforeFirstToken<Pair>(
     f64x2.sub(sum, v128.load(front, offsetof<Pair>())),
     f64x2.mul(sum, v128.load(behind, offsetof<Pair>())),
   );
-  v128.store(into, f64x2.add(wait, own), offsetof<Pair>());
-  let weight = f64x2.add(
-    f64x2.add(prefill, f64x2.mul(decodes, v128.load(decoding, offsetof<Pair>()))),
-    f64x2.mul(waits, v128.load(requests, offsetof<Pair>())),
-  );
-  if (crowding)
-    weight = f64x2.add(weight, f64x2.pmin(f64x2.mul(crowds, v128.load(workingSet, offsetof<Pair>())), crowded));
-  v128.store(costs, f64x2.add(wait, f64x2.mul(weight, own)), offsetof<Pair>());
+  v128.store(costs, wait, offsetof<Pair>());
 }
 
-/** Of the same rows: what of the time at `from` is late, and decoding, added to the costs. */
+/** Of the same rows: the computing at `from`, weighed, what of the time to the first token is late, and decoding, added to the wait. */
 @inline
 function allOfIt<Pair>(
   fills: bool,
   from: usize,
+  requests: usize,
+  decoding: usize,
+  pressure: usize,
   booked: usize,
   costs: usize,
+  prefill: v128,
+  decodes: v128,
+  waits: v128,
+  crowds: v128,
   late: v128,
   early: v128,
   idle: v128,
@@ -260,7 +274,19 @@ function allOfIt<Pair>(
   slope: v128,
   bend: v128,
 ): v128 {
-  const time = f64x2.add(v128.load(costs, offsetof<Pair>()), lateness(v128.load(from, offsetof<Pair>()), late, early, idle));
+  const own = v128.load(from, offsetof<Pair>());
+  const wait = v128.load(costs, offsetof<Pair>());
+  const weight = f64x2.add(
+    f64x2.add(
+      f64x2.add(prefill, f64x2.mul(decodes, v128.load(decoding, offsetof<Pair>()))),
+      f64x2.mul(waits, v128.load(requests, offsetof<Pair>())),
+    ),
+    f64x2.mul(crowds, v128.load(pressure, offsetof<Pair>())),
+  );
+  const time = f64x2.add(
+    f64x2.add(wait, f64x2.mul(weight, own)),
+    lateness(f64x2.add(wait, own), late, early, idle),
+  );
   let prompts = v128.load(booked, offsetof<Pair>());
   if (fills) prompts = f64x2.pmin(prompts, room);
   const cost = f64x2.add(time, f64x2.mul(prompts, f64x2.sub(slope, f64x2.mul(bend, prompts))));
@@ -299,7 +325,6 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
   const late = v128.load64_splat(terms, 112);
   const early = v128.load64_splat(terms, 120);
   const crowds = v128.load64_splat(terms, 128);
-  const crowded = v128.load64_splat(terms, 136);
   let leasts = f64x2.splat(least);
   let leastRow = -1;
   let tied = 0;
@@ -322,7 +347,7 @@ export function hostTimes(columns: usize, stride: usize, device: usize, count: i
         f64x2.add(prefill, f64x2.mul(decodes, v128.load(at + stride * DECODE_REQUESTS))),
         f64x2.mul(waits, v128.load(at + stride * PREFILL_REQUESTS)),
       ),
-      f64x2.pmin(f64x2.mul(crowds, v128.load(at + stride * WORKING_SET_TOKENS)), crowded),
+      f64x2.mul(crowds, v128.load(at + stride * CACHE_PRESSURE)),
     );
     const alone = f64x2.add(
       f64x2.add(wait, f64x2.mul(weight, own)),

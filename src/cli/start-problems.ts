@@ -68,7 +68,7 @@ export function keylessWarnings(config: RouterConfig, roles: readonly RoleResolu
   if (
     serving.some(
       ({ needs }) =>
-        needs.workingSet ||
+        needs.cachePressure ||
         needs.load ||
         needs.inFlight ||
         needs.cache ||

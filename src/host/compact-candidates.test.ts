@@ -12,7 +12,7 @@ const COLUMNS = {
   occupancy: ['occupancy'],
   device: ['onCpu'],
   'in-flight-blocks': ['inFlightBlocks'],
-  'working-set': ['workingSetTokens'],
+  'cache-pressure': ['cachePressure'],
   'request-phases': [
     'prefillRequests',
     'prefillTokens',

@@ -33,7 +33,7 @@ export class CompactCandidates {
   readonly prefillFrontMs = new LazyColumn(this.#rows);
   readonly decodeRequests = new LazyColumn(this.#rows);
   readonly bookedPromptTokens = new LazyColumn(this.#rows);
-  readonly workingSetTokens = new LazyColumn(this.#rows);
+  readonly cachePressure = new LazyColumn(this.#rows);
   readonly timingKind = new LazyColumn(this.#rows);
   readonly copyableBlocks = new LazyColumn(this.#rows);
   readonly sourcePrefixBlocks = new LazyColumn(this.#rows);
@@ -60,7 +60,7 @@ export class CompactCandidates {
       shown.push(this.prefillRequests, this.prefillTokens, this.prefillAttention);
       shown.push(this.prefillFrontMs, this.decodeRequests, this.bookedPromptTokens);
     }
-    if (inputs.has('working-set')) shown.push(this.workingSetTokens);
+    if (inputs.has('cache-pressure')) shown.push(this.cachePressure);
     if (inputs.has('timing')) shown.push(this.timingKind);
     if (inputs.has('kv-copy-locations')) shown.push(this.copyableBlocks, this.sourcePrefixBlocks);
     this.#shown = shown;
@@ -113,7 +113,7 @@ export class CompactCandidates {
     this.prefillFrontMs.keepIn(own.prefillFrontMs);
     this.decodeRequests.keepIn(own.decodeRequests);
     this.bookedPromptTokens.keepIn(own.bookedPromptTokens);
-    this.workingSetTokens.keepIn(own.workingSetTokens);
+    this.cachePressure.keepIn(own.cachePressure);
     this.timingKind.keepIn(own.timingKind);
     this.copyableBlocks.keepIn(own.copyableBlocks);
     this.sourcePrefixBlocks.keepIn(own.sourcePrefixBlocks);
@@ -147,7 +147,7 @@ export class CompactCandidates {
     this.prefillFrontMs.point(source.prefillFrontMs);
     this.decodeRequests.point(source.decodeRequests);
     this.bookedPromptTokens.point(source.bookedPromptTokens);
-    this.workingSetTokens.point(source.workingSetTokens);
+    this.cachePressure.point(source.cachePressure);
     this.timingKind.point(source.timingKind);
     this.copyableBlocks.point(source.copyableBlocks);
     this.sourcePrefixBlocks.point(source.sourcePrefixBlocks);
@@ -214,7 +214,7 @@ export class CompactCandidates {
       this.decodeRequests.refresh();
       this.bookedPromptTokens.refresh();
     }
-    if (inputs.has('working-set')) this.workingSetTokens.refresh();
+    if (inputs.has('cache-pressure')) this.cachePressure.refresh();
     if (inputs.has('timing')) this.timingKind.refresh();
     if (source.hasCopies) {
       this.copyableBlocks.refresh();

@@ -26,7 +26,7 @@ export function componentView(
   if (inputs.includes('device')) view.show('onCpu');
   if (inputs.includes('in-flight-blocks')) view.show('inFlightBlocks');
   if (inputs.includes('request-phases')) addGroup(view, 'phases', new PhaseView(candidates));
-  if (inputs.includes('working-set')) view.show('workingSetTokens');
+  if (inputs.includes('cache-pressure')) view.show('cachePressure');
   if (inputs.includes('output-length')) view.show('averageOutputTokens');
   if (inputs.includes('timing')) addGroup(view, 'timing', new TimingView(candidates));
   if (inputs.includes('kv-copy-locations')) addGroup(view, 'copies', new CopyView(candidates));
@@ -91,8 +91,8 @@ class CandidatesView {
     inFlightBlocks() {
       return this.#candidates.inFlightBlocks.values;
     },
-    workingSetTokens() {
-      return this.#candidates.workingSetTokens.values;
+    cachePressure() {
+      return this.#candidates.cachePressure.values;
     },
     // Null where no answer has finished.
     averageOutputTokens() {
@@ -114,7 +114,7 @@ type CandidateMember =
   | 'occupancy'
   | 'onCpu'
   | 'inFlightBlocks'
-  | 'workingSetTokens'
+  | 'cachePressure'
   | 'averageOutputTokens'
   | 'lineage';
 

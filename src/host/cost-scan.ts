@@ -4,7 +4,7 @@ import type { CostFacts, CostWeights } from './linear-cost.ts';
 import { FRACTIONS } from './powers.ts';
 import type { LowestRow, RowChoice } from './row-choice.ts';
 import { loadScanKernel, type ScanInstance, type ScanKernel } from './scan-kernel.ts';
-import { CROWDS, ROOM, TIME_TERMS } from './time-terms.ts';
+import { ROOM, TIME_TERMS } from './time-terms.ts';
 import type { CandidateTable } from './types.ts';
 
 /** From so many candidates on the scan is used; with fewer the plain loop is about as fast, see `bench/selection.ts`. */
@@ -31,7 +31,7 @@ const COLUMNS = [
   'decodeRequests',
   'bookedPromptTokens',
   'prefillBehind',
-  'workingSetTokens',
+  'cachePressure',
 ] as const;
 const COSTS = COLUMNS.indexOf('costs');
 const EFFECTIVE_OVERLAP = COLUMNS.indexOf('effectiveOverlapBlocks');
@@ -94,7 +94,7 @@ function columnsBy(
     decodeRequests: column('decodeRequests'),
     bookedPromptTokens: column('bookedPromptTokens'),
     prefillBehind: column('prefillBehind'),
-    workingSetTokens: column('workingSetTokens'),
+    cachePressure: column('cachePressure'),
     scan,
   };
 }
@@ -149,10 +149,8 @@ export class CostScan {
     if (more) code = kernel.hostTimes(columns, stride, device, count, TERMS, least);
     else {
       const terms = this.timeTerms;
-      let evaluate = kernel.crowdedDeviceTimes;
-      if (terms[CROWDS] === 0)
-        evaluate =
-          table.mostBookedPromptTokens <= terms[ROOM]! ? kernel.roomyDeviceTimes : kernel.deviceTimes;
+      const evaluate =
+        table.mostBookedPromptTokens <= terms[ROOM]! ? kernel.roomyDeviceTimes : kernel.deviceTimes;
       code = evaluate(columns, stride, device, count, TERMS, least, BASE + stride * WEIGHTS);
     }
     if (code >= 0) lowest.row = from + (code >> 2);

@@ -69,7 +69,7 @@ describe('what create returns', () => {
   it('is refused when a component declares an input that does not exist', async () => {
     const scorer = scoreWorkers({ inputs: ['loda'] as never, score: () => undefined });
     await expect(decide({ scorers: [scorer], picker: first })).rejects.toThrow(
-      'scorers[0] of worker-selection policy mine: unknown input "loda"; known: cache, load, preferred-taint, occupancy, device, in-flight-blocks, request-phases, working-set, output-length, timing, kv-copy-locations, session-lineage (did you mean "load"?)',
+      'scorers[0] of worker-selection policy mine: unknown input "loda"; known: cache, load, preferred-taint, occupancy, device, in-flight-blocks, request-phases, cache-pressure, output-length, timing, kv-copy-locations, session-lineage (did you mean "load"?)',
     );
   });
 

@@ -23,7 +23,7 @@ describe('inputs of a hint policy', () => {
       'device',
       'in-flight-blocks',
       'request-phases',
-      'working-set',
+      'cache-pressure',
       'output-length',
     ]);
     for (const input of foreign) expect(listing([input])).toContain(`mine: inputs: unknown input "${input}"`);

@@ -80,7 +80,7 @@ describe('what a role gets', () => {
         occupancy: false,
         inFlight: false,
         phases: false,
-        workingSet: false,
+        cachePressure: false,
         outputLength: false,
         timing: false,
         copies: false,

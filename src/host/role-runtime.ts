@@ -49,7 +49,7 @@ export function needsOf(created: CreatedRole, keeps: KeptFacts = KEEPS_NOTHING):
     occupancy: inputs.has('occupancy'),
     inFlight: inputs.has('in-flight-blocks'),
     phases: inputs.has('request-phases'),
-    workingSet: inputs.has('working-set'),
+    cachePressure: inputs.has('cache-pressure'),
     outputLength: inputs.has('output-length'),
     timing: inputs.has('timing') || hinted.has('timing'),
     copies,

@@ -42,7 +42,6 @@ export interface ScanKernel {
   >;
   readonly deviceTimes: EvaluatedTimes<[scratch: number]>;
   readonly roomyDeviceTimes: EvaluatedTimes<[scratch: number]>;
-  readonly crowdedDeviceTimes: EvaluatedTimes<[scratch: number]>;
   readonly hostTimes: EvaluatedTimes<[]>;
   softmax(
     costs: number,

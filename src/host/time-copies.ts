@@ -5,7 +5,6 @@ import type { LowestRow } from './row-choice.ts';
 import {
   ATTENTION,
   BLOCK,
-  CROWDED,
   CROWDS,
   DECODES,
   FLOOR,
@@ -37,7 +36,7 @@ export function creditCopies(
 ): void {
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { copyLink, copyableBlocks, hostBlocks, inFlightBlocks, sourcePrefixBlocks } = table;
-  const { decodeRequests, prefillRequests, preferredTaintMultiplier, workingSetTokens } = table;
+  const { decodeRequests, prefillRequests, preferredTaintMultiplier, cachePressure } = table;
   const { peer_latency_ms: latencyMs, peer_weight: copying } = weights;
   // Bits over bits per ms.
   const blockMs = (blockSize * weights.kv_bytes_per_token * 8) / (weights.peer_gbps * 1e6);
@@ -45,7 +44,6 @@ export function creditCopies(
   const decodes = terms[DECODES]!;
   const waits = terms[WAITS]!;
   const crowds = terms[CROWDS]!;
-  const crowded = terms[CROWDED]!;
   const read = terms[READ]!;
   let least = lowest.row < 0 ? Number.POSITIVE_INFINITY : costs[lowest.row]!;
   for (let row = from; row < end; row += 1) {
@@ -61,7 +59,7 @@ export function creditCopies(
     const rest = computingMs(terms, source);
     const copyMs = expectedCopyMs(copyLink, copyable, latencyMs + copyable * blockMs);
     if (!(copyMs < computingMs(terms, own) - rest)) continue;
-    const crowding = Math.min(crowded, crowds * workingSetTokens[row]!);
+    const crowding = crowds * cachePressure[row]!;
     const weight = prefill + decodes * decodeRequests[row]! + waits * prefillRequests[row]! + crowding;
     const full = computingMs(terms, held);
     let alone = weight * full + lateness(terms, full);

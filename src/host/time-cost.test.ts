@@ -40,7 +40,7 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
             'cache',
             'in-flight-blocks',
             'request-phases',
-            'working-set',
+            'cache-pressure',
             'output-length',
             'timing',
             'preferred-taint',
@@ -48,7 +48,6 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
           ],
           cost(worker, request) {
             const { cache, copies, inFlightBlocks, phases, timing, preferredTaintMultiplier } = worker;
-            const crowding = Math.min(1, worker.workingSetTokens / weights.kv_reference_tokens);
             const { promptTokens, blockSize, expectedOutputTokens } = request;
             const a = (stated.prefill_us_per_token ?? timing.prefillTokenMs * 1e3) / 1e3;
             const b = (stated.attention_ns_per_pair ?? timing.prefillAttentionMs * 1e6) / 1e6;
@@ -70,7 +69,7 @@ function plainFormula(options: TimeCostOptions): WorkerSelectionPolicyDefinition
               weights.prefill_weight +
               weights.interference_weight * phases.decodeRequests +
               weights.waiting_weight * phases.prefillRequests +
-              weights.crowding_weight * crowding;
+              weights.crowding_weight * worker.cachePressure;
             const weighed = (wait: number, computing: number) =>
               wait +
               weight * computing +
@@ -155,7 +154,7 @@ const optionsArbitrary: fc.Arbitrary<TimeCostOptions> = fc.record(
     prefill_weight: time(8),
     interference_weight: time(1),
     waiting_weight: time(8),
-    crowding_weight: time(8),
+    crowding_weight: fc.oneof(fc.constant(0), time(8)),
     late_weight: time(8),
     ttft_target_ms: time(5000),
     decode_weight: time(1),
@@ -235,7 +234,7 @@ function filled(given: Scene) {
     table.prefillFrontMs[row] = number(2000);
     table.decodeRequests[row] = number(200);
     table.bookedPromptTokens[row] = number(given.booked);
-    table.workingSetTokens[row] = number(2_000_000);
+    table.cachePressure[row] = rng.integer(given.values) / given.values;
     table.preferredTaintMultiplier[row] = table.hasTaintMultipliers ? 0.4 + rng.next() : 1;
     const own =
       (given.tiers ? table.deviceBlocks : table.effectiveOverlapBlocks)[row]! + table.hostBlocks[row]!;
@@ -322,9 +321,10 @@ describe('the declared cost in time', () => {
       'in-flight-blocks',
       'request-phases',
       'output-length',
+      'cache-pressure',
       'preferred-taint',
     ]);
-    expect(timeCost({ timing: all, crowding_weight: 1 }).inputs).toContain('working-set');
+    expect(timeCost({ timing: all, crowding_weight: 0 }).inputs).not.toContain('cache-pressure');
   });
 
   it('asks who could send blocks only where that counts', () => {
@@ -429,7 +429,7 @@ function free(table: CandidateTable, row: number): void {
   table.prefillAttention[row] = 0;
   table.prefillFrontMs[row] = 0;
   table.bookedPromptTokens[row] = 0;
-  table.workingSetTokens[row] = 0;
+  table.cachePressure[row] = 0;
 }
 
 /** Whether prompts before a request take time. */

@@ -5,7 +5,6 @@ import {
   ATTENTION,
   BEND,
   BLOCK,
-  CROWDED,
   CROWDS,
   DECODES,
   EARLY,
@@ -41,7 +40,7 @@ export function timeRows(
   const device = table.hasTierMatches ? table.deviceBlocks : table.effectiveOverlapBlocks;
   const { hostBlocks, inFlightBlocks, prefillRequests, prefillTokens, prefillAttention, prefillFrontMs } =
     table;
-  const { decodeRequests, bookedPromptTokens, preferredTaintMultiplier, workingSetTokens } = table;
+  const { decodeRequests, bookedPromptTokens, preferredTaintMultiplier, cachePressure } = table;
   const full = terms[FULL]!;
   const floor = terms[FLOOR]!;
   const block = terms[BLOCK]!;
@@ -52,7 +51,6 @@ export function timeRows(
   const decodes = terms[DECODES]!;
   const waits = terms[WAITS]!;
   const crowds = terms[CROWDS]!;
-  const crowded = terms[CROWDED]!;
   const late = terms[LATE]!;
   const early = terms[EARLY]!;
   const room = terms[ROOM]!;
@@ -72,9 +70,7 @@ export function timeRows(
     const behind = sum * shareBehind(waiting);
     let queue = sum - prefillFrontMs[row]!;
     if (queue < behind) queue = behind;
-    let crowding = crowds * workingSetTokens[row]!;
-    if (crowded < crowding) crowding = crowded;
-    const weight = prefill + decodes * decodeRequests[row]! + waits * waiting + crowding;
+    const weight = prefill + decodes * decodeRequests[row]! + waits * waiting + crowds * cachePressure[row]!;
     let computing = full - held * (block + pairs * held);
     if (computing < floor) computing = floor;
     let lateness = late * (queue + computing) - early;

@@ -4,7 +4,7 @@ import { DECODE_BEND, type TimeCost, type WorkerTiming } from '../plugin/index.t
 import type { SelectionFacts } from './types.ts';
 
 /** How many there are. */
-export const TIME_TERMS = 18;
+export const TIME_TERMS = 17;
 
 /** Ms to compute the whole prompt. */
 export const FULL = 0;
@@ -36,9 +36,8 @@ export const WAITS = 13;
  */
 export const LATE = 14;
 export const EARLY = 15;
-/** What a ms of computing costs more per token of the working set, and at most. */
+/** What a ms of computing costs more per pressure on the KV pool. */
 export const CROWDS = 16;
-export const CROWDED = 17;
 
 /** Twice the polynomials of the Dynamo mocker for an 8B model, ms: for hosts that have learnt nothing. */
 const START = {
@@ -91,8 +90,7 @@ export function writeTimeTerms(
   terms[PREFILL] = weights.prefill_weight;
   terms[DECODES] = weights.interference_weight;
   terms[WAITS] = weights.waiting_weight;
-  terms[CROWDS] = weights.crowding_weight / reference;
-  terms[CROWDED] = weights.crowding_weight;
+  terms[CROWDS] = weights.crowding_weight;
   // A prompt beyond the pool fills it alone.
   const own = promptTokens < reference ? promptTokens : reference;
   const outputs =

@@ -26,8 +26,8 @@ export interface RoleNeeds {
   readonly inFlight: boolean;
   /** What bookings are at. */
   readonly phases: boolean;
-  /** What prompts bookings used lately. */
-  readonly workingSet: boolean;
+  /** How likely it is that what KV pools forget is asked for again. */
+  readonly cachePressure: boolean;
   /** How long answers are. */
   readonly outputLength: boolean;
   /** How long workers take. */
@@ -92,8 +92,8 @@ export interface CandidateTable {
   decodeRequests: Float64Array;
   /** Prompt tokens of all bookings. */
   bookedPromptTokens: Float64Array;
-  /** Distinct prompt tokens used lately, the older the less. */
-  workingSetTokens: Float64Array;
+  /** e^(−pool / working set), 0 to 1. */
+  cachePressure: Float64Array;
   /** No row has more of them. */
   mostBookedPromptTokens: number;
   /** Mean tokens of answers; null = not known. */

@@ -96,14 +96,14 @@ worker 4 rank 0: not eligible, draining`,
   expect(recorded(input)).not.toHaveProperty('copy_link');
 });
 
-it('a cost that counts what was used lately shows it, in the weight of the prompt too', () => {
+it('a cost that counts the pressure on KV pools shows it, in the weight of the prompt too', () => {
   const input = timed();
-  const columns = { ...input.columns, workingSetTokens: column(0, 0, 50_000) };
-  const crowded = timeCost({ ...options, crowding_weight: 2, kv_reference_tokens: 100_000 });
-  const costs = column(500, 380, 970);
+  const columns = { ...input.columns, cachePressure: column(0, 0, 0.25) };
+  const crowded = timeCost({ ...options, crowding_weight: 2 });
+  const costs = column(500, 380, 910);
   const lines = candidates(recorded({ ...input, columns, costs, timeCost: crowded })).split('\n');
-  expect(lines[1]).toContain('booked tokens  working set ');
-  expect(lines[4]).toMatch(/^ +3 +3 +0 +970 .* 2600 +50000 +600 +55 +60 +5\.5 +1000 +0\.1 +2$/);
+  expect(lines[1]).toContain('booked tokens  cache pressure ');
+  expect(lines[4]).toMatch(/^ +3 +3 +0 +910 .* 2600 +0\.25 +600 +55 +60 +5 +1000 +0\.1 +2$/);
 });
 
 it('terms that no candidate has are left out, and preferred taints of a request whose worker was given', () => {

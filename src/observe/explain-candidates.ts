@@ -55,17 +55,20 @@ const TIMED_SOURCE: Column = [
   ({ time_inputs: inputs }) => inputs?.source_prefix_blocks ?? null,
 ];
 
-/** And what was used lately, where that has a weight. */
-const TIMED_SET: Column = ['working set', ({ time_inputs: inputs }) => inputs?.working_set_tokens ?? null];
+/** And the pressure on KV pools, where that has a weight. */
+const TIMED_PRESSURE: Column = [
+  'cache pressure',
+  ({ time_inputs: inputs }) => inputs?.cache_pressure ?? null,
+];
 
 /** The load that a cost in time reads of the candidates. */
 function timedLoadColumns(candidates: readonly Eligible[]): readonly Column[] {
-  const has = (name: 'source_prefix_blocks' | 'working_set_tokens'): boolean =>
+  const has = (name: 'source_prefix_blocks' | 'cache_pressure'): boolean =>
     candidates.some(({ time_inputs: inputs }) => inputs?.[name] !== undefined);
   return [
     ...(has('source_prefix_blocks') ? [TIMED_SOURCE] : []),
     ...TIMED_LOAD,
-    ...(has('working_set_tokens') ? [TIMED_SET] : []),
+    ...(has('cache_pressure') ? [TIMED_PRESSURE] : []),
   ];
 }
 

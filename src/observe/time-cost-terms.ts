@@ -17,7 +17,7 @@ export const TIME_INPUTS = {
   prefill_front_ms: 'prefillFrontMs',
   decode_requests: 'decodeRequests',
   booked_prompt_tokens: 'bookedPromptTokens',
-  working_set_tokens: 'workingSetTokens',
+  cache_pressure: 'cachePressure',
   source_prefix_blocks: 'sourcePrefixBlocks',
 } as const;
 
@@ -26,18 +26,18 @@ export type TimeInputName = keyof typeof TIME_INPUTS;
 /** Its column. */
 export type TimeColumn = (typeof TIME_INPUTS)[TimeInputName];
 /** Those that only costs which count on copies, or on what pools are full of, read. */
-type SomeInputName = 'source_prefix_blocks' | 'working_set_tokens';
+type SomeInputName = 'source_prefix_blocks' | 'cache_pressure';
 /** Their values for one candidate. */
 export type TimeInputs = Readonly<
   Record<Exclude<TimeInputName, SomeInputName>, number> & Partial<Record<SomeInputName, number>>
 >;
 
 const ALL_NAMES = Object.keys(TIME_INPUTS) as TimeInputName[];
-/** Names by whether copies count, and whether the working set does. */
+/** Names by whether copies count, and whether the pressure on KV pools does. */
 const NAMES = [true, false].map((copies) =>
-  [true, false].map((workingSet) =>
+  [true, false].map((pressure) =>
     ALL_NAMES.filter(
-      (name) => (copies || name !== 'source_prefix_blocks') && (workingSet || name !== 'working_set_tokens'),
+      (name) => (copies || name !== 'source_prefix_blocks') && (pressure || name !== 'cache_pressure'),
     ),
   ),
 );
@@ -146,7 +146,7 @@ export function timeTerms(facts: TimeTermFacts, candidate: TimedCandidate): Time
     weights.prefill_weight +
     weights.interference_weight * inputs.decode_requests +
     weights.waiting_weight * inputs.prefill_requests +
-    weights.crowding_weight * Math.min(1, (inputs.working_set_tokens ?? 0) / weights.kv_reference_tokens);
+    weights.crowding_weight * (inputs.cache_pressure ?? 0);
   const prefill = prefillOf(facts, candidate, times, queueMs, prefillWeight);
   const outputs = facts.outputTokens ?? weights.default_output_tokens;
   const reckoning: Reckoning = {

@@ -14,7 +14,7 @@ export interface CursorColumns {
   readonly occupancy?: ArrayLike<number>;
   readonly onCpu?: ArrayLike<number>;
   readonly inFlightBlocks?: ArrayLike<number>;
-  readonly workingSetTokens?: ArrayLike<number>;
+  readonly cachePressure?: ArrayLike<number>;
   readonly phases?: PhaseColumns;
   readonly averageOutputTokens?: number | null;
   readonly timing?: TimingColumns;
@@ -217,7 +217,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
   let occupancy: ArrayLike<number> | null = null;
   let onCpu: ArrayLike<number> | null = null;
   let inFlight: ArrayLike<number> | null = null;
-  let workingSet: ArrayLike<number> | null = null;
+  let pressure: ArrayLike<number> | null = null;
   if (inputs.includes('cache')) getters.cache = { get: () => cache, enumerable: true };
   if (inputs.includes('load')) getters.load = { get: () => load, enumerable: true };
   if (inputs.includes('preferred-taint')) {
@@ -256,11 +256,11 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       enumerable: true,
     };
   }
-  if (inputs.includes('working-set')) {
-    getters.workingSetTokens = {
+  if (inputs.includes('cache-pressure')) {
+    getters.cachePressure = {
       get: () => {
-        workingSet ??= at.columns.workingSetTokens!;
-        return workingSet[at.row]!;
+        pressure ??= at.columns.cachePressure!;
+        return pressure[at.row]!;
       },
       enumerable: true,
     };
@@ -295,7 +295,7 @@ export function candidateCursor(inputs: readonly WorkerInput[]): CandidateCursor
       occupancy = null;
       onCpu = null;
       inFlight = null;
-      workingSet = null;
+      pressure = null;
     },
     moveTo(row) {
       at.row = row;

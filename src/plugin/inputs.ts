@@ -90,11 +90,12 @@ export interface WorkerInputs {
   /** What the candidate's bookings are at. */
   readonly 'request-phases': { readonly phases: PhaseColumns };
   /**
-   * Distinct prompt tokens that bookings of the candidate used lately, each counting e^(−age / 300 s) by the time since a booking did so
-   * last: what its KV pool is full of that is likely to be asked for again. In steps of 2,048 tokens from the start of each prompt; 0 where
-   * prompts are not hashed. Decode legs behind a prefill worker count nothing.
+   * Chance, from 0 to 1, that what the candidate's KV pool forgets to make room is asked for again: e^(−pool / working set). Pool: tokens
+   * that it holds. Working set: distinct prompt tokens that bookings used lately, each counting e^(−age / 300 s) by the time since one did so
+   * last, in steps of 2,048 tokens from the start of each prompt; decode legs behind a prefill worker count nothing. As it was a second ago
+   * at most. 0 where neither the engine nor the configuration says how large the pool is, and where prompts are not hashed.
    */
-  readonly 'working-set': { readonly workingSetTokens: Column };
+  readonly 'cache-pressure': { readonly cachePressure: Column };
   /** Mean tokens of the partition's finished answers, the last ones weighing most; null = none has finished yet. */
   readonly 'output-length': { readonly averageOutputTokens: number | null };
   /** How long workers take, as learnt from their answers. */
@@ -117,7 +118,7 @@ export interface WorkerRowInputs {
   readonly device: { readonly onCpu: number };
   readonly 'in-flight-blocks': { readonly inFlightBlocks: number };
   readonly 'request-phases': { readonly phases: Row<PhaseColumns> };
-  readonly 'working-set': { readonly workingSetTokens: number };
+  readonly 'cache-pressure': { readonly cachePressure: number };
   readonly 'output-length': { readonly averageOutputTokens: number | null };
   readonly timing: { readonly timing: WorkerTiming };
   readonly 'kv-copy-locations': { readonly copies: Row<CopyColumns> };
@@ -133,7 +134,7 @@ export const WORKER_INPUTS: readonly WorkerInput[] = Object.freeze([
   'device',
   'in-flight-blocks',
   'request-phases',
-  'working-set',
+  'cache-pressure',
   'output-length',
   'timing',
   'kv-copy-locations',

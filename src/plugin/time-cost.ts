@@ -22,10 +22,7 @@ export interface TimeCostOptions {
   readonly interference_weight?: number;
   /** And more for each prompt that waits on the worker; default 1.5. */
   readonly waiting_weight?: number;
-  /**
-   * And more on a worker whose KV pool is full of what was used lately, for the share that this has of `kv_reference_tokens`, at most 1: what
-   * is computed there makes it forget that; default 0.
-   */
+  /** And more, times the input `cache-pressure`: what is computed on a full KV pool makes it forget what will be asked for again; default 1. */
   readonly crowding_weight?: number;
   /** What a ms of time to the first token costs on top, beyond `ttft_target_ms`; default 3. */
   readonly late_weight?: number;
@@ -35,7 +32,7 @@ export interface TimeCostOptions {
   readonly decode_weight?: number;
   /** Tokens of an answer until one has finished, and where the request does not foresee them; default 256. */
   readonly default_output_tokens?: number;
-  /** Booked prompt tokens, or such of the working set, that count as a full KV pool, above 0; default 1,048,576. */
+  /** Booked prompt tokens that count as a full KV pool, above 0; default 1,048,576. */
   readonly kv_reference_tokens?: number;
   /** Bytes of KV per token, for reading from the host tier and for copies; default 131,072. */
   readonly kv_bytes_per_token?: number;
@@ -77,7 +74,7 @@ const DEFAULT_WEIGHTS = {
   prefill_weight: 8,
   interference_weight: 0.03,
   waiting_weight: 1.5,
-  crowding_weight: 0,
+  crowding_weight: 1,
   late_weight: 3,
   ttft_target_ms: 3000,
   decode_weight: 0.05,
@@ -125,7 +122,7 @@ export function timeCost(options: TimeCostOptions = {}): TimeCost {
   };
   const inputs: WorkerInput[] = ['cache', 'in-flight-blocks', 'request-phases', 'output-length'];
   if (Object.values(timing).includes(null)) inputs.push('timing');
-  if (weights.crowding_weight > 0) inputs.push('working-set');
+  if (weights.crowding_weight > 0) inputs.push('cache-pressure');
   inputs.push('preferred-taint');
   const peerCopies = options.peer_copies === true;
   if (peerCopies) inputs.push('kv-copy-locations');

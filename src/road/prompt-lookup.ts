@@ -89,7 +89,7 @@ export class PromptLookups {
         ? known.hashes
         : hashBlocks(hasher, request.tokens, blockSize, blockHashSeed(request), { bigrams });
     const own =
-      caller === null && exact && (wantsMatch || needs.load || needs.inFlight || needs.workingSet)
+      caller === null && exact && (wantsMatch || needs.load || needs.inFlight || needs.cachePressure)
         ? compute()
         : null;
     const booked = caller?.prompt.hashes ?? own;

@@ -216,7 +216,9 @@ export function rankBlocks(
 ): number | null {
   const blocks = totalKvBlocksOf(worker);
   if (blocks === null || worker.spec.totalKvBlocks !== null) return blocks;
-  // An engine counts its own pages, of which the model's blocks may hold several.
-  const page = saidBlockSize(worker);
+  // Who counts them counts its own pages, of which the model's blocks may hold several.
+  const { capabilities, engine } = worker;
+  const said = capabilities?.totalKvBlocks == null ? engine?.description.blockSize : capabilities.blockSize;
+  const page = said ?? saidBlockSize(worker);
   return page === null || blockSize === null ? blocks : (blocks * page) / blockSize;
 }

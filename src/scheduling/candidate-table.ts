@@ -39,7 +39,7 @@ export class CandidateColumns implements PlacementTable {
   prefillFrontMs = new Float64Array(0);
   decodeRequests = new Float64Array(0);
   bookedPromptTokens = new Float64Array(0);
-  workingSetTokens = new Float64Array(0);
+  cachePressure = new Float64Array(0);
   mostBookedPromptTokens = Number.POSITIVE_INFINITY;
   averageOutputTokens: number | null = null;
   timings: readonly WorkerTiming[] = [];

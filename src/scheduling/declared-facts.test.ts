@@ -1,6 +1,6 @@
-// What scheduling finds out for the inputs `in-flight-blocks`, `request-phases`, `working-set`, `output-length` and `timing`, and for nobody else.
+// What scheduling finds out for the inputs `in-flight-blocks`, `request-phases`, `cache-pressure`, `output-length` and `timing`, and for nobody else.
 import { describe, expect, it } from 'vitest';
-import { Fleet } from '../fleet/index.ts';
+import { Fleet, type WorkerCapabilities, type WorkerSpec } from '../fleet/index.ts';
 import type { CandidateTable, RoleNeeds } from '../host/index.ts';
 import type { HashPairs } from '../kv/index.ts';
 import { ManualClock } from '../plugin/index.ts';
@@ -13,9 +13,9 @@ const BLOCK = 16;
 function chain(mark: number, same = 6): HashPairs {
   return Uint32Array.from({ length: 12 }, (_, at) => (at >> 1 < same ? 1000 + at : mark * 100 + at));
 }
-const ALL = { inFlight: true, phases: true, workingSet: true, outputLength: true, timing: true };
+const ALL = { inFlight: true, phases: true, cachePressure: true, outputLength: true, timing: true };
 
-function bench(needs: Partial<RoleNeeds> = ALL) {
+function bench(needs: Partial<RoleNeeds> = ALL, worker: Partial<WorkerSpec> = {}) {
   const clock = new ManualClock(1000);
   let reads = 0;
   const watched = {
@@ -25,8 +25,8 @@ function bench(needs: Partial<RoleNeeds> = ALL) {
     },
   };
   const fleet = new Fleet();
-  fleet.add(tinyWorker(1n));
-  fleet.add(tinyWorker(2n));
+  fleet.add(tinyWorker(1n, worker));
+  fleet.add(tinyWorker(2n, worker));
   const scheduler = new Scheduler({ fleet, fallback: null, clock: watched });
   let seen: CandidateTable | null = null;
   const place = (row: number, sequence: HashPairs, promptTokens = 6 * BLOCK) => {
@@ -44,7 +44,7 @@ function bench(needs: Partial<RoleNeeds> = ALL) {
       | 'prefillFrontMs'
       | 'decodeRequests'
       | 'bookedPromptTokens'
-      | 'workingSetTokens',
+      | 'cachePressure',
   ) => [...(seen?.[name].subarray(0, 2) ?? [])];
   return { clock, fleet, scheduler, place, column, table: () => seen, reads: () => reads };
 }
@@ -185,31 +185,59 @@ describe('declared facts', () => {
     expect(expected()[1]).toBeCloseTo(8, 0);
   });
 
-  it('say which prompt tokens bookings used lately, of workers that are still there', () => {
-    const { clock, fleet, place, column } = bench();
+  it('say how likely it is that what pools forget is asked for again, of workers that say what they hold', () => {
+    const { clock, fleet, place, column } = bench(ALL, { totalKvBlocks: 2048 / BLOCK });
     const long = (seed: number) =>
       Uint32Array.from({ length: 2 * 300 }, (_, at) => seed + Math.imul(at, 0x9e3779b1));
     place(0, long(1), 300 * BLOCK);
     place(1, long(1), 300 * BLOCK);
-    expect(column('workingSetTokens')).toEqual([4096, 0]);
+    expect(column('cachePressure')).toEqual([Math.exp(-2048 / 4096), 0]);
     clock.advanceTo(clock.now() + WORKING_SET_MS);
     place(0, long(2), 300 * BLOCK);
-    const [first, second] = column('workingSetTokens');
-    expect(first).toBeCloseTo(4096 / Math.E, 9);
-    expect(second).toBeCloseTo(4096 / Math.E, 9);
+    const decayed = expect.closeTo(Math.exp((-2048 / 4096) * Math.E), 9);
+    expect(column('cachePressure')).toEqual([decayed, decayed]);
     fleet.remove(2n);
-    fleet.add(tinyWorker(3n));
+    fleet.add(tinyWorker(3n, { totalKvBlocks: 2048 / BLOCK }));
+    clock.advanceTo(clock.now() + 1_000);
     place(0, long(2), 300 * BLOCK);
-    expect(column('workingSetTokens')).toEqual([expect.closeTo(4096 * (1 + 1 / Math.E), 6), 0]);
+    expect(column('cachePressure')).toEqual([
+      expect.closeTo(Math.exp((-0.5 * Math.exp(1 / 300)) / (1 + 1 / Math.E)), 9),
+      0,
+    ]);
     fleet.setState(1n, 'gone');
     fleet.setState(1n, 'ready');
+    clock.advanceTo(clock.now() + 1_000);
     place(0, long(1), 300 * BLOCK);
-    expect(column('workingSetTokens')).toEqual([0, 0]);
+    expect(column('cachePressure')).toEqual([0, 0]);
+  });
+
+  it('know what an engine holds from its own account, in its own pages, and forget what a run before it held', () => {
+    const { clock, fleet, place, column } = bench();
+    const said = {
+      ...{ version: null, blockSize: BLOCK / 4, totalKvBlocks: 4 * (2048 / BLOCK), chatTemplate: null },
+      ...{ models: null, maxNumBatchedTokens: null, maxModelLength: null, ranks: null },
+      ...{ prefixCaching: null, kvEvents: null },
+    };
+    const advertised = (epoch: string): WorkerCapabilities => ({
+      ...{ epoch, model: 'tiny', workerType: 'aggregated', blockSize: BLOCK, hashScheme: 'sim' },
+      ...{ reportsOutcomes: true, adapters: null, ranks: new Map() },
+    });
+    fleet.setEngine(1n, { dialect: 'vllm', description: said });
+    fleet.setCapabilities(1n, advertised('first'));
+    const long = Uint32Array.from({ length: 2 * 300 }, (_, at) => Math.imul(at, 0x9e3779b1));
+    place(0, long, 300 * BLOCK);
+    place(1, long, 300 * BLOCK);
+    place(1, long, 300 * BLOCK);
+    expect(column('cachePressure')).toEqual([Math.exp(-2048 / 4096), 0]);
+    clock.advanceTo(clock.now() + 1_000);
+    fleet.setCapabilities(1n, advertised('second'));
+    place(1, long, 300 * BLOCK);
+    expect(column('cachePressure')).toEqual([0, 0]);
   });
 
   it('are not looked for, and no time is read, where nobody declares them', () => {
     const none = bench({
-      ...{ inFlight: false, phases: false, workingSet: false, outputLength: false, timing: false },
+      ...{ inFlight: false, phases: false, cachePressure: false, outputLength: false, timing: false },
     });
     const attempt = none.place(0, chain(1));
     none.scheduler.prefillCompleted(attempt);
@@ -219,7 +247,7 @@ describe('declared facts', () => {
     expect(none.reads()).toBe(0);
     expect(none.column('inFlightBlocks')).toEqual([0, 0]);
     expect(none.column('bookedPromptTokens')).toEqual([0, 0]);
-    expect(none.column('workingSetTokens')).toEqual([0, 0]);
+    expect(none.column('cachePressure')).toEqual([0, 0]);
     expect(none.table()?.timings).toEqual([]);
   });
 });

@@ -2,6 +2,7 @@
 // nothing here is computed and no time is read.
 import type { Fleet } from '../fleet/index.ts';
 import type { OwnerSlot } from '../kv/index.ts';
+import { rankBlocks } from './busy-workers.ts';
 import { OutputLengths } from './output-lengths.ts';
 import { tracksPrefillTokens } from './placement-overrides.ts';
 import { blocksOf } from './selection-facts.ts';
@@ -20,13 +21,18 @@ export class DeclaredFacts {
   readonly #now: () => number;
   readonly #outputLengths = new OutputLengths();
   readonly timings: WorkerTimings;
-  readonly #workingSets = new WorkingSets();
+  readonly #workingSets: WorkingSets;
   /** How long copies take. */
   readonly links: LinkTimes;
 
   /** @param now ms of the clock. */
   constructor(fleet: Fleet, loads: SlotLoads, now: () => number) {
     this.timings = new WorkerTimings(fleet);
+    this.#workingSets = new WorkingSets((slot, blockSize) => {
+      const worker = fleet.workerOfSlot(slot);
+      const blocks = worker === null ? null : rankBlocks(worker, blockSize);
+      return blocks === null ? null : blocks * blockSize;
+    });
     this.links = new LinkTimes(now, ({ workerId }) => fleet.worker(workerId)?.spec.model ?? null);
     this.#loads = loads;
     this.#now = now;
@@ -43,7 +49,7 @@ export class DeclaredFacts {
       this.#loads.fillHeldBlocks(table.inFlightBlocks, slots, count, blocks);
     }
     if (needs.phases) this.#loads.phases.fill(table, slots, count, this.#now());
-    if (needs.workingSet) this.#workingSets.fill(table.workingSetTokens, slots, count, this.#now());
+    if (needs.cachePressure) this.#workingSets.fill(table.cachePressure, slots, count, this.#now());
     if (needs.timing) {
       this.timings.fill(table.timingKind, slots, count);
       table.timings = this.timings.timings;
@@ -65,8 +71,9 @@ export class DeclaredFacts {
   /** A booking was made. @param uncachedTokens prompt tokens to compute, ≥ 0. */
   booked(attempt: number, slot: OwnerSlot, request: PlacementRequest, uncachedTokens: number): void {
     const { blockSize, hashes, partition, promptTokens, runtime } = request;
-    const { outputLength, phases, timing, workingSet } = runtime.needs;
-    if (workingSet && hashes !== null) this.#workingSets.use(slot, hashes.sequence, blockSize, this.#now());
+    const { cachePressure, outputLength, phases, timing } = runtime.needs;
+    if (cachePressure && hashes !== null)
+      this.#workingSets.use(slot, hashes.sequence, blockSize, this.#now());
     if (!phases && !outputLength && !timing) return;
     const uncached = Math.min(promptTokens, uncachedTokens);
     const learns = { outputLength, timing, prefill: timing && tracksPrefillTokens(request) };
@@ -77,6 +84,11 @@ export class DeclaredFacts {
   left(slot: OwnerSlot): void {
     this.#loads.freeSlot(slot);
     this.#workingSets.forget(slot);
+  }
+
+  /** The engine of slots is another run of it, which holds nothing yet. */
+  restarted(slots: readonly OwnerSlot[]): void {
+    for (const slot of slots) this.#workingSets.forget(slot);
   }
 
   /** A booked worker copies blocks, and has so many tokens of the prompt then. */

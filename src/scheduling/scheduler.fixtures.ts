@@ -49,7 +49,7 @@ export function picking(
       occupancy: true,
       inFlight: false,
       phases: false,
-      workingSet: false,
+      cachePressure: false,
       outputLength: false,
       timing: false,
       copies: false,

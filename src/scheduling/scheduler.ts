@@ -80,6 +80,7 @@ export class Scheduler {
       stateChanged: (worker) => {
         if (worker.state === 'gone') for (const slot of worker.slots) this.#facts.left(slot);
       },
+      restarted: (worker) => this.#facts.restarted(worker.slots),
       removed: (worker) => {
         for (const slot of worker.slots) {
           this.#facts.left(slot);

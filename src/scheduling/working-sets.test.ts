@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { LOOK_TOKENS, WORKING_SET_MS, WorkingSets } from './working-sets.ts';
 
 const BLOCK = 512;
+const POOL = 100_000;
 const STEP = LOOK_TOKENS / BLOCK;
 
 /** Sequence hashes of a prompt of `blocks` blocks whose first `shared` it shares with all others. */
@@ -16,6 +17,10 @@ function prompt(nth: number, blocks: number, shared = 0): Uint32Array {
 }
 
 function tokensOf(sets: WorkingSets, slots: readonly number[], now: number): readonly number[] {
+  return slots.map((slot) => sets.tokens(slot, now));
+}
+
+function pressuresOf(sets: WorkingSets, slots: readonly number[], now: number): readonly number[] {
   const column = new Float64Array(slots.length);
   sets.fill(column, Int32Array.from(slots), slots.length, now);
   return [...column];
@@ -43,7 +48,7 @@ function plainTokens(
 
 describe('working sets', () => {
   it('count what prompts share once, what was used long ago less, and the rest of a prompt not at all', () => {
-    const sets = new WorkingSets();
+    const sets = new WorkingSets(() => POOL);
     sets.use(0, prompt(1, 4 * STEP + STEP - 1), BLOCK, 1_000);
     expect(rounded(sets, [0, 1], 1_000)).toEqual([4 * LOOK_TOKENS, 0]);
     sets.use(0, prompt(2, 4 * STEP, 2 * STEP), BLOCK, 1_000);
@@ -64,7 +69,7 @@ describe('working sets', () => {
     });
     fc.assert(
       fc.property(fc.array(use, { maxLength: 60 }), (uses) => {
-        const sets = new WorkingSets();
+        const sets = new WorkingSets(() => POOL);
         const used: { slot: number; hashes: Uint32Array; at: number }[] = [];
         // The sums are rebased on the way.
         let now = 63 * WORKING_SET_MS;
@@ -74,8 +79,14 @@ describe('working sets', () => {
           const hashes = prompt(nth, blocks, shared);
           used.push({ slot, hashes, at: now });
           sets.use(slot, hashes, BLOCK, now);
+          const pressures = pressuresOf(sets, [0, 1, 2], now);
           for (const [at, tokens] of tokensOf(sets, [0, 1, 2], now).entries()) {
             const plain = plainTokens(used, at, now);
+            const due = tokens === 0 ? 0 : Math.exp(-POOL / tokens);
+            expect(pressures[at]).toBeGreaterThanOrEqual(due * (1 - 1e-9));
+            expect(pressures[at]).toBeLessThanOrEqual(
+              due * Math.exp(POOL / Math.max(1, tokens) / 299) + 1e-9,
+            );
             expect(tokens).toBeLessThanOrEqual(plain + 1e-6);
             // What was unused for three times as long may be forgotten.
             const late = used.filter((one) => now - one.at < 3 * WORKING_SET_MS);
@@ -86,8 +97,47 @@ describe('working sets', () => {
     );
   });
 
+  it('press on pools by e^(−pool / working set), more with every use, less with time', () => {
+    let pool: number | null = 8 * LOOK_TOKENS;
+    const sets = new WorkingSets((slot, blockSize) => (slot === 7 || blockSize !== BLOCK ? null : pool));
+    sets.use(0, prompt(1, 8 * STEP), BLOCK, 0);
+    sets.use(7, prompt(1, 8 * STEP), BLOCK, 0);
+    expect(pressuresOf(sets, [0, 1, 7, 99], 0)).toEqual([Math.exp(-1), 0, 0, 0]);
+    sets.use(0, prompt(2, 8 * STEP), BLOCK, 0);
+    expect(pressuresOf(sets, [0], 0)).toEqual([Math.exp(-0.5)]);
+    // As it was up to a second ago, unless the slot is used.
+    expect(pressuresOf(sets, [0], 999)).toEqual([Math.exp(-0.5)]);
+    const [later = 1] = pressuresOf(sets, [0], WORKING_SET_MS);
+    expect(later).toBeCloseTo(Math.exp(-0.5 * Math.E), 9);
+    sets.use(0, prompt(3, STEP), BLOCK, WORKING_SET_MS);
+    expect(pressuresOf(sets, [0], WORKING_SET_MS)[0]).toBeGreaterThan(later);
+    // A smaller pool, and one that nobody knows any more, without a use.
+    pool = LOOK_TOKENS;
+    expect(pressuresOf(sets, [0], WORKING_SET_MS + 1_000)[0]).toBeGreaterThan(0.8);
+    pool = null;
+    expect(pressuresOf(sets, [0], WORKING_SET_MS + 2_000)).toEqual([0]);
+  });
+
+  it('press on nothing in a slot that is forgotten, also where its set is gone already', () => {
+    const sets = new WorkingSets(() => LOOK_TOKENS, 16);
+    sets.use(0, prompt(1, 8 * STEP), BLOCK, 0);
+    expect(pressuresOf(sets, [0], 0)[0]).toBeGreaterThan(0.8);
+    for (let nth = 0; nth < 40; nth += 1) sets.use(1, prompt(nth, STEP), BLOCK, 0);
+    expect(tokensOf(sets, [0], 0)).toEqual([0]);
+    sets.forget(0);
+    expect(pressuresOf(sets, [0], 0)).toEqual([0]);
+  });
+
+  it('press on pools again once a clock that was far ahead is set back', () => {
+    const sets = new WorkingSets(() => LOOK_TOKENS);
+    sets.use(0, prompt(1, 8 * STEP), BLOCK, 5_000);
+    expect(pressuresOf(sets, [0], 1e9)[0]).toBeLessThan(1e-9);
+    expect(pressuresOf(sets, [0], 5_000)).toEqual([Math.exp(-1 / 8)]);
+    expect(pressuresOf(sets, [0], 6_000)[0]).toBeLessThan(Math.exp(-1 / 8));
+  });
+
   it('stay within their bound, for all slots alike, and are nothing once a slot is forgotten', () => {
-    const sets = new WorkingSets(32);
+    const sets = new WorkingSets(() => POOL, 32);
     for (let nth = 0; nth < 200; nth += 1) {
       sets.use(nth % 2, prompt(nth, 3 * STEP), BLOCK, nth);
       // A generation may end with a prompt.
@@ -106,7 +156,7 @@ describe('working sets', () => {
   });
 
   it('forget what nobody used for three times as long, and no more', () => {
-    const sets = new WorkingSets();
+    const sets = new WorkingSets(() => POOL);
     sets.use(0, prompt(1, STEP), BLOCK, 0);
     sets.use(1, prompt(2, STEP), BLOCK, 3 * WORKING_SET_MS - 1);
     sets.use(1, prompt(3, STEP), BLOCK, 3 * WORKING_SET_MS);
@@ -119,7 +169,7 @@ describe('working sets', () => {
   });
 
   it('are finite after months, when clocks are set back, and with blocks of any size', () => {
-    const sets = new WorkingSets();
+    const sets = new WorkingSets(() => POOL);
     const month = 30 * 86_400_000;
     for (const now of [0, month, 2 * month, month, month + 1, 3 * month]) {
       sets.use(0, prompt(1, 64), BLOCK, now);

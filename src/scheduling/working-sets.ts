@@ -1,6 +1,7 @@
-// What each slot's KV pool is likely to be asked for again: the distinct prompt tokens that bookings used lately, each counting e^(−age / T).
-// Kept for bookings of roles that declare it alone. Prompts are looked at once every 2,048 tokens: a sequence hash stands for all before it.
-// What was looked at is kept in two generations, of which the older goes as a whole: nothing is ever gone through.
+// What each slot's KV pool is likely to be asked for again, the distinct prompt tokens that bookings used lately, each counting e^(−age / T),
+// and the pressure that this puts on the pool. Kept for bookings of roles that declare it alone. Prompts are looked at once every 2,048
+// tokens: a sequence hash stands for all before it. What was looked at is kept in two generations, of which the older goes as a whole:
+// nothing is ever gone through.
 import type { HashPairs, OwnerSlot } from '../kv/index.ts';
 
 /** Ms in which what was used counts 1/e of what it did. */
@@ -11,6 +12,8 @@ export const LOOK_TOKENS = 2_048;
 const GENERATION_MS: number = 3 * WORKING_SET_MS;
 /** Looks of a generation, of all slots; some 70 bytes each. With more of them it becomes the older one sooner, for every slot alike. */
 const MOST_LOOKS = 2 ** 17;
+/** Age up to which pressures stand as they were computed, unless their slot is used. */
+const FRESH_MS = 1_000;
 /** Sums grow with time until they are rebased. */
 const REBASED_MS: number = 64 * WORKING_SET_MS;
 
@@ -25,19 +28,32 @@ interface WorkingSet {
 
 /** The working sets of all slots. */
 export class WorkingSets {
+  readonly #poolTokens: (slot: OwnerSlot, blockSize: number) => number | null;
   readonly #mostLooks: number;
   readonly #sets: (WorkingSet | null)[] = [];
   /** Tokens × e^((used − epoch) / T) of the generations, summed, per slot: these change with what is used alone, not with time. */
   #young: Float64Array = new Float64Array(16);
   #old: Float64Array = new Float64Array(16);
+  #pressures: Float64Array = new Float64Array(16);
+  /** When each of them was computed. */
+  #pressedAt: Float64Array = new Float64Array(16);
+  /** Those computed before are too old. */
+  #freshSince = 0;
   #epoch = 0;
   /** The latest time that was told: a clock that was set back stands still until it is there again. */
   #latest = 0;
   #youngSince = 0;
   #youngLooks = 0;
 
-  /** @param mostLooks looks of a generation, of all slots. */
-  constructor(mostLooks: number = MOST_LOOKS) {
+  /**
+   * @param poolTokens tokens that the KV pool of a slot holds, in blocks of so many tokens; null = nobody says.
+   * @param mostLooks looks of a generation, of all slots.
+   */
+  constructor(
+    poolTokens: (slot: OwnerSlot, blockSize: number) => number | null,
+    mostLooks: number = MOST_LOOKS,
+  ) {
+    this.#poolTokens = poolTokens;
     this.#mostLooks = mostLooks;
   }
 
@@ -82,10 +98,12 @@ export class WorkingSets {
     // What rounding left must not stay.
     this.#young[slot] = Math.max(0, youngSum);
     this.#old[slot] = old.size === 0 ? 0 : Math.max(0, oldSum);
+    this.#press(slot, at);
   }
 
-  /** The slot is somebody else's, or its worker gone. */
+  /** The slot is somebody else's, its worker gone, or its engine another one. */
   forget(slot: OwnerSlot): void {
+    if (slot < this.#pressures.length) this.#pressures[slot] = 0;
     const set = this.#sets[slot] ?? null;
     if (set === null) return;
     this.#youngLooks -= set.young.size;
@@ -94,16 +112,41 @@ export class WorkingSets {
     this.#old[slot] = 0;
   }
 
-  /** Writes the working sets of `count` slots, in tokens, to the rows of a column. */
+  /** Tokens of the working set of a slot. */
+  tokens(slot: OwnerSlot, now: number): number {
+    if (slot >= this.#young.length) return 0;
+    return (this.#young[slot]! + this.#old[slot]!) / this.#weight(Math.max(now, this.#latest));
+  }
+
+  /**
+   * Writes the pressures on the pools of `count` slots to the rows of a column: e^(−pool / working set), from 0 to 1. Were what is used new
+   * at a steady rate, the pool would forget what was unused for T × pool / working set, which then still counts that much. 0 where nobody says
+   * how large the pool is.
+   */
   fill(column: Float64Array, slots: Int32Array, count: number, now: number): void {
-    const young = this.#young;
-    const old = this.#old;
-    const length = young.length;
-    const share = 1 / this.#weight(Math.max(now, this.#latest));
+    // Also where the clock was set back.
+    if (now < this.#freshSince || now - this.#freshSince >= FRESH_MS) this.#freshSince = now;
+    const since = this.#freshSince;
+    const pressures = this.#pressures;
+    const pressedAt = this.#pressedAt;
+    const length = pressures.length;
     for (let row = 0; row < count; row += 1) {
       const slot = slots[row]!;
-      column[row] = slot < length ? (young[slot]! + old[slot]!) * share : 0;
+      if (slot >= length) {
+        column[row] = 0;
+        continue;
+      }
+      if (pressedAt[slot]! < since || pressedAt[slot]! > now) this.#press(slot, since);
+      column[row] = pressures[slot]!;
     }
+  }
+
+  #press(slot: OwnerSlot, at: number): void {
+    const set = this.#sets[slot] ?? null;
+    const tokens = set === null ? 0 : this.tokens(slot, at);
+    const pool = set === null || tokens === 0 ? null : this.#poolTokens(slot, set.blockSize);
+    this.#pressures[slot] = pool === null ? 0 : Math.exp(-pool / tokens);
+    this.#pressedAt[slot] = at;
   }
 
   #weight(used: number): number {
@@ -114,6 +157,8 @@ export class WorkingSets {
     if (slot >= this.#young.length) {
       this.#young = grown(this.#young, slot + 1);
       this.#old = grown(this.#old, slot + 1);
+      this.#pressures = grown(this.#pressures, slot + 1);
+      this.#pressedAt = grown(this.#pressedAt, slot + 1);
     }
     let set = this.#sets[slot] ?? null;
     // Another block size: other blocks, none of which its engine has yet.

@@ -160,7 +160,7 @@ function randomCandidates(rng: Rng, request: { promptTokens: number; blockSize: 
       onCpu: rng.integer(2) === 1,
       inFlightBlocks: [0, blocks][rng.integer(4)] ?? rng.integer(blocks + 1),
       phases: randomPhases(rng),
-      workingSetTokens: rng.integer(2_000_000),
+      cachePressure: rng.next(),
       timing: {
         prefillTokenMs: rng.next() / 10,
         prefillAttentionMs: rng.next() / 1e6,

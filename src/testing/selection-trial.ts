@@ -34,8 +34,8 @@ export interface TrialCandidate {
   /** Leading blocks of the prompt that its bookings hold. */
   readonly inFlightBlocks?: number;
   readonly phases?: Partial<Row<PhaseColumns>>;
-  /** Distinct prompt tokens that its bookings used lately. */
-  readonly workingSetTokens?: number;
+  /** Chance that what its KV pool forgets is asked for again, 0 to 1. */
+  readonly cachePressure?: number;
   /** How long it takes; what is left out is 0. */
   readonly timing?: Partial<WorkerTiming>;
   /** What the best source on another worker holds for it. `link` is that of all candidates: the first that has one says it. */
@@ -89,8 +89,8 @@ export interface SelectionTrialNeeds {
   readonly inFlight: boolean;
   /** What bookings are at. */
   readonly phases: boolean;
-  /** What prompts bookings used lately. */
-  readonly workingSet: boolean;
+  /** How likely it is that what KV pools forget is asked for again. */
+  readonly cachePressure: boolean;
   /** How long answers are. */
   readonly outputLength: boolean;
   /** How long workers take. */

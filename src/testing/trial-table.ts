@@ -51,7 +51,7 @@ export function trialTable(candidates: readonly TrialCandidate[]): CandidateTabl
     table.prefillFrontMs[row] = phases.prefillFrontMs ?? 0;
     table.decodeRequests[row] = phases.decodeRequests ?? 0;
     table.bookedPromptTokens[row] = phases.promptTokens ?? 0;
-    table.workingSetTokens[row] = candidate.workingSetTokens ?? 0;
+    table.cachePressure[row] = candidate.cachePressure ?? 0;
     table.timingKind[row] = row;
     table.copyableBlocks[row] = copies?.copyableBlocks ?? 0;
     table.sourcePrefixBlocks[row] = copies?.sourcePrefixBlocks ?? 0;

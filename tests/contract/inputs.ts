@@ -40,7 +40,7 @@ export const INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-of-kind',
-      '`preferred-taint`, `occupancy`, `device`, `in-flight-blocks`, `request-phases`, `working-set` and `output-length` are inputs of worker selection alone: a hint policy that lists one is refused.',
+      '`preferred-taint`, `occupancy`, `device`, `in-flight-blocks`, `request-phases`, `cache-pressure` and `output-length` are inputs of worker selection alone: a hint policy that lists one is refused.',
       test(DEFINITION_CHECK, 'inputs of a hint policy > are those of its kind'),
       fault(
         'src/host/definition-check.ts',

@@ -41,21 +41,21 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
       ),
     ),
     rule(
-      'inputs-working-set',
-      '`working-set` counts the distinct prompt tokens that bookings of a worker used lately, each less the longer ago that was; a worker that is gone leaves nothing.',
+      'inputs-cache-pressure',
+      '`cache-pressure` is e^(−pool / working set): of the tokens that the KV pool of a worker holds, and the distinct prompt tokens that its bookings used lately, each less the longer ago that was. An engine that is gone, or was restarted, leaves nothing; a pool that nobody knows is under none.',
       test(
         DECLARED_FACTS,
-        'declared facts > say which prompt tokens bookings used lately, of workers that are still there',
+        'declared facts > say how likely it is that what pools forget is asked for again, of workers that say what they hold',
       ),
       fault(
         'src/scheduling/working-sets.ts',
-        'const share = 1 / this.#weight(Math.max(now, this.#latest));',
-        'const share = 1;',
+        '/ this.#weight(Math.max(now, this.#latest));',
+        '/ this.#weight(this.#latest);',
       ),
     ),
     rule(
-      'inputs-working-set-distinct',
-      'What prompts share counts once, and the sums are those of a plain list of what was used.',
+      'inputs-cache-pressure-distinct',
+      'In a working set what prompts share counts once, and the sums are those of a plain list of what was used.',
       test(
         'src/scheduling/working-sets.test.ts',
         'working sets > are those of a plain list, whatever is used where and when',
@@ -120,7 +120,7 @@ export const LEARNT_INPUTS_RULES: ContractSection = {
     ),
     rule(
       'inputs-facts-declared',
-      'Where nobody declares in-flight blocks, phases, working set, output length or timing, none of it is looked for and no time is read.',
+      'Where nobody declares in-flight blocks, phases, cache pressure, output length or timing, none of it is looked for and no time is read.',
       test(
         DECLARED_FACTS,
         'declared facts > are not looked for, and no time is read, where nobody declares them',

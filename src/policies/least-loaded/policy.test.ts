@@ -16,7 +16,7 @@ it('takes the fewest requests in flight and asks for occupancy alone', async () 
     inFlight: false,
     outputLength: false,
     phases: false,
-    workingSet: false,
+    cachePressure: false,
     timing: false,
     lineage: false,
     residency: false,

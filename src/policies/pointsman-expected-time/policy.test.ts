@@ -49,6 +49,7 @@ describe('pointsman-expected-time', () => {
       177.506691,
     ],
     ['a quarter on the device and half of it on the host', onDevice(32, 64), 55.006552],
+    ['half of it on the device of a pool under pressure', { ...onDevice(64), cachePressure: 0.5 }, 78.645715],
   ])('costs what the formula says with %s', async (_, candidate, expected) => {
     expect((await costsOf([candidate]))[0]).toBeCloseTo(expected, 5);
   });
@@ -153,15 +154,15 @@ const candidate = fc
     decodeRequests: fc.nat(200),
     promptTokens: fc.nat(2_000_000),
     sourceBlocks: fc.nat(blocks),
-    workingSetTokens: fc.nat(2_000_000),
+    cachePressure: fc.double({ min: 0, max: 1, noNaN: true }),
   })
   .map((given) => ({ ...given, hostBlocks: Math.min(given.hostBlocks, blocks - given.deviceBlocks) }));
 type Given = typeof candidate extends fc.Arbitrary<infer T> ? T : never;
 
 function trialOf({ deviceBlocks, hostBlocks, inFlightBlocks, sourceBlocks, ...load }: Given): TrialCandidate {
-  const { prefillRequests, tokens, front, decodeRequests, promptTokens, workingSetTokens } = load;
+  const { prefillRequests, tokens, front, decodeRequests, promptTokens, cachePressure } = load;
   return {
-    workingSetTokens,
+    cachePressure,
     ...onDevice(deviceBlocks, hostBlocks),
     inFlightBlocks,
     copies: {
@@ -200,10 +201,7 @@ describe('the expected time', () => {
     ],
     ['the front further on', (given) => ({ ...given, front: given.front + 1 })],
     ['one decode less', (given) => ({ ...given, decodeRequests: Math.max(0, given.decodeRequests - 1) })],
-    [
-      'less used lately',
-      (given) => ({ ...given, workingSetTokens: Math.max(0, given.workingSetTokens - 100) }),
-    ],
+    ['less that its pool would forget', (given) => ({ ...given, cachePressure: given.cachePressure / 2 })],
     ['less booked', (given) => ({ ...given, promptTokens: Math.max(0, given.promptTokens - 100) })],
   ])('is never longer with %s', async (_, better) => {
     await fc.assert(

@@ -14,7 +14,7 @@ const ALONE = {
   inFlight: false,
   outputLength: false,
   phases: false,
-  workingSet: false,
+  cachePressure: false,
   timing: false,
   lineage: false,
   residency: false,
