@@ -42,7 +42,7 @@ export class LabResults {
   select(words: Readonly<Record<string, unknown>>): LabCell[];
   ratios(cells: readonly LabCell[], figure: LabFigure, against: string | Partial<LabCell>): LabRatio[];
   overall(cells: readonly LabCell[], figure: LabFigure, against: string | Partial<LabCell>): number | null;
-  boundOf(trace: string): LabRatio[];
+  boundOf(trace: string, timing: string): LabRatio[];
   capacity(trace: string, policy: string, figure: LabFigure, most: number): number | null | undefined;
   orders(study: string, plain: Partial<LabCell>): LabOrders;
 }

@@ -72,9 +72,9 @@ export class LabResults {
     return ratios.length === 0 ? null : meanOf(ratios);
   }
 
-  /** Of sessions, by timing 8b: each default's cell and its figure where nothing is evicted and copies take no time, over its own. */
-  boundOf(trace) {
-    const cells = this.select({ study: 'sessions', trace, timing: '8b', policy: 'default' });
+  /** Of sessions: each default's cell and its figure where nothing is evicted and copies take no time, over its own. */
+  boundOf(trace, timing) {
+    const cells = this.select({ study: 'sessions', trace, timing, policy: 'default' });
     return this.ratios(cells, 'resumed', BOUND).map(({ cell, value }) => ({ cell, value: 1 / value }));
   }
 

@@ -175,6 +175,7 @@ export function labStudies({ full, seeds }) {
     {
       ...PLAIN,
       study: 'bound',
+      timings: ['8b', '70b'],
       traces: SESSIONS,
       workers: [4, 8],
       ratios: [BOUND.ratio],

@@ -221,8 +221,11 @@ function sessionTable(results) {
         ];
       }),
     );
-    const bound = results.boundOf(trace);
-    return [...measured, [trace, '8b', '*bound*', String(bound.length), spread(bound), '–', '–']];
+    const bounds = ['8b', '70b'].map((timing) => {
+      const bound = results.boundOf(trace, timing);
+      return [trace, timing, '*bound*', String(bound.length), spread(bound), '–', '–'];
+    });
+    return [...measured, ...bounds];
   });
   return markdown(['trace', 'timing', 'policy', 'cells', 'resumed TTFT mean', 'TTFT p99', 'E2E mean'], rows);
 }
