@@ -148,30 +148,19 @@ export function labStudies({ full, seeds }) {
     loads: (trace) => LAB_TRACES[trace].loads.slice(0, 3),
     nics: [24, 100, 200],
   };
+  const closedLoop = {
+    ...PLAIN,
+    study: 'sessions',
+    timings: ['8b', '70b'],
+    traces: SESSIONS,
+    workers: [4, 8],
+    ratios: [1, 2],
+    loads,
+  };
   return [
     ...main,
-    {
-      ...PLAIN,
-      study: 'sessions',
-      timings: ['8b', '70b'],
-      traces: SESSIONS,
-      workers: [4, 8],
-      ratios: [1, 2],
-      loads,
-      seeds: some,
-      policies: full ? [...CORE, ...OTHERS] : CORE,
-    },
-    {
-      ...PLAIN,
-      study: 'sessions',
-      timings: ['8b', '70b'],
-      traces: SESSIONS,
-      workers: [4, 8],
-      ratios: [1, 2],
-      loads,
-      seeds,
-      policies: ['default', 'expected-time'],
-    },
+    { ...closedLoop, seeds: some, policies: full ? [...CORE, ...OTHERS] : CORE },
+    { ...closedLoop, seeds, policies: ['default', 'expected-time'] },
     {
       ...PLAIN,
       study: 'bound',
