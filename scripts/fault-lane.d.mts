@@ -16,6 +16,6 @@ export class FaultLane {
   plant(fault: PlantedFault): () => void;
   /** Runs tests; answers how each went, by `file: name`. */
   run(tests: readonly RuleTest[]): Promise<Map<string, TestVerdict>>;
-  /** Takes over what another lane has built. */
-  takeBuild(other: FaultLane): void;
+  /** Takes over what is built in another copy or the repository, if anything is. */
+  takeBuild(folder: string): void;
 }

@@ -1,6 +1,6 @@
 // One copy of the repository in a temporary folder, in which faults are planted and tests run. Nothing outside of it is written.
 import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -113,11 +113,11 @@ export class FaultLane {
     return code === 0 ? null : lastLines(output);
   }
 
-  /** Takes over what another lane has built. */
-  takeBuild(other) {
-    if (!other.#built) return;
+  /** Takes over what is built in another copy or the repository, if anything is. */
+  takeBuild(folder) {
+    if (!existsSync(join(folder, 'dist', '.built'))) return;
     const options = { recursive: true, preserveTimestamps: true };
-    cpSync(join(other.folder, 'dist'), join(this.folder, 'dist'), options);
+    cpSync(join(folder, 'dist'), join(this.folder, 'dist'), options);
     this.#built = true;
   }
 

@@ -38,6 +38,8 @@ const REQUESTS = ['conversation', 'synthetic'];
 const SESSIONS = ['agentic', 'subagent'];
 /** Sessions whose memory holds all, with links on which copies take next to no time: what no placement can do better. */
 export const BOUND = { policy: 'expected-time-fetch', ratio: 1 / 8, nic: 1_000_000 };
+/** Seeds of sessions on which no weight was chosen: whoever chooses one there takes others here. */
+const HELD_OUT_SEEDS = [6, 7, 8, 9, 10];
 /** 12.5 GB/s: what engines have unless told otherwise. */
 export const USUAL_NIC = 100;
 const FIELDS = [
@@ -161,6 +163,12 @@ export function labStudies({ full, seeds }) {
     ...main,
     { ...closedLoop, seeds: some, policies: full ? [...CORE, ...OTHERS] : CORE },
     { ...closedLoop, seeds, policies: ['default', 'expected-time'] },
+    {
+      ...closedLoop,
+      study: 'held-out',
+      seeds: HELD_OUT_SEEDS.filter((seed) => !seeds.includes(seed)),
+      policies: ['default', 'expected-time'],
+    },
     {
       ...PLAIN,
       study: 'bound',

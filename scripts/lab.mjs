@@ -38,9 +38,9 @@ memories, loads and seeds, and writes docs/findings.md: ratios to dynamo-default
 are met. Replays that are done are kept in a file with the build and the policy they are of, so that the command can be stopped (Ctrl-C)
 and goes on where it was. The page is made of all that are kept, and says how many those are.
 
-Studies: main (requests over workers, memory and load), sessions (closed loop), bound (the same, nothing evicted and copies in no time),
-capacity (loads in steps of 0.1), delay (events 200 ms late), routers (two that share nothing), timing (policies that are told times 3 times
-too long or short), fetch (copies between workers).
+Studies: main (requests over workers, memory and load), sessions (closed loop), held-out (the same with seeds on which nothing was chosen),
+bound (the same, nothing evicted and copies in no time), capacity (loads in steps of 0.1), delay (events 200 ms late), routers (two that
+share nothing), timing (policies that are told times 3 times too long or short), fetch (copies between workers).
 
   --only WORDS       a part, for example study=main,trace=synthetic,workers=8|16,ratio=2,load=0.5|1.6,policy=default,seed=1;
                      others are timing, delay, routers, nic. It limits what is replayed, not what is reported

@@ -118,6 +118,23 @@ describe('the grid', () => {
     expect(full.filter(({ study }) => study === 'main')).toHaveLength(2 * 3 * 3 * 4 * 4 * 5 * 8);
   });
 
+  it('holds out seeds of sessions that no other study replays, whichever those are asked for', () => {
+    for (const seeds of [
+      [1, 2, 3, 4, 5],
+      [5, 6, 7],
+    ]) {
+      const cells = labCells(labStudies({ full: false, seeds }), () => true).filter(
+        ({ load }) => load === null,
+      );
+      const seedsOf = (isHeldOut: boolean) => [
+        ...new Set(cells.filter(({ study }) => (study === 'held-out') === isHeldOut).map(({ seed }) => seed)),
+      ];
+      expect(seedsOf(false).sort()).toEqual(seeds);
+      expect(seedsOf(true).filter((seed) => seeds.includes(seed))).toEqual([]);
+      expect(seedsOf(true).length).toBeGreaterThan(0);
+    }
+  });
+
   it('is selected by words', () => {
     expect(isSelected(CELL, undefined)).toBe(true);
     expect(isSelected(CELL, 'study=main,trace=conversation,load=0.7|0.9,workers=8,policy=default')).toBe(
@@ -259,18 +276,25 @@ describe('figures', () => {
   });
 
   it('are of all sessions together, and of each trace and profile', () => {
-    const turns = (trace: 'agentic' | 'subagent', policy: string, mean: number) =>
-      finished(1, { study: 'sessions', trace, policy, load: null }, { resumed: { mean, p99: 1 } });
+    const turns = (trace: 'agentic' | 'subagent', policy: string, mean: number, seed = 1) =>
+      finished(
+        1,
+        { study: seed > 5 ? 'held-out' : 'sessions', trace, policy, seed, load: null },
+        { resumed: { mean, p99: 1 } },
+      );
     const aims = labAims(
       new LabResults([
         ...[turns('agentic', 'default', 100), turns('agentic', 'expected-time', 40)],
         ...[turns('subagent', 'default', 100), turns('subagent', 'expected-time', 90)],
+        ...[turns('agentic', 'default', 100, 6), turns('agentic', 'expected-time', 30, 6)],
       ]),
     );
     const aim = (of: string) =>
       aims.find(({ name }) => name === `${of}: mean TTFT of resumed turns / default`);
     expect(aim('all sessions')?.value).toBeCloseTo(0.6, 12);
     expect(aim('all sessions')).toMatchObject({ most: 0.5, cells: 2, met: false });
+    expect(aim('all sessions, seeds held out')?.value).toBeCloseTo(0.3, 12);
+    expect(aim('all sessions, seeds held out')).toMatchObject({ cells: 1, met: true });
     expect(aim('agentic, 8b')).toMatchObject({ value: 0.4, cells: 1, met: true });
   });
 

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { contractPage, contractProblems } from '../scripts/contract-rules.mjs';
 import { FaultLane } from '../scripts/fault-lane.mjs';
+import { passedTests } from '../scripts/passed-tests.mjs';
 import { CONTRACT } from './contract/index.ts';
 import { LATER } from './contract/later.ts';
 import type { ContractRule } from './contract/rule.ts';
@@ -130,6 +131,32 @@ describe('a copy with a planted fault', () => {
   });
 });
 
+/** A report of vitest about one file of the repository. */
+const reportOf = (file: string, tests: readonly (readonly [name: string, status: string])[]): string =>
+  JSON.stringify({
+    testResults: [
+      {
+        name: join(ROOT, file),
+        assertionResults: tests.map(([fullName, status]) => ({ fullName, status })),
+      },
+    ],
+  });
+
+describe('tests that a report names as passed', () => {
+  it('are those that passed, of several with one name only if all did', () => {
+    const report = reportOf('src/two.test.ts', [
+      ['a', 'passed'],
+      ['b', 'failed'],
+      ['c', 'passed'],
+      ['c', 'failed'],
+      ['d', 'passed'],
+      ['d', 'passed'],
+      ['e', 'skipped'],
+    ]);
+    expect([...passedTests(report, ROOT)]).toEqual(['src/two.test.ts: a', 'src/two.test.ts: d']);
+  });
+});
+
 describe('planted-faults.mjs', () => {
   const run = (...args: string[]) =>
     spawnSync(process.execPath, [join(ROOT, 'scripts/planted-faults.mjs'), ...args], { encoding: 'utf8' });
@@ -142,6 +169,23 @@ describe('planted-faults.mjs', () => {
       numFailedTests: 0,
       testResults: [{ assertionResults: [{ status: 'passed' }] }],
     });
+  });
+
+  it('does not run again without a fault what a report names as passed', () => {
+    const [rule] = CONTRACT.flatMap(({ rules }) => rules).filter(({ id }) => id === 'type-reserved');
+    const path = join(root, 'passed.json');
+    writeFileSync(path, reportOf(rule!.test.file, [[rule!.test.name.replaceAll(' > ', ' '), 'passed']]));
+    const { status, stderr } = run('--only', 'type-reserved', '--passed', path);
+    expect([status, stderr]).toEqual([0, expect.stringContaining('1 of 1 rules are held by their tests')]);
+    expect(stderr).toMatch(/^running the tests of 0 rules without a fault; those of 1 passed before\n/);
+  });
+
+  it('refuses a report that is none', () => {
+    writeFileSync(join(root, 'none.json'), '{}');
+    for (const path of ['none.json', 'gone.json']) {
+      const { status, stderr } = run('--only', 'type-reserved', '--passed', join(root, path));
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`${path} is no JSON report of vitest: `)]);
+    }
   });
 
   it('refuses a rule that is not there', () => {
