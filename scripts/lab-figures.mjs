@@ -227,7 +227,7 @@ function timingShifts(results) {
       const right = wrong.map((cell) => ({ ...cell, policy: 'expected-time' }));
       const [moved, still] = [wrong, right].map((cells) => results.overall(cells, 'ttft', 'default'));
       return {
-        name: `${trace}: times 3 times too ${how === 'slow' ? 'long' : 'short'} move mean TTFT / default by`,
+        name: `${trace}: stated times 3 times too ${how === 'slow' ? 'long' : 'short'} move mean TTFT / default by`,
         shift: moved === null || still === null ? null : moved - still,
         cells: wrong.length,
       };

@@ -307,7 +307,7 @@ describe('figures', () => {
     ];
     const moved = (how: string) =>
       labAims(new LabResults(cells)).find(({ name }) =>
-        name.startsWith(`conversation: times 3 times too ${how}`),
+        name.startsWith(`conversation: stated times 3 times too ${how}`),
       );
     expect(moved('short')?.value).toBeCloseTo(0.09, 12);
     expect(moved('short')?.met).toBe(false);

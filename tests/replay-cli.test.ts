@@ -318,14 +318,17 @@ warning: ${lazy}: a plugin is skipped for a while (role: aggregated, part: selec
       'dynamo-two-tier-cost-fn',
       'kvcr',
       file,
+      'kv',
+      'dynamo-default-cost-fn',
     ];
     const args = [SAMPLE, '--limit', '40', '--speedup', '20', '--json', '--compare', names.join(',')];
     const { code, out } = await run(args);
     expect(code).toBe(0);
     const { runs }: ReplayReport = JSON.parse(out);
-    const [, tuned, , , configured] = runs;
+    const [, tuned, , , configured, kv, defaultCost] = runs;
     expect(runs.map(({ name }) => name)).toEqual(names);
     expect({ ...tuned, name: '', wall: null }).toEqual({ ...configured, name: '', wall: null });
+    expect({ ...defaultCost, name: '', wall: null }).toEqual({ ...kv, name: '', wall: null });
     // And where prompts and answers are computed apart.
     const apart = await run([
       SAMPLE,

@@ -6,8 +6,9 @@ import type { RoutingChoice } from './types.ts';
 /** Router modes that a replay can run; anything else has to be a policy file. Not `direct`: traces pin nobody. */
 export const REPLAY_MODES = ['kv', 'round-robin', 'random', 'power-of-two', 'least-loaded'] as const;
 
-/** Built-in worker-selection policies that a replay can run by their names, with their default parameters; `kv` is the default cost. */
+/** Built-in worker-selection policies that a replay can run by their names, with their default parameters; `kv` is the first of them. */
 export const REPLAY_POLICIES = [
+  'dynamo-default-cost-fn',
   'pointsman-expected-time',
   'pointsman-tuned-cost',
   'dynamo-two-tier-cost-fn',

@@ -73,7 +73,7 @@ describe('parseCompare', () => {
     ['kv,random,kv', '--compare names kv twice'],
     [
       'roundrobin',
-      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, power-of-two, least-loaded, pointsman-expected-time, pointsman-tuned-cost, dynamo-two-tier-cost-fn, kvcr or a policy file ending in .yaml',
+      '--compare cannot run "roundrobin"; it takes kv, round-robin, random, power-of-two, least-loaded, dynamo-default-cost-fn, pointsman-expected-time, pointsman-tuned-cost, dynamo-two-tier-cost-fn, kvcr or a policy file ending in .yaml',
     ],
     [Array(17).fill('kv').join(','), '--compare names 17 runs; at most 16 are allowed'],
   ])('refuses %j', (list, message) => {
