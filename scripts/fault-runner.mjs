@@ -55,8 +55,8 @@ async function runTests(tests) {
   vitest ??= await createVitest('test', { root: folder, watch: false, reporters: [reporter] });
   found = new Map();
   broken = new Map();
-  const project = vitest.getRootProject();
   const specifications = [...new Set(tests.map(({ file }) => file))].map((file) => {
+    const project = vitest.projects.find((one) => one.matchesTestGlob(join(folder, file)));
     const ofFile = tests.filter((test) => test.file === file);
     const names = [...new Set(ofFile.map(({ name }) => literal(spoken(name))))];
     return project.createSpecification(join(folder, file), {
