@@ -1,12 +1,13 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
-/** Tests that measure the process: its heap, its buffers, its ports. */
+/** Tests that measure the process (its heap, its buffers, its threads), and those that load modules anew. */
 const ALONE = [
   'src/events/side-bytes.test.ts',
-  'src/host/isolation/classifier-reload.test.ts',
-  'src/host/isolation/reload.test.ts',
+  'src/host/isolation/*.test.ts',
+  'src/host/kept-hashes.test.ts',
   'src/host/selection-allocation.test.ts',
   'src/kv/residency/prefix-index.clears.test.ts',
+  'src/plugin/define.test.ts',
   'tests/reload-heap.test.ts',
   'tests/selection-waiting-memory.test.ts',
 ];

@@ -1,6 +1,6 @@
 // A gateway with a scripted road and a manual clock behind real sockets.
 import { connect, type Socket } from 'node:net';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import type { RouterConfig } from '../src/config/index.ts';
 import { createGateway, type Gateway } from '../src/gateway/index.ts';
 import type { Metrics, Readiness } from '../src/observe/index.ts';
@@ -22,11 +22,6 @@ export interface Bench {
   readiness: Readiness;
   readonly logged: string[];
 }
-
-const closers: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
 
 /** Starts one; it is stopped after the test. */
 export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> {
@@ -69,7 +64,7 @@ export async function bench(config: Partial<RouterConfig> = {}): Promise<Bench> 
   });
   const { port } = await gateway.listen('127.0.0.1', 0);
   const ready: Bench = Object.assign(started, { gateway, port, url: `http://127.0.0.1:${port}` });
-  closers.push(async () => {
+  onTestFinished(async () => {
     const stopped = gateway.stop(0);
     // Fires the deadline, then the last-bytes timers, whatever connections a test left open.
     let open = true;
@@ -125,7 +120,7 @@ export const REPORT = {
 /** A bare connection: what was sent, and all that came back until the other side closed. */
 export function raw(on: Bench, request: string): { socket: Socket; text: Promise<string> } {
   const socket = connect(on.port, '127.0.0.1');
-  closers.push(() => void socket.destroy());
+  onTestFinished(() => void socket.destroy());
   const text = new Promise<string>((resolve) => {
     let all = '';
     socket.on('data', (part) => {

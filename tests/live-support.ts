@@ -1,6 +1,6 @@
 // A router in this process on real sockets, in front of simulated engines in processes of their own.
 import OpenAI from 'openai';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { type RunningRouter, startRouter } from '../src/cli/running-router.ts';
 import { type SpawnedSimulators, spawnSimulators } from '../src/cli/spawn-simulators.ts';
 import { systemClock } from '../src/cli/system-clock.ts';
@@ -8,15 +8,10 @@ import { parseConfig } from '../src/config/index.ts';
 import { NO_LOG } from '../src/plugin/index.ts';
 import { TINY_TOKENIZER } from '../src/tokens/index.ts';
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
 /** Starts engines in one child process; it is stopped after the test. */
 export async function engines(count: number, ...args: string[]): Promise<SpawnedSimulators> {
   const spawned = await spawnSimulators({ count, args, logs: 'ignore' });
-  closers.push(() => spawned.stop());
+  onTestFinished(() => spawned.stop());
   return spawned;
 }
 
@@ -48,7 +43,7 @@ export async function router(yaml: string, intervalMs = 200): Promise<RunningRou
     log: NO_LOG,
     healthChecks: { intervalMs, troubledIntervalMs: 50 },
   });
-  closers.push(() => running.stop(0));
+  onTestFinished(() => running.stop(0));
   return running;
 }
 
