@@ -66,6 +66,14 @@ test('all problems of a file are reported at once, also those between keys of so
   ]);
 });
 
+test('a policy that is taken for a router mode is told where policies stand', () => {
+  expect(problems('router: { mode: pointsman-expected-time }')).toEqual([
+    expect.stringMatching(
+      /^router\.yaml:1:17: router\.mode: .* found "pointsman-expected-time" \(a worker-selection policy stands under worker_selection\)$/,
+    ),
+  ]);
+});
+
 test('a missing key points at the mapping that lacks it', () => {
   expect(problems('models: { a: { } }\nworkers:\n  - id: 1\n')).toEqual([
     'router.yaml:3:5: workers[0].url: is required: a url such as http://127.0.0.1:9000, without credentials, query or fragment',

@@ -104,7 +104,7 @@ export const fileSchema = mapping({
   discovery: section({ none: orNull(mapping({})), kubernetes: orNull(raw()), nats: orNull(raw()) }),
   replicas: section({ enabled: or(flag(), false) }),
   router: section({
-    mode: or(word(ROUTER_MODES), 'kv'),
+    mode: or(word(ROUTER_MODES, ' (a worker-selection policy stands under worker_selection)'), 'kv'),
     use_kv_events: or(flag(), true),
     kv_event_idle_check: or(duration(0, HOUR), 30_000),
     overlap_score_credit: or(decimal(0, MAX_LINEAR_COST_WEIGHT), 1),

@@ -109,14 +109,15 @@ export const u64 = () =>
     { type: 'integer', minimum: 0 },
   );
 
-/** One of a few words. */
-export const word = <const W extends string>(words: readonly W[]) => shaped({ enum: words }, wordOf(words));
+/** One of a few words; `remedy` is said of one that resembles none. */
+export const word = <const W extends string>(words: readonly W[], remedy = '') =>
+  shaped({ enum: words }, wordOf(words, remedy));
 
-const wordOf = <const W extends string>(words: readonly W[]) =>
+const wordOf = <const W extends string>(words: readonly W[], remedy: string) =>
   z.unknown().transform((value, context): W => {
     const found = words.find((candidate) => candidate === value);
     if (found !== undefined) return found;
-    const near = typeof value === 'string' ? didYouMean(value, words) : '';
+    const near = (typeof value === 'string' ? didYouMean(value, words) : '') || remedy;
     const missing = value === undefined || value === null;
     const expected = words.length === 1 ? words[0] : `one of ${words.join(', ')}`;
     context.addIssue({
