@@ -45,7 +45,7 @@ export function limits(results) {
   return [
     `- At light load there is little to win: mean TTFT against \`default\` is ${REQUESTS.map(light).join(' and ')}. Means over loads are carried by the loads near saturation, where some baselines no longer keep up and latencies depend on how long the trace is.`,
     `- Weights and counting blocks in flight give much of it without any model of time: mean TTFT / mean E2E against \`default\` are ${REQUESTS.map(both).join(' and ')}.`,
-    '- Sessions at the edge of memory thrash under every policy; there `tuned-cost` is the better one: [sessions that thrash](findings-tuning.md#sessions-that-thrash). Where the tail of the prototype came from, and what was done about it, stands [there](findings-tuning.md), too.',
+    '- Sessions at the edge of memory thrash under every policy; there now `expected-time`, now `tuned-cost` is the better one: [sessions that thrash](findings-tuning.md#sessions-that-thrash). Where the tail of the prototype came from, and what was done about it, stands [there](findings-tuning.md), too.',
     '- Two request traces and one collection of sessions, all public; engines are simulated, and the gain in E2E leans on passes in which prefill holds up decoding. Engines that overlap the two will show less. The timing profiles were not measured on your machines.',
     '- Exact events, no failures, no pre-emption of note, output lengths unknown to the router. Nothing here says what a real fleet gives.',
   ];

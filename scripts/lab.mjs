@@ -58,7 +58,8 @@ share nothing), timing (policies that are told times 3 times too long or short),
   --help
 
 Examples:
-  npm run lab                                                   # the default grid: 40 to 60 minutes of one core
+  npm run lab                                                   # the default grid: hours of one core, a third of it with the
+                                                                # baselines that are kept (docs/findings-tuning.md)
   npm run lab -- --list
   npm run lab -- --only study=main,seed=1,workers=8 --jobs 1
   npm run lab -- --requests 500 --cache look.jsonl --output -   # a first look within minutes
